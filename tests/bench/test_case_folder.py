@@ -25,7 +25,7 @@ def written(folder: Path, values: list[Any], expected: list[Any], **more: Any) -
     return CaseFolder(folder, folder / "scratch")
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_write_and_read_round_trip(tmp_path: Path) -> None:
     x = np.arange(2, dtype=np.float32)
     case = written(tmp_path / "c", [x], [x * 2], targets=["t"])
     assert np.array_equal(case.feeds(3)[0], x)
@@ -103,7 +103,7 @@ def test_cases_are_found_by_folder_or_file(tmp_path: Path) -> None:
     assert [path.name for path in case_folders([tmp_path, tmp_path / "a"])] == ["a", "b"]
 
 
-def test_our_own_cases_give_what_they_expect(tmp_path: Path) -> None:
+def test_own_cases_give_their_expected_results(tmp_path: Path) -> None:
     from benchmark.graphmill_system import Runner
 
     write_own_cases(tmp_path)

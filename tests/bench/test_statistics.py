@@ -46,7 +46,7 @@ def test_settling_stops_at_the_time_limit() -> None:
     assert not settle(lambda: time.sleep(next(naps)), [()], limit=0.05)
 
 
-def test_a_measurement_tells_what_it_rests_on() -> None:
+def test_measurement_reports_its_basis() -> None:
     result = measure(lambda: None, [()], seconds=0.01, settle_seconds=0.01)
     assert result["steps"] >= MIN_STEPS
     assert result["median_s"] <= result["p95_s"]

@@ -26,7 +26,7 @@ def without_cases(host):
     return found
 
 
-def test_every_type_of_every_op_has_a_case_or_a_reason(graphmill_host):
+def test_every_dtype_of_every_op_has_a_case_or_reason(graphmill_host):
     exempt = {(op, attr) for op, attrs in EXEMPT.items() for attr in attrs}
     assert set(without_cases(graphmill_host)) == exempt
 

@@ -129,7 +129,7 @@ def hidden_steps() -> Any:
 
 @pytest.mark.jax
 @pytest.mark.parametrize("tier", ["tiered", "eager"])
-def test_state_beside_the_variables_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_variable_state_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on from call to call where the kernel is called, and not in a program."""
     host = graphmill.Host(plugins=[step_plugin(hidden_steps())])
     found = find(host, STEP, tier, monkeypatch)

@@ -23,7 +23,7 @@ def test_folders_are_listed_from_the_lowest_floor_up() -> None:
     assert list(listed_folders()) == [floor for floor in FLOORS if floor != "__init__"]
 
 
-def test_folders_are_listed_with_what_they_import() -> None:
+def test_layers_are_listed_with_their_imports() -> None:
     imports: dict[str, set[str]] = {floor: set() for floor in FLOORS}
     for module in FILES:
         own = floor_of(module)

@@ -138,7 +138,7 @@ def test_names_are_labels_of_the_domain_name_system(name: str) -> None:
         assert all(_DNS_LABEL.fullmatch(label) for label in host.split(".")), host
 
 
-def test_the_trainer_of_the_jobset_reaches_a_task_and_ends_the_set() -> None:
+def test_jobset_trainer_reaches_a_task_and_ends_the_set() -> None:
     spec = documents("jobset.yaml")["JobSet"]["spec"]
     trainer = spec["replicatedJobs"][2]
     (container,) = trainer["template"]["spec"]["template"]["spec"]["containers"]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.jax
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_pages_are_what_the_tool_writes():
+def test_pages_match_generated_output():
     tool = ROOT / "tools" / "make_op_reference.py"
     checked = subprocess.run([sys.executable, tool, "--check"], check=False, cwd=ROOT)
     assert checked.returncode == 0, "run tools/make_op_reference.py"

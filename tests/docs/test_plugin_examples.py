@@ -181,7 +181,7 @@ def test_every_example_is_shown(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.py")), ids=lambda file: file.name)
-def test_an_example_imports_what_plugins_may(file: Path) -> None:
+def test_examples_import_only_the_plugin_interface(file: Path) -> None:
     """`graphmill.ops` is there for gradients, which build nodes."""
     lines = file.read_text("utf-8").splitlines()
     used = [line.split()[1] for line in lines if line.lstrip().startswith(("import ", "from "))]

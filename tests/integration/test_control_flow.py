@@ -340,7 +340,7 @@ def test_iterations_read_writes_of_earlier_iterations(
     assert variable.added(seen, 5) == 2**5 - 1
 
 
-def test_an_effect_outside_comes_before_the_body(
+def test_outer_effect_precedes_the_body(
     graph: graphmill.Graph, x: Tensor, variable: Variable
 ) -> None:
     effect = variable.add(x)

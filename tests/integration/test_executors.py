@@ -237,7 +237,7 @@ def test_e6_async_kernel_holds_no_thread_and_completes_on_any(plugin, host, exec
 
 
 @pytest.mark.parametrize("executor_type", EVERYTHING)
-def test_e8_the_first_error_wakes_what_waits(plugin, host, executor_type) -> None:
+def test_e8_first_error_wakes_waiters(plugin, host, executor_type) -> None:
     settings = config(executor_type)
     with graphmill.Session(graph=waiting_graph(host), host=host, config=settings) as session:
         with pytest.raises(errors.InvalidArgumentError) as caught:

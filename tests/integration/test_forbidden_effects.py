@@ -51,7 +51,7 @@ def test_node_op_effect_and_way_out_are_named(effect: str) -> None:
     assert repr(effect) in caught.value.message
 
 
-def test_what_is_not_forbidden_runs() -> None:
+def test_allowed_effects_run() -> None:
     assert run(NODES["rng"], "fs.read", "fs.write", "net", "process", "python").shape == (2,)
 
 

@@ -104,7 +104,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_gradients_are_what_differences_say(name: str) -> None:
+def test_gradients_match_finite_differences(name: str) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x, w = (graph.placeholder("float64", (3,), name=name) for name in "xw")
@@ -284,7 +284,7 @@ def test_an_effect_of_a_function_is_not_had_twice() -> None:
         assert session.run(v) == 0.5
 
 
-def test_a_function_that_reads_what_it_wrote_has_no_gradient() -> None:
+def test_function_reading_its_own_write_has_no_gradient() -> None:
     def body(x: Any, handle: Any) -> list[Any]:
         with x.graph.control_dependencies([ops.state.assign_add_variable_op(handle, x)]):
             return [x * ops.state.read_variable_op(handle, dtype="float64")]

@@ -140,7 +140,7 @@ def test_other_outputs_are_found_in_bodies(place: str, monkeypatch: pytest.Monke
         made.run(program.fetch, program.feeds)
 
 
-def test_lowering_whose_shape_follows_from_values_is_not_accused(
+def test_lowering_with_value_dependent_shape_is_not_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a kernel gives for other values says nothing about such outputs."""

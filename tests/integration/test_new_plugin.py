@@ -32,7 +32,7 @@ def install(project: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_it_makes_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
+def test_generated_plugin_passes_its_tests(kind: str, tmp_path: Path) -> None:
     write_plugin(kind, f"my-{kind}", tmp_path)
     project = tmp_path / f"graphmill-my-{kind}"
     install(project)

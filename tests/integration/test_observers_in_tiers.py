@@ -127,7 +127,7 @@ def test_executor_over_kernels_sees_each_call_in_every_tier(program: str, tier: 
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_device_with_a_compute_of_sees_each_call_in_every_tier(program: str, tier: str) -> None:
+def test_compute_of_device_observes_calls_in_every_tier(program: str, tier: str) -> None:
     counts, record = calls_in_steps(Watcher(), program, tier, device=f"/device:{TYPE}:0")
     expected, _ = calls_in_steps(Watcher(), program, "off", device=f"/device:{TYPE}:0")
     assert counts == expected
@@ -139,7 +139,7 @@ def test_device_with_a_compute_of_sees_each_call_in_every_tier(program: str, tie
 
 
 @pytest.mark.parametrize("where", [{"executor": "COUNTING"}, {"device": f"/device:{TYPE}:0"}])
-def test_who_need_not_see_calls_is_compiled(where: dict[str, str]) -> None:
+def test_device_without_compute_of_is_compiled(where: dict[str, str]) -> None:
     watcher = Watcher(observes_kernels=False)
     counts, record = calls_in_steps(watcher, "graph", "eager", **where)
     assert counts == [0] * STEPS

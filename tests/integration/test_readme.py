@@ -62,7 +62,7 @@ def test_ci_runs_both_commands() -> None:
         assert any(f"newest dependencies: {command} (" in line for line in lines)
 
 
-def test_a_new_user_has_an_empty_home_and_no_python_path(
+def test_new_user_has_empty_home_and_no_pythonpath(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
@@ -75,7 +75,7 @@ def test_a_new_user_has_an_empty_home_and_no_python_path(
     assert not {"PYTHONPATH", "VIRTUAL_ENV", "GRAPHMILL_DISABLE_PLUGINS"} & set(environment)
 
 
-def test_jax_of_a_new_user_keeps_no_programs_unless_told_where(
+def test_new_user_has_no_jax_cache_by_default(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
@@ -98,7 +98,7 @@ def test_a_command_finds_the_folder_of_compiled_programs(
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_copy_has_what_git_tracks_and_nothing_ignored(
+def test_copy_has_tracked_files_only(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = tmp_path / "tree"
@@ -162,7 +162,7 @@ def test_python3_of_a_command_is_the_interpreter_that_was_requested(
     assert printed[3] == "(Python 3.11.0 with nothing installed)"
 
 
-def test_the_versions_of_what_was_installed_are_said(
+def test_installed_versions_are_printed(
     script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     site = tmp_path / "tree" / ".venv" / "lib" / "python3.11" / "site-packages"

@@ -80,7 +80,7 @@ def test_e7_random_graphs(made: StructuredGraph, host: Host) -> None:
     assert not find_difference(made, reference_values(made, host), host, "SEEDED")
 
 
-def test_the_graphs_have_what_they_promise(host: Host) -> None:
+def test_generated_graphs_have_the_promised_features(host: Host) -> None:
     """Dead fetches, loops in loops, dead regions, `ControlTrigger`s, one iteration at a time."""
     ops: set[str] = set()
     parallel: set[int] = set()

@@ -93,7 +93,7 @@ def test_e10_a_registered_gradient_is_called() -> None:
 
 
 @pytest.mark.jax
-def test_e10_a_function_without_jax_kernels_says_what_is_missing() -> None:
+def test_e10_function_without_jax_kernels_names_missing_ones() -> None:
     pytest.importorskip("jax")
     message = graph_def()
     node = message.library.function[0].node_def[1]

@@ -104,7 +104,7 @@ def test_the_call_of_a_function_on_two_devices_uses_it() -> None:
     assert carrier.keys
 
 
-def test_a_name_that_nobody_registered_is_refused() -> None:
+def test_unregistered_name_is_refused() -> None:
     with pytest.raises(errors.NotFoundError, match=r"'carier'.*did you mean 'carrier'"):
         session_with(Carrier(), two_devices()[0], "carier")
 

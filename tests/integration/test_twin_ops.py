@@ -206,7 +206,7 @@ def test_loop_over_functions_of_a_plugin_has_shapes_and_gradients(host: graphmil
     assert slope.tolist() == [8.0, 1024.0]
 
 
-def test_gradient_of_a_function_reads_a_variable_of_a_plugin_again(host: graphmill.Host) -> None:
+def test_function_gradient_rereads_plugin_variable(host: graphmill.Host) -> None:
     graph, body = graphmill.Graph(), graphmill.Graph()
     with body.as_default():
         x = body.placeholder("float32", (), "x")
@@ -247,7 +247,7 @@ def test_fed_placeholder_of_a_plugin_is_no_longer_waited_for(host: graphmill.Hos
     assert value_at(graph, host, 1.0) == 7.0
 
 
-def test_variable_of_a_plugin_has_a_known_shape(host: graphmill.Host) -> None:
+def test_plugin_variable_has_static_shape(host: graphmill.Host) -> None:
     def build(graph: graphmill.Graph) -> None:
         handle = state.var_handle_op(dtype="float32", shape=(2, 3), shared_name="v")
         array.identity(state.read_variable_op(handle, dtype="float32"), name="y")
@@ -256,7 +256,7 @@ def test_variable_of_a_plugin_has_a_known_shape(host: graphmill.Host) -> None:
     assert graph.get_tensor_by_name("y:0").shape == (2, 3)
 
 
-def test_identity_of_a_plugin_has_the_shape_of_its_input_and_the_gradient_of_its_kernel(
+def test_plugin_identity_has_input_shape_and_kernel_gradient(
     host: graphmill.Host,
 ) -> None:
     graph = with_twins(built(conditional), ["Identity"], host)
@@ -282,7 +282,7 @@ def test_plugin_control_trigger_runs_after_dead_nodes(host: graphmill.Host) -> N
 
 
 @pytest.mark.parametrize("build", [conditional, loop])
-def test_naive_evaluator_knows_control_flow_of_a_plugin(
+def test_reference_evaluator_supports_control_flow_of_a_plugin(
     build: Callable[[graphmill.Graph], Any], host: graphmill.Host
 ) -> None:
     twins = with_twins(built(build), CONTROL_FLOW, host)

@@ -169,7 +169,7 @@ def test_control_flow_of_a_plugin_is_compiled_as_tensorflows(
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_gradient_through_control_flow_of_a_plugin_is_compiled_as_tensorflows(
+def test_plugin_control_flow_gradient_is_compiled(
     name: str, tier: str, host: graphmill.Host
 ) -> None:
     graph = add_gradient(built(STRUCTURES[name]), host)
@@ -183,9 +183,7 @@ def test_gradient_through_control_flow_of_a_plugin_is_compiled_as_tensorflows(
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_gradient_of_an_identity_of_a_plugin_says_why_it_is_interpreted(
-    tier: str, host: graphmill.Host
-) -> None:
+def test_plugin_identity_gradient_reports_why_interpreted(tier: str, host: graphmill.Host) -> None:
     graph = add_gradient(with_twins(built(loop), (*CONTROL_FLOW, "Identity"), host), host)
     plain = add_gradient(built(loop), host)
     with session(graph, host, tier) as made, session(plain, host, tier) as other:
@@ -201,7 +199,7 @@ def test_gradient_of_an_identity_of_a_plugin_says_why_it_is_interpreted(
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", REFUSED)
-def test_error_in_control_flow_of_a_plugin_is_that_of_tensorflows(
+def test_plugin_control_flow_errors_match_tensorflow_ops(
     name: str, tier: str, host: graphmill.Host
 ) -> None:
     graph = built(REFUSED[name])

@@ -119,7 +119,7 @@ def ask_tensorflow(tf, graph_def, names, feeds):
 
 @pytest.mark.parametrize("scatter", [False, True], ids=["as asked", "every node anywhere"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_loops_and_branches_over_devices_compute_what_tensorflow_does_p3(tf, seed, scatter):
+def test_loops_and_branches_across_devices_match_tensorflow_p3(tf, seed, scatter):
     graph_def, names = draw(tf, seed)
     feeds = {"x0:0": 0.25, "x1:0": -0.75}
     expected = ask_tensorflow(tf, graph_def, names, feeds)

@@ -185,7 +185,7 @@ def test_tensor_messages_mean_the_same(tf: Any, dtype: str, shape: tuple[int, ..
         ("Identity", {"unknown": 1}),
     ],
 )
-def test_what_tensorflow_refuses_is_refused(tf: Any, op: str, attrs: dict[str, Any]) -> None:
+def test_inputs_refused_by_tensorflow_are_refused(tf: Any, op: str, attrs: dict[str, Any]) -> None:
     count = {"Conv2D": 2}.get(op, 1)
     with tf.Graph().as_default():
         x = tf.compat.v1.placeholder("float32", [1, 4, 4, 1])

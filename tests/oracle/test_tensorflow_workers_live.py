@@ -130,7 +130,7 @@ def test_loops_lie_on_both(new_session, devices):
         assert run(session, ["y:0"], {"n:0": count}) == [count]
 
 
-def test_dead_tensors_and_errors_come_from_tensorflow(new_session):
+def test_dead_tensors_and_errors_from_tensorflow_are_received(new_session):
     graph = graphmill.Graph()
     with graph.as_default():
         p = graph.placeholder(graphmill.bool, name="p")

@@ -38,14 +38,14 @@ def crossing() -> graphmill.Graph:
     return graph
 
 
-def test_a_session_reaches_all_workers_by_the_name_of_the_cluster(cluster: Any) -> None:
+def test_session_reaches_all_workers_by_cluster_name(cluster: Any) -> None:
     with graphmill.Session(cluster.target, graph=crossing()) as session:
         assert session.run("z:0", {"x:0": 3.0}) == 7
         assert len({d.name.partition("/device")[0] for d in session.list_devices()}) == 4
     assert [task.health for task in cluster.status()] == ["SERVING"] * 4
 
 
-def test_a_process_that_is_killed_comes_back_elsewhere_with_another_incarnation(
+def test_killed_process_restarts_elsewhere_with_new_incarnation(
     cluster: Any,
 ) -> None:
     import ray
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_comes_back_elsewhere_with_another_incarnation(
         assert session.run("z:0", {"x:0": 3.0}) == 7
 
 
-def test_a_training_that_loses_each_worker_ends_as_an_undisturbed_one(
+def test_training_losing_every_worker_has_the_same_result(
     cluster: Any, example: Any, tmp_path: Path
 ) -> None:
     undisturbed = example.Training()

@@ -50,7 +50,7 @@ def test_each_supported_minor_version_is_found_once(pythons: Any, tmp_path: Path
     assert found(pythons, one, other) == ["3.11.2", "3.13.0"]
 
 
-def test_shim_that_fails_yields_to_the_interpreter_behind_it(pythons: Any, tmp_path: Path) -> None:
+def test_failing_shim_is_skipped_for_the_real_interpreter(pythons: Any, tmp_path: Path) -> None:
     shim = script(tmp_path / "bin" / "python3.12", "echo not selected >&2", "exit 127")
     for version in ("3.12.1", "3.12.10", "3.12.9"):
         numbers = map(int, version.split("."))

@@ -55,7 +55,7 @@ def test_plan_has_each_python_and_once_the_oldest_dependencies(ci: Any) -> None:
     ]
 
 
-def test_plan_has_runs_that_share_compiled_programs_one_after_the_other(ci: Any) -> None:
+def test_plan_serializes_runs_that_share_compiled_programs(ci: Any) -> None:
     """From the second Python on the newest JAX is the same; two at once would both compile all."""
     runs = ci.plan([python(ci, minor) for minor in (11, 12, 13)], ["test"])
     assert [(run.python.minor, run.dependencies) for run in runs] == [
@@ -86,13 +86,13 @@ def test_tests_share_compiled_programs_and_the_answer_of_the_readme_has_none(
     }
 
 
-def test_plan_leaves_out_the_oldest_dependencies_where_they_have_no_wheels(ci: Any) -> None:
+def test_plan_skips_oldest_dependencies_without_wheels(ci: Any) -> None:
     runs = ci.plan([python(ci, 12)], ["run", "test"])
     assert {run.dependencies for run in runs} == {"newest"}
     assert ci.plan([], ["run"]) == []
 
 
-def test_a_run_says_what_run_readme_is_to_do(ci: Any) -> None:
+def test_run_passes_options_to_run_readme(ci: Any) -> None:
     newest, oldest = (ci.Run(python(ci, 11), which, "test") for which in ("newest", "oldest"))
     assert newest.arguments[2:] == ["test", "--python", "/bin/python3.11"]
     assert oldest.arguments[2:-1] == [*newest.arguments[2:], "--constraints"]
@@ -116,7 +116,7 @@ def test_tests_are_counted_as_pytest_says(
     assert ci.tests_of(output, code) == tests
 
 
-def test_outputs_stand_together_and_the_sum_comes_last(
+def test_job_outputs_are_grouped_and_summary_is_last(
     ci: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = "import sys; print('{0} line'); print('{0} end', file=sys.stderr)"
@@ -195,7 +195,7 @@ def test_the_children_of_a_run_end_with_it(ci: Any) -> None:
         assert within(output.read, "the child lives on") == ""
 
 
-def test_runs_end_with_what_started_them() -> None:
+def test_runs_end_with_their_parent_process() -> None:
     program = """if True:
         import sys; sys.path.insert(0, sys.argv[1])
         from pathlib import Path

@@ -88,7 +88,7 @@ def test_kernels_return_before_they_have_computed() -> None:
     device.close()
 
 
-def test_memory_is_limited_and_comes_back() -> None:
+def test_memory_is_limited_and_released() -> None:
     with graphmill.Session(graph=layer(), config=config(memory_limit=4096)) as session:
         for _ in range(200):  # each step gives back what it took
             session.run("y:0", {"x:0": X})

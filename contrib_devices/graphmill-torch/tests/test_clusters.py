@@ -58,7 +58,7 @@ def test_a_region_becomes_one_node(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_explain_tells_what_became_of_a_node(how: str) -> None:
+def test_explain_reports_the_fate_of_a_node(how: str) -> None:
     with graphmill.Session(graph=layers(), config=config(how)) as session:
         records = session.explain("y:0", ["x:0"]).nodes
     (cluster,) = (record for record in records if record.op == "Torch>Cluster")
@@ -73,7 +73,7 @@ def test_without_the_setting_there_are_none() -> None:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_what_is_fetched_from_inside_comes_out(how: str) -> None:
+def test_inner_fetches_are_outputs(how: str) -> None:
     (product, y), _ = ops_of(layers(), {"x:0": X}, ["product:0", "y:0"], how=how)
     np.testing.assert_allclose(product, X @ X)
     np.testing.assert_allclose(y, np.maximum(X @ X + np.float32([1, -20]), 0) @ X)

@@ -65,7 +65,7 @@ def test_schedules_are_replayed_exactly(tmp_path) -> None:
         assert [run(mode="replay", path=path) for _ in range(3)] == [first] * 3
 
 
-def test_what_was_replayed_is_what_ran(tmp_path) -> None:
+def test_replayed_order_is_the_recorded_one(tmp_path) -> None:
     path = tmp_path / "schedule.json"
     run(mode="explore", seed=3, path=path)
     held = json.loads(path.read_text())

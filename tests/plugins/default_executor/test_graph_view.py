@@ -100,7 +100,7 @@ def test_e3_dereferenced_inputs_are_precomputed() -> None:
     assert items["n"].output_dtype is dtypes.float32.as_numpy_dtype
 
 
-def test_e3_constants_stand_where_they_are_read() -> None:
+def test_e3_constants_are_inlined_at_their_consumers() -> None:
     view, items = view_of(
         const_def("c", 2.0),
         node_def("add", "AddV2", "c", "c", T="float32"),
@@ -159,7 +159,7 @@ def test_e3_a_kernel_that_cannot_be_made_names_its_node() -> None:
     assert (caught.value.node, caught.value.op) == ("n", "Neg")
 
 
-def test_e3_items_say_who_they_are() -> None:
+def test_e3_node_items_have_a_readable_repr() -> None:
     _, items = view_of(ARG)
     assert repr(items["arg"]) == "<NodeItem 0 'arg'>"
 

@@ -233,7 +233,7 @@ def test_stalled_run_lists_waiting_nodes(drawing, drive) -> None:
     assert "after (Neg) waits for merge" in run.propagator.story()
 
 
-def test_validate_notices_what_cannot_be(drawing, drive) -> None:
+def test_validate_detects_impossible_states(drawing, drive) -> None:
     loop(drawing, "w", drawing.source("x"), parallel=1)
     run = drive(drawing)
     for _ in range(3):
@@ -253,7 +253,7 @@ def test_e7_empty_graph_is_done_immediately(drawing, drive) -> None:
     assert propagator.is_done
 
 
-def test_the_story_of_a_plain_graph_names_what_is_missing(drawing, drive) -> None:
+def test_stall_report_of_plain_graph_names_missing_inputs(drawing, drive) -> None:
     drawing.add("Neg", "n", drawing.source("x"))
     run = drive(drawing)
     assert run.propagator.story() == "  n (Neg) waits for x"
@@ -285,7 +285,7 @@ def test_validate_notices_each_thing_that_cannot_be(drawing, drive, spoil, words
         run.propagator.validate()
 
 
-def test_frames_and_iterations_say_who_they_are(drawing, drive) -> None:
+def test_frames_and_iterations_have_a_readable_repr(drawing, drive) -> None:
     loop(drawing, "w", drawing.source("x"))
     run = drive(drawing)
     for _ in range(2):

@@ -42,7 +42,7 @@ def peer() -> Peer:
     return Peer()
 
 
-def test_a_peer_without_calls_is_not_asked(peer: Peer) -> None:
+def test_peer_without_calls_is_not_probed(peer: Peer) -> None:
     assert peer.heartbeat.check(0.0) is None
     peer.heartbeat.begin("call")
     peer.heartbeat.end("call")

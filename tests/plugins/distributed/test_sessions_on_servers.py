@@ -90,7 +90,7 @@ def test_sessions_share_variables_and_reset_clears_them(server: Any, program: Pr
         again.run(program.steps)
 
 
-def test_metadata_of_a_step_comes_back(server: Any, program: Program) -> None:
+def test_step_returns_metadata(server: Any, program: Program) -> None:
     metadata = graphmill.RunMetadata()
     options = graphmill.RunOptions(
         trace_level=graphmill.RunOptions.FULL_TRACE, output_partition_graphs=True

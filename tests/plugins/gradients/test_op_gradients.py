@@ -121,7 +121,7 @@ def prepared(case: Case) -> tuple[Any, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("op", sorted(chosen_cases()))
-def test_the_gradient_is_what_differences_say(op: str) -> None:
+def test_gradient_matches_finite_differences(op: str) -> None:
     graph_def, feeds = prepared(chosen_cases()[op])
     rng = np.random.default_rng(3)
     graph = graphmill.Graph.from_graph_def(graph_def)

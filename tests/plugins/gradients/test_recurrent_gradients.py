@@ -17,7 +17,7 @@ STEP = 1e-2
 
 @pytest.mark.parametrize("peephole", [True, False])
 @pytest.mark.parametrize("build", [nn.block_lstm, nn.block_lstmv2])
-def test_the_gradients_are_what_differences_say(build, peephole):
+def test_all_gradients_match_finite_differences(build, peephole):
     rng = np.random.default_rng(5)
     values = {name: rng.standard_normal(size) * 0.5 for name, size in SHAPES.items()}
     graph = graphmill.Graph()

@@ -265,7 +265,7 @@ def test_static_values_of_another_shape_are_another_signature() -> None:
         assert told.node == "y"
 
 
-def test_a_storm_of_known_values_is_interpreted() -> None:
+def test_many_static_values_are_interpreted() -> None:
     graph = graph_def("a = Neg(x)", "y = Fill(i, a)", x="float32", i="int32[1]")
     with HotSession(graph) as session:
         for size in range(40):

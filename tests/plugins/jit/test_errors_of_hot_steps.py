@@ -125,7 +125,7 @@ def compiled_kernel(host, op):
 
 
 @pytest.mark.parametrize("op", one_op_of_each_check())
-def test_compiled_ops_refuse_what_the_interpreter_refuses_s12(op, graphmill_host):
+def test_compiled_and_interpreted_ops_refuse_the_same_inputs_s12(op, graphmill_host):
     case = cases_by_op()[0][op]
     graph = case_graph(case, graphmill_host.ops)
     moving = tuple(f"in{number}" for number in moving_inputs(graphmill_host, op))

@@ -99,7 +99,7 @@ def signatures(made: graphmill.Session) -> list[Any]:
     "error", [ValueError("my own bug"), KeyError("my own bug"), OSError("my own bug")], ids=repr
 )
 @pytest.mark.parametrize("mode", ["tiered", "eager"])
-def test_a_kernel_that_raises_while_it_is_traced_leaves_steps_interpreted(
+def test_kernel_failing_to_trace_leaves_steps_interpreted(
     mode: str, error: Exception, make_host: Any
 ) -> None:
     with session(error, make_host, mode) as made:
@@ -117,7 +117,7 @@ def test_a_kernel_that_raises_while_it_is_traced_leaves_steps_interpreted(
 
 
 @pytest.mark.parametrize("mode", ["tiered", "eager"])
-def test_a_built_in_kernel_that_raises_while_it_is_traced_is_treated_alike(
+def test_built_in_kernel_failing_to_trace_is_interpreted(
     mode: str, make_host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> Any:
@@ -190,9 +190,7 @@ def test_a_lowering_or_check_that_raises_leaves_steps_interpreted(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
-def test_an_interrupt_while_a_kernel_is_traced_goes_to_the_caller(
-    error: BaseException, make_host: Any
-) -> None:
+def test_interrupt_during_tracing_reaches_the_caller(error: BaseException, make_host: Any) -> None:
     with session(error, make_host, "eager") as made:
         with pytest.raises(type(error)):
             made.run("y:0", {"x:0": [1.0]})

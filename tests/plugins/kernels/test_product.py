@@ -85,7 +85,7 @@ def test_blas_has_its_threads_back_afterwards() -> None:
     assert state == {"threads": 4}
 
 
-def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_blas_library_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_threads, "_loaded_libraries", list)
     assert blas_threads.find_blas_threads() is None
 

@@ -33,7 +33,7 @@ def definitions(op):
 
 
 @pytest.mark.parametrize("op", CALLS.split())
-def test_a_kernel_that_only_calls_functions_waits_for_no_other_node(op):
+def test_kernel_that_only_calls_functions_is_not_waiting(op):
     assert [(found.async_, found.may_wait) for found in definitions(op)] == [(True, False)]
 
 

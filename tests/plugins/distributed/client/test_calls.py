@@ -190,7 +190,7 @@ def test_sixteen_threads_share_a_session(session) -> None:
     assert found == {number: [number] for number in range(16)}
 
 
-def test_without_grpcio_the_error_names_what_to_install(monkeypatch) -> None:
+def test_missing_grpcio_error_names_the_package(monkeypatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "grpc", None)
     with pytest.raises(errors.FailedPreconditionError, match=r"pip install 'graphmill\[grpc\]'"):
         graphmill.Session("grpc://127.0.0.1:1")

@@ -148,7 +148,7 @@ def test_a_session_that_the_master_lost_is_aborted(master, session) -> None:
         session.run("y:0", {"x:0": [1]})
 
 
-def test_metadata_of_a_traced_run_comes_back(session) -> None:
+def test_traced_run_returns_metadata(session) -> None:
     metadata = proto.RunMetadata()
     session.run("twice:0", {"x:0": [1]}, options={"trace_level": 3}, run_metadata=metadata)
     assert metadata.step_stats.dev_stats
@@ -216,7 +216,7 @@ def test_a_dropped_callable_is_released_when_the_next_is_made(master, session) -
     assert (second([1]).tolist(), third([1]).tolist()) == ([1], [2])
 
 
-def test_metadata_of_a_callable_comes_back(session) -> None:
+def test_callable_returns_metadata(session) -> None:
     metadata = proto.RunMetadata()
     call = session.make_callable("twice:0", ["x:0"], options={"trace_level": 3})
     call([1], run_metadata=metadata)

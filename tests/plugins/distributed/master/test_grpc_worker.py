@@ -101,7 +101,7 @@ def test_dead_tensors_go_over_the_wire(cluster: Cluster) -> None:
     assert run(session, ["y:0"], {"p:0": False, "x:0": 3.0}) == [-3]
 
 
-def test_an_error_tells_its_task_and_node(cluster: Cluster) -> None:
+def test_error_names_task_and_node(cluster: Cluster) -> None:
     graph = graphmill.Graph()
     with graph.as_default(), graph.device(FAR):
         x = graph.placeholder(graphmill.float32, name="x")
@@ -129,7 +129,7 @@ def test_a_task_that_is_gone_fails_steps_and_new_sessions(cluster: Cluster) -> N
         cluster.session(graph, timeout=0.2)
 
 
-def test_a_closed_connection_tells_who_calls(cluster: Cluster) -> None:
+def test_closed_connection_notifies_callers(cluster: Cluster) -> None:
     worker = cluster.workers[cluster.tasks[0].name]
     worker.close()
     outcome: list[Any] = []

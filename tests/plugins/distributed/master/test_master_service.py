@@ -260,7 +260,7 @@ def test_a_callable_is_made_run_and_released(client):
     assert (code, "after handle was released" in message) == ("INVALID_ARGUMENT", True)
 
 
-def test_a_step_is_measured_if_so_asked(client):
+def test_step_is_measured_on_request(client):
     handle = client.create(ARITHMETIC)
     feeds = {"x:0": [1.0, 2.0]}
     plain = client.call("RunStep", client.run_request(handle, ["y:0"], feeds))

@@ -91,7 +91,7 @@ def test_only_so_many_requests_are_remembered():
     assert memory.run(2, CALL, lambda _: b"new") == b"old"
 
 
-def test_a_request_whose_callers_are_all_gone_is_cancelled():
+def test_request_without_callers_is_cancelled():
     memory = RequestMemory()
     running, cancelled = threading.Event(), threading.Event()
     requests = []

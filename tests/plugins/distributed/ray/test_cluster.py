@@ -133,7 +133,7 @@ def test_a_name_is_taken_once(engine: Any, cluster: RayCluster) -> None:
     assert [task.health for task in cluster.status()] == ["SERVING", "SERVING"]
 
 
-def test_what_cannot_be_placed_leaves_nothing(engine: Any) -> None:
+def test_unplaceable_graph_registers_nothing(engine: Any) -> None:
     with pytest.raises(ResourceExhaustedError, match="no room for 9 tasks"):
         start_cluster(9, name="lab", engine=engine)
     assert (engine.actors, engine.is_connected) == ({}, False)
@@ -165,7 +165,7 @@ def test_malformed_arguments_are_refused(
     assert not engine.is_connected
 
 
-def test_a_task_that_does_not_come_back_is_reported(
+def test_task_that_does_not_restart_is_reported(
     engine: Any, cluster: RayCluster, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(engine, "kill", lambda actor, *, restarts: None)

@@ -102,7 +102,7 @@ def test_targets_name_a_cluster_and_perhaps_a_task() -> None:
         namespace_of("my lab")
 
 
-def test_sessions_that_name_no_task_go_to_the_chief_or_a_worker() -> None:
+def test_sessions_default_to_chief_or_worker() -> None:
     assert first_task({"ps": 1, "worker": 2, "chief": 1}) == ("chief", 0)
     assert first_task({"ps": 1, "worker": 2}) == ("worker", 0)
     assert first_task({"ps": 1, "evaluator": 2}) == ("evaluator", 0)

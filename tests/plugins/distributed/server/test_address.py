@@ -28,7 +28,7 @@ def test_a_malformed_address_is_refused(text):
         parse_address(text)
 
 
-def test_the_port_of_a_server_def_wins_over_the_cluster_s():
+def test_server_def_port_overrides_cluster_port():
     server_def = proto.ServerDef(job_name="ps", task_index=1, port=99)
     server_def.cluster.job.add(name="ps").tasks[1] = "127.0.0.1:5"
     assert address_of(server_def) == Address("127.0.0.1", 99)

@@ -111,7 +111,7 @@ SCANS = {
 
 
 @pytest.mark.parametrize("data", SCANS.values(), ids=SCANS)
-def test_a_port_scanner_disturbs_nobody(data: bytes, server: Any, address: str) -> None:
+def test_port_scanner_does_not_affect_clients(data: bytes, server: Any, address: str) -> None:
     host, _, port = address.rpartition(":")
     scanners = [socket.create_connection((host, int(port))) for _ in range(20)]
     for scanner in scanners:
@@ -168,7 +168,7 @@ def test_thousands_of_receives_may_wait_while_other_calls_are_answered(server: A
     assert_right_answers(server.target)
 
 
-def test_a_half_open_connection_fails_a_client_that_then_makes_another_one(address: str) -> None:
+def test_client_reconnects_after_half_open_connection(address: str) -> None:
     with Proxy(address) as proxy:
         graph = queues()
         target = f"grpc://{proxy.address}"

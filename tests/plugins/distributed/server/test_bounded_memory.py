@@ -51,7 +51,7 @@ def growth(act: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_steps_leave_nothing_behind(server: Any) -> None:
+def test_steps_free_everything(server: Any) -> None:
     value = np.ones(2, np.float32)
     with graphmill.Session(server.target, graph=identity(), config=INTERPRETED) as session:
         found = []
@@ -62,7 +62,7 @@ def test_steps_leave_nothing_behind(server: Any) -> None:
     assert found[1] - found[0] < NUM_STEPS // 10
 
 
-def test_released_callables_leave_nothing_behind(server: Any) -> None:
+def test_released_callables_free_everything(server: Any) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -80,7 +80,7 @@ def test_released_callables_leave_nothing_behind(server: Any) -> None:
         assert growth(lambda: make_and_release(NUM_CALLABLES)) < 4 * MEGABYTE
 
 
-def test_sessions_that_nobody_closes_are_small(client: Any) -> None:
+def test_unclosed_sessions_are_small(client: Any) -> None:
     def abandon(count: int) -> None:
         for _ in range(count):
             handle = client.create(ARITHMETIC)

@@ -137,7 +137,7 @@ def test_each_task_can_be_the_master(servers: Any) -> None:
             assert z == [4, 5]
 
 
-def test_a_master_knows_when_it_heard_of_each_task(servers: Any, master: Any) -> None:
+def test_master_records_last_contact_of_each_task(servers: Any, master: Any) -> None:
     before = time.time()
     handle = master.create(program()[0])
     master.call("ListDevices", proto.ListDevicesRequest(session_handle=handle))

@@ -75,7 +75,7 @@ def test_tasks_present_certificates_to_each_other() -> None:
         assert session.run("y:0", {"x:0": 3.0}) == -6
 
 
-def test_the_status_is_asked_with_the_certificates_of_the_environment(
+def test_status_command_uses_certificates_of_environment(
     alone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(errors.UnavailableError):

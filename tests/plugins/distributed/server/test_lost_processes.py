@@ -115,7 +115,7 @@ def test_a_worker_that_is_killed_between_steps_aborts_the_session(
         session.run("far:0", {"x:0": 1})
 
 
-def test_closing_a_session_whose_worker_is_away_is_bounded(tasks: list[Task], session: Any) -> None:
+def test_close_with_unreachable_worker_takes_bounded_time(tasks: list[Task], session: Any) -> None:
     step = Waiting(session)
     tasks[1].kill()
     assert_names_the_lost_task(step.end())

@@ -26,7 +26,7 @@ def servers() -> Any:
         server.stop()
 
 
-def test_a_trace_has_the_nodes_and_the_receives_of_all_tasks(servers: Any) -> None:
+def test_trace_has_nodes_and_receives_of_all_tasks(servers: Any) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [2], name="x")

@@ -76,7 +76,7 @@ def test_serve_understands_tf_config():
         (["--config", '{"no_such_field": 1}'], "no_such_field"),
     ],
 )
-def test_serve_refuses_what_does_not_fit(arguments, problem):
+def test_serve_refuses_inconsistent_options(arguments, problem):
     with start(*arguments) as process:
         output, problems = process.communicate(timeout=TIMEOUT)
     assert (output, process.returncode) == ("", 3)

@@ -156,7 +156,7 @@ def test_shared_memory_is_used_again_by_the_next_step(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("cluster", [(NEAR, NEAR), (FAR, FAR)], indirect=True)
-def test_a_failed_step_leaves_nothing_behind(cluster: Cluster) -> None:
+def test_failed_step_frees_everything(cluster: Cluster) -> None:
     x = np.full(SIZE, np.nan, np.float32)
     with cluster.session() as session:
         for _ in range(3):
@@ -174,7 +174,7 @@ def test_a_failed_step_leaves_nothing_behind(cluster: Cluster) -> None:
 
 @needs_shared_memory
 @pytest.mark.parametrize("cluster", [(NEAR, NEAR)], indirect=True)
-def test_memory_that_cannot_be_mapped_comes_in_pieces(cluster: Cluster, monkeypatch: Any) -> None:
+def test_unmappable_memory_is_sent_in_chunks(cluster: Cluster, monkeypatch: Any) -> None:
     from graphmill_plugins.distributed.transfer import shared_block
 
     def refuse(*arguments: Any) -> Any:

@@ -96,7 +96,7 @@ def test_end_of_step_keeps_claimed_blocks(pool):
     np.testing.assert_array_equal(array, A.ravel())
 
 
-def test_a_receiver_that_comes_late_is_aborted(pool):
+def test_late_receiver_is_aborted(pool):
     block = pool.put(A, 1, 11)
     pool.end_step(1)
     pool.put(A + 1, 2, 12)

@@ -58,7 +58,7 @@ def test_every_code_survives_both_ways(code: int) -> None:
     assert from_rpc.node == "scope/y"
 
 
-def test_the_place_stands_before_the_node() -> None:
+def test_location_precedes_the_node() -> None:
     error = errors.InternalError("bad", node="y", op="MatMul", device="/cpu:0", plugin="mine")
     assert error_message(error) == (
         "bad (op MatMul, device /cpu:0, plugin mine)\n\t [[{{node y}}]]"
@@ -142,7 +142,7 @@ def test_an_unknown_code_is_an_unknown_error() -> None:
     assert type(error_from_code(77, "what")) is errors.UnknownError
 
 
-def test_tensorflows_messages_tell_the_node() -> None:
+def test_tensorflow_messages_name_the_node() -> None:
     error = error_from_code(3, "Incompatible shapes: [2] vs. [3]\n\t [[{{node add}}]]")
     assert (error.node, error.message) == ("add", "Incompatible shapes: [2] vs. [3]")
 

@@ -149,7 +149,7 @@ def test_any_bytes_are_a_message_or_a_typed_error(data: bytes, kind: TensorMessa
 
 @pytest.mark.parametrize("kind", KINDS, ids=name_of)
 @pytest.mark.parametrize("shape", [(), (3,), (100, 200)], ids=str)
-def test_what_is_written_is_read_by_protobuf(kind: TensorMessage, shape: tuple[int, ...]) -> None:
+def test_protobuf_reads_written_bytes(kind: TensorMessage, shape: tuple[int, ...]) -> None:
     count = 3 if kind.field.is_repeated else 1
     values = [np.full(shape, i, np.float32) for i in range(count)]
     names = [f"scope/t{i}:0" if kind.field.is_named else "" for i in range(count)]

@@ -113,7 +113,7 @@ def test_strings_of_tensorflow_have_lengths_and_bytes_in_their_content() -> None
     assert decode_tensor(message).tolist() == found.tolist()
 
 
-def test_a_single_value_stands_for_all() -> None:
+def test_single_value_is_broadcast() -> None:
     message = proto.TensorProto(dtype=1, float_val=[2.5])
     message.tensor_shape.dim.add(size=3)
     assert decode_tensor(message).tolist() == [2.5, 2.5, 2.5]

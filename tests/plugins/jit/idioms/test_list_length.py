@@ -184,7 +184,7 @@ def test_loop_exceeding_capacity_is_interpreted() -> None:
     assert "its checks failed in 32 calls and held in 0" in signature.reason
 
 
-def test_a_form_whose_checks_failed_gets_another_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tier_with_failed_checks_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tier_machine, "CALLS_SUSPENDED", 5)
     with HotSession(graph(more=", num_elements=6"), "eager") as hot:
         for _ in range(32):

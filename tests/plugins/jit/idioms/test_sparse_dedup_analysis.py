@@ -97,7 +97,7 @@ def test_update_across_clusters_is_not_deduplicated() -> None:
     assert rows.apart([everything - {apply}, {apply}]) == {unique: APART, apply: APART}
 
 
-def test_nobody_who_waits_for_it_waits_longer() -> None:
+def test_dedup_analysis_adds_no_waits() -> None:
     made, rows = found(UPDATE, "after = Neg(lr, after=[u])")
     assert made.node("u") in rows
     assert not rows.begun_by

@@ -66,7 +66,7 @@ def test_general_kernel_of_another_plugin_is_traced_itself() -> None:
     assert choice.kernel.definition.function is mine
 
 
-def test_jax_kernel_of_another_plugin_is_not_used_for_a_numpy_kernel_of_ours() -> None:
+def test_foreign_jax_kernel_does_not_lower_built_in_numpy_kernel() -> None:
     @kernel("MatMul", backend="jax", priority=10)
     def mine(xp: Any, a: Any, b: Any) -> Any:
         return a @ b
@@ -132,7 +132,7 @@ def test_registered_lowering_replaces_that_of_the_kernel_by_priority(
     assert choice.lowering.function is {"kernel": own, "registered": lowered}[winner]
 
 
-def test_registered_lowering_is_used_beside_what_the_kernel_declares_without_a_form() -> None:
+def test_registered_lowering_combines_with_declaration_without_form() -> None:
     @kernel("MatMul", backend="numpy", priority=10, lowering=Lowering(standalone=True))
     def mine(xp: Any, a: Any, b: Any) -> Any:
         return a @ b
@@ -146,7 +146,7 @@ def test_registered_lowering_is_used_beside_what_the_kernel_declares_without_a_f
     assert choice.lowering.standalone
 
 
-def test_lowering_of_another_plugin_is_not_used_for_a_kernel_of_ours() -> None:
+def test_foreign_lowering_is_not_used_for_built_in_kernel() -> None:
     @lowering("Neg", check=lambda xp, x: False, priority=99)
     def lowered(trace: Any, x: Any) -> Any:
         return x

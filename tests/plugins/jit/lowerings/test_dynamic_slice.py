@@ -54,7 +54,7 @@ def test_a_column() -> None:
     assert tiers == [COMPILED]
 
 
-def test_a_range_whose_length_is_known() -> None:
+def test_range_of_static_length() -> None:
     nodes = (
         *("b = Pack([i, one])", "t = AddV2(two, i)", "u = AddV2(two, two)", "e = Pack([t, u])"),
         "y = StridedSlice(x, b, e, ones)",

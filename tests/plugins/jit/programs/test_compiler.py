@@ -58,7 +58,7 @@ def with_variable(*nodes, **placeholders):
 # ------------------------------------------------------------------------------------ what it gives
 
 
-def test_it_computes_what_the_nodes_do_s6():
+def test_program_matches_its_nodes_s6():
     values = [floats(1, 2)]
     compiled = Compiled(body("a = Mul(x, x)", "y = AddV2(a, x)", x="float32[2]"), values)
     assert compiled(*values) == [[2, 6]]

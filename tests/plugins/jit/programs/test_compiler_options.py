@@ -60,11 +60,11 @@ def test_barriers_stay_until_loops_are_fused():
     assert np.asarray(compiled(np.ones(64, np.float32))).tolist() == [4.0] * 32
 
 
-def test_what_has_neither_keeps_what_xla_does():
+def test_program_without_either_keeps_xla_defaults():
     assert compiler_options_for(jax.make_jaxpr(lambda x: x + 1)(1.0)) == {}
 
 
-def test_nothing_is_asked_of_other_platforms():
+def test_other_platforms_are_not_queried():
     assert compiler_options_for(product(), "gpu") == {}
 
 

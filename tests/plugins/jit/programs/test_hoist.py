@@ -21,7 +21,7 @@ def split(function, *arguments, constants):
     return hoisted, prepared, rest
 
 
-def test_the_halves_give_what_the_whole_gives():
+def test_split_execution_matches_whole():
     def function(w, x, scale):
         return (x @ jnp.transpose(w) * jnp.sqrt(scale), scale + 1)
 
@@ -47,7 +47,7 @@ def test_constant_output_is_returned():
     np.testing.assert_array_equal(outputs[0], np.ones(2))
 
 
-def test_what_would_take_much_more_memory_stays():
+def test_hoisting_that_needs_much_more_memory_is_skipped():
     def function(w, x):
         return x + jnp.broadcast_to(w, (1000, 1000))
 
@@ -63,7 +63,7 @@ def test_a_program_without_constants_stays_whole():
     np.testing.assert_array_equal(hoisted.program(*rest)[0], np.full(3, 2.0))
 
 
-def test_captured_constants_are_known_too():
+def test_captured_constants_are_static():
     captured = jnp.arange(4.0)
     hoisted, prepared, rest = split(lambda x: x * (captured + 1), np.ones(4), constants=())
     assert hoisted.moved == 1

@@ -235,7 +235,7 @@ def test_a_full_disk_costs_the_saving_only(folder: Path, monkeypatch: pytest.Mon
     assert np.array_equal(made.call((X,), X)[0], X * X + 2)
 
 
-def test_what_calls_python_is_not_cached(folder: Path) -> None:
+def test_programs_calling_python_are_not_cached(folder: Path) -> None:
     def program(x: Any) -> Any:
         return jax.pure_callback(np.negative, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
@@ -244,7 +244,7 @@ def test_what_calls_python_is_not_cached(folder: Path) -> None:
     assert np.array_equal(made.call(X), -X)
 
 
-def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
+def test_least_recently_used_entry_is_evicted(folder: Path) -> None:
     cache = ProgramCache(str(folder))
     cache.compile(lowered(1.0), {})
     size = the_file(folder).stat().st_size

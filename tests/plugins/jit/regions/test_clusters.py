@@ -29,12 +29,12 @@ def names(made: Graph, host: Host) -> list[set[str]]:
     return [{node.name for node in members} for members in find_clusters(made, Eligibility(host))]
 
 
-def test_what_hangs_together_is_one_cluster(graphmill_host: Host) -> None:
+def test_connected_nodes_form_one_cluster(graphmill_host: Host) -> None:
     made = graph("a = Neg(x)", "b = Abs(a)", "c = Tanh(a)", **X)
     assert names(made, graphmill_host) == [{"a", "b", "c"}]
 
 
-def test_what_does_not_hang_together_are_several(graphmill_host: Host) -> None:
+def test_disconnected_nodes_form_several_clusters(graphmill_host: Host) -> None:
     made = graph("a = Neg(x)", "b = Abs(x)", **X)
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 

@@ -28,7 +28,7 @@ DYNAMIC = "g(x: float32) -> float32: y = Unique(x); return y"
         "y = PartitionedCall([x], Tout=[float32], f=f)",
     ],
 )
-def test_what_can_be_traced_is_eligible(text: str, graphmill_host: Host) -> None:
+def test_traceable_node_is_eligible(text: str, graphmill_host: Host) -> None:
     made = graph(text, functions=(NEGATE,), x="float32[2]", p="bool", i="int32")
     assert Eligibility(graphmill_host).why_not(made.node("y")) is None
 
@@ -54,7 +54,7 @@ def test_why_others_are_not(text: str, reason: str, graphmill_host: Host) -> Non
     assert re.search(reason, told), told
 
 
-def test_an_assert_may_tell_constant_texts(graphmill_host: Host) -> None:
+def test_assert_may_have_constant_messages(graphmill_host: Host) -> None:
     text = "t = Const(dtype=string, value='string: \"too long\"')"
     made = graph(text, "y = Assert(p, [t, x])", x="float32[2]", p="bool")
     assert Eligibility(graphmill_host).why_not(made.node("y")) is None

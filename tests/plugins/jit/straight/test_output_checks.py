@@ -68,7 +68,7 @@ def test_error_of_the_kernel_itself_stays() -> None:
     assert "no_such_attribute" in error.message
 
 
-def test_kernel_of_the_array_namespace_is_checked_in_the_first_calls() -> None:
+def test_array_namespace_kernel_is_checked_in_first_calls() -> None:
     made = code(double_of_two, "y = Neg(x)")
     assert ".dtype" not in made.source
     for _ in range(FIRST_CALLS - 1):

@@ -35,7 +35,7 @@ def test_locals_go_at_their_last_use() -> None:
     assert made.call(GOING_ON, ONE) == (2,)
 
 
-def test_what_nobody_reads_goes_at_once() -> None:
+def test_unread_output_is_dropped_immediately() -> None:
     made = straight_line(body("u = Unpack(x, num=2)", "a = Neg(u)", x="float32[2]"))
     assert "v0_0, v0_1 = k0(a0)" in made.source
     assert made.call(GOING_ON, np.array([1, 2], np.float32)) == (2, -1)

@@ -54,7 +54,7 @@ def made(config: Any, **options: Any) -> tuple[graphmill.Session, Any]:
 
 
 @pytest.mark.parametrize("config", [EAGER, OFF], ids=["straight-line", "interpreted"])
-def test_what_is_there_is_taken_at_once(config: Any) -> None:
+def test_available_element_is_taken_immediately(config: Any) -> None:
     session, total = made(config)
     with session:
         for value in range(5):

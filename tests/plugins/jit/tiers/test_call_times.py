@@ -27,7 +27,7 @@ def test_of_many_the_longest_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("varies", [False, True])
-def test_one_call_is_what_it_took(varies: bool) -> None:
+def test_one_call_is_its_duration(varies: bool) -> None:
     assert times(7).typical(varies=varies) == 7
 
 

@@ -265,14 +265,14 @@ def test_no_decision_reads_a_record(
 # --------------------------------------------------------------------------------------- the table
 
 
-def test_every_state_can_be_reached_and_every_event_and_action_is_used() -> None:
+def test_all_states_are_reachable_and_all_events_used() -> None:
     reached = {State.NEW, *(after for after, _ in TRANSITIONS.values())}
     assert reached == set(State)
     assert {event for _, event in TRANSITIONS} == set(Event)
     assert {action for _, action in TRANSITIONS.values()} == set(Action)
 
 
-def test_actions_agree_with_what_the_states_mean() -> None:
+def test_actions_agree_with_states() -> None:
     for (before, event), (after, action) in TRANSITIONS.items():
         where = f"{before} {event}"
         assert (action is Action.SERVE) == (
@@ -394,7 +394,7 @@ def test_slot_is_kept_from_alternating_signatures() -> None:
     assert all(cluster.machine.find(key).state is State.COMPILED for key in range(MOST_COMPILED))
 
 
-def test_the_program_for_other_inputs_serves_them_with_the_same_record() -> None:
+def test_program_for_other_inputs_shares_the_record() -> None:
     cluster = Cluster()
     for _ in range(2):
         first = cluster.call("a")

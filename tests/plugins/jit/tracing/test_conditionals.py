@@ -29,7 +29,7 @@ def test_a_choice_out_of_range_is_the_last(choice: int, expected: int) -> None:
     assert trace_cond(np.int32(choice), branches, [np.int32(2)], {})[0] == [expected]
 
 
-def test_what_one_branch_lacks_is_zeros() -> None:
+def test_missing_branch_gradient_is_zeros() -> None:
     branches = [
         lambda args, state: ([Absent()], state),
         lambda args, state: ([args[0]], {**state, "v": args[0]}),

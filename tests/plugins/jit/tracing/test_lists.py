@@ -89,7 +89,7 @@ def test_another_constant_makes_it_unknown() -> None:
     assert "compiled" in both(made, feeds)
 
 
-def test_lists_of_zeros_sums_of_lists_and_what_their_elements_are() -> None:
+def test_zero_lists_and_list_sums_have_element_shapes() -> None:
     made = graph_def(
         "shape = Const(dtype=int32, value='int32: [2]')",
         "a = TensorListFromTensor(x, shape)",

@@ -22,7 +22,7 @@ def below(limit: int) -> Any:
     return lambda args, state: ([args[0] < limit], state)
 
 
-def test_known_invariants_stay_known() -> None:
+def test_static_invariants_stay_static() -> None:
     shape = np.array([2, 3])
 
     def body(args: list[Any], state: Any) -> Any:

@@ -78,7 +78,7 @@ def test_each_iteration_draws_the_next_numbers_e3() -> None:
     assert_alike(made, {"x:0": np.zeros(3, np.float32)})
 
 
-def test_functions_with_nodes_of_the_same_name_have_their_own_generators_e10() -> None:
+def test_functions_with_equal_node_names_have_own_generators_e10() -> None:
     loops = [f"w{b} = While([i, x], T=[int32, float32], cond=c, body={b})" for b in "bd"]
     made = graph_def(
         *START, *loops, "y = Sub(wb[1], wd[1])", functions=(LESS, STEP, OTHER_STEP), x="float32[3]"
@@ -86,7 +86,7 @@ def test_functions_with_nodes_of_the_same_name_have_their_own_generators_e10() -
     assert_alike(made, {"x:0": np.zeros(3, np.float32)})
 
 
-def test_straight_line_code_of_functions_has_their_own_generators_too_e10() -> None:
+def test_straight_line_functions_have_own_generators_e10() -> None:
     """A loop that no compiler takes: its kernels were those of another function."""
     texts = [text.replace("sum =", "s = AsString(u); sum =") for text in (STEP, OTHER_STEP)]
     loops = [f"w{b} = While([i, x], T=[int32, float32], cond=c, body={b})" for b in "bd"]
@@ -113,7 +113,7 @@ def test_untaken_branch_draws_nothing() -> None:
     np.testing.assert_array_equal(*values)
 
 
-def test_a_step_that_fails_draws_what_the_interpreter_draws_s6() -> None:
+def test_failing_step_draws_the_interpreter_s_numbers_s6() -> None:
     made = graph_def(
         *(SHAPE, UNIFORM, "axis = Const(dtype=int32, value='int32: 0')"),
         *("picked = GatherV2(u, i, axis)", "y = Neg(picked)"),

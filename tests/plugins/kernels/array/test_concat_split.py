@@ -16,7 +16,7 @@ X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(-2, 1))
-def test_what_is_split_can_be_joined(sizes, axis):
+def test_split_and_join_round_trip(sizes, axis):
     shape = [2, 2]
     shape[axis] = sum(sizes)
     x = np.arange(np.prod(shape)).reshape(shape)
@@ -27,7 +27,7 @@ def test_what_is_split_can_be_joined(sizes, axis):
 
 
 @given(st.integers(-3, 2), st.integers(1, 4))
-def test_what_is_packed_can_be_unpacked(axis, count):
+def test_pack_and_unpack_round_trip(axis, count):
     values = [np.arange(6).reshape(2, 3) + number for number in range(count)]
     dtype = values[0].dtype
     packed = array_join.pack(np, dtype, axis)(values)
@@ -110,7 +110,7 @@ def test_the_gradient_of_a_mirror_is_its_adjoint(mode, pairs):
 
 
 @pytest.mark.parametrize(("mode", "most"), [("REFLECT", 3), ("SYMMETRIC", 4)])
-def test_a_mirror_is_no_wider_than_what_it_shows(call, mode, most):
+def test_mirror_padding_is_limited_by_the_input(call, mode, most):
     paddings = np.array([[most, 0], [0, 0]], np.int32)
     call("MirrorPad", X, paddings, mode=mode)
     with pytest.raises(errors.InvalidArgumentError, match="no greater"):

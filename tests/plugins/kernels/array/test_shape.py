@@ -38,7 +38,7 @@ def test_identities_return_their_input_itself(call, op):
     ("shape", "text"),
     [([2, -1], "dtype float and shape [2,?]"), ("unknown", "dtype float"), ([], "dtype float")],
 )
-def test_a_placeholder_that_is_not_fed_says_what_it_wants(bind_kernel, shape, text):
+def test_unfed_placeholder_error_has_dtype_and_shape(bind_kernel, shape, text):
     kernel = bind_kernel("Placeholder", dtype="float32", shape=shape)
 
     class Context:

@@ -17,7 +17,7 @@ INT32 = np.dtype(np.int32)
 
 
 @given(st.lists(st.sampled_from([b"", b"a", b"b", b"ab"])))
-def test_distinct_strings_stand_in_order_of_occurrence(words):
+def test_unique_strings_are_in_order_of_occurrence(words):
     x = np.empty(len(words), object)
     x[:] = words
     values, numbers = array_unique.unique(x, out_idx=INT32)
@@ -26,7 +26,7 @@ def test_distinct_strings_stand_in_order_of_occurrence(words):
 
 
 @given(st.lists(st.integers(-3, 3)))
-def test_distinct_numbers_stand_in_order_of_occurrence(numbers):
+def test_unique_numbers_are_in_order_of_occurrence(numbers):
     x = np.array(numbers, np.int64)
     values, places, counts = array_unique.unique_with_counts(x, out_idx=INT32)
     assert values.tolist() == list(dict.fromkeys(numbers))
@@ -43,7 +43,7 @@ def test_every_nan_is_distinct(call):
     ("values", "message"),
     [([1, np.nan], "m : Tensor had NaN"), ([np.inf], "had Inf"), ([np.inf, np.nan], "Inf and NaN")],
 )
-def test_check_numerics_says_what_it_found(call, values, message):
+def test_check_numerics_names_nan_or_inf(call, values, message):
     with pytest.raises(errors.InvalidArgumentError, match=message):
         call("CheckNumerics", np.array(values, np.float32), message="m")
 

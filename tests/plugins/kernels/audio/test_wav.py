@@ -19,7 +19,7 @@ def decoded(contents, **options):
     return decode_wav(string_scalar(contents), **wanted)
 
 
-def test_what_was_written_is_read():
+def test_written_data_is_read():
     audio, rate = decoded(ENCODED)
     np.testing.assert_allclose(audio, SAMPLES, atol=2**-15)
     assert rate == 8000

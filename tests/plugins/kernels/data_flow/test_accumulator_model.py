@@ -56,7 +56,7 @@ def test_take_increments_step_and_drops_stale_gradients(
     assert accumulator.count == 0
 
 
-def test_who_is_cancelled_leaves_the_line(accumulator: DenseAccumulator) -> None:
+def test_cancelled_waiter_leaves_the_queue(accumulator: DenseAccumulator) -> None:
     first, second, cancellation = Taker(), Taker(), CancellationManager()
     accumulator.take(1, first, cancellation)
     accumulator.take(1, second)

@@ -83,7 +83,7 @@ def test_dequeues_are_served_fifo():
     assert outcomes == {"a": None, "two": [1, 2], "one": [3], "b": None}
 
 
-def test_a_cancelled_enqueue_leaves_what_it_put():
+def test_cancelled_enqueue_keeps_enqueued_elements():
     queue, outcomes = FifoQueue("q", INT, capacity=2), Outcomes()
     attempt = put(queue, outcomes, "many", 1, 2, 3)
     queue.cancel(attempt)
@@ -101,13 +101,13 @@ def test_a_cancelled_attempt_lets_the_next_one_through():
     assert outcomes == {"two": errors.CancelledError, "put": None, "one": [7]}
 
 
-def test_cancelling_what_has_ended_does_nothing():
+def test_cancelling_after_the_end_does_nothing():
     queue, outcomes = FifoQueue("q", INT), Outcomes()
     queue.cancel(put(queue, outcomes, "put", 1))
     assert (outcomes, queue.size) == ({"put": None}, 1)
 
 
-def test_a_step_s_cancellation_wakes_what_waits():
+def test_step_cancellation_wakes_waiters():
     queue, outcomes, step = FifoQueue("q", INT, capacity=0), Outcomes(), CancellationManager()
     take(queue, outcomes, "get", cancellation=step)
     put(queue, outcomes, "put", 1, cancellation=step)
@@ -123,7 +123,7 @@ def test_a_cancelled_step_does_not_wait():
     assert outcomes == {"get": errors.CancelledError}
 
 
-def test_what_has_ended_is_withdrawn_from_the_step():
+def test_finished_waits_are_removed_from_the_step():
     queue, outcomes, step = FifoQueue("q", INT), Outcomes(), CancellationManager()
     take(queue, outcomes, "get", cancellation=step)
     put(queue, outcomes, "put", 1, cancellation=step)

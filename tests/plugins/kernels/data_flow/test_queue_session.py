@@ -115,7 +115,7 @@ def test_a_small_queue_carries_many_elements_in_order(graphmill_host):
     np.testing.assert_array_equal(np.concatenate(got), values)
 
 
-def test_what_is_in_the_queue_does_not_change_with_what_was_fed(session):
+def test_queued_elements_do_not_alias_feeds(session):
     fed = np.array([1, 2, 3], np.float32)
     session.run([], {"x:0": fed}, targets=["many"])
     fed[:] = 0

@@ -11,7 +11,7 @@ from graphmill_plugins.kernels.data_flow.stack import Stack
 X = np.ones(2, np.float32)
 
 
-def test_what_is_popped_is_what_was_pushed():
+def test_pop_returns_pushed_elements():
     stack = Stack("s", dtypes.float32, -1)
     stack.push(X)
     stack.push(None)

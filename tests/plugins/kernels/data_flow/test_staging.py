@@ -41,7 +41,7 @@ def test_a_stage_waits_for_room() -> None:
 
 
 @pytest.mark.parametrize("what", ["area", "barrier"])
-def test_what_waits_is_cancelled_with_its_step(what: str) -> None:
+def test_waiters_are_cancelled_with_their_step(what: str) -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         if what == "area":
@@ -57,7 +57,7 @@ def test_what_waits_is_cancelled_with_its_step(what: str) -> None:
         session.run(waits, options=proto.RunOptions(timeout_in_ms=30))
 
 
-def test_requests_behind_one_that_waits_are_served() -> None:
+def test_requests_after_a_waiting_one_are_served() -> None:
     store, there, seen = Store(), set(), []
 
     def wants(key: str) -> None:

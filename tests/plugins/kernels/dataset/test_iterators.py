@@ -51,7 +51,7 @@ def pool_config(threads: int) -> Any:
     return proto.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=threads)
 
 
-def test_a_graph_of_a_dataset_may_hold_a_handle_to_a_generator_that_is_gone() -> None:
+def test_dataset_graph_may_hold_a_dead_generator_handle() -> None:
     """S3: a serialized dataset keeps the handle of its seeds as a constant; new seeds are drawn."""
     message = proto.TensorProto(dtype=graphmill.as_dtype("resource").enum)  # type: ignore[arg-type]
     message.resource_handle_val.add(name="SeedGenerator_0", container="localhost")
@@ -133,7 +133,7 @@ def test_closing_a_session_leaves_no_thread() -> None:
         assert int(session.run(value)) == 0
 
 
-def test_an_iterator_that_nobody_holds_is_dropped() -> None:
+def test_unreferenced_iterator_is_freed() -> None:
     from graphmill_plugins.kernels.dataset.iterators import IteratorResource
 
     def alive() -> int:

@@ -85,7 +85,7 @@ def test_reduce_of_a_group_of_one_gives_its_input() -> None:
     assert result.tolist() == [1]
 
 
-def test_reduce_is_the_same_in_each_run_and_follows_the_order_of_devices() -> None:
+def test_reduce_is_deterministic_in_device_order() -> None:
     values = [np.float32(3.3) ** (index % 7) * 1e3 for index in range(12)]
     results = [run(lambda i: reduce(const([values[i]]), group_size=12), 12) for _ in range(3)]
     wanted = np.float32(0)
@@ -214,7 +214,7 @@ def test_communicators_refuse_equal_ranks() -> None:
         ([[3, 1], [2, 0]], 3, 5, [2, 5]),
     ],
 )
-def test_assign_group_tells_size_and_key(
+def test_assign_group_returns_size_and_key(
     groups: list[list[int]], index: int, base: int, wanted: list[int]
 ) -> None:
     (result,) = run(

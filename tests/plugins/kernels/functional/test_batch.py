@@ -156,7 +156,7 @@ def test_a_batch_that_all_have_left_is_gone(clock):
     assert (ran, clock.waiting) == ([], [])
 
 
-def test_no_timer_stays_behind(graphmill_host):
+def test_timers_are_cleaned_up(graphmill_host):
     running, x = session(graphmill_host, 4)
     with no_leaked_threads(), running:
         running.run("y:0", {x: np.ones(4, np.float32)})

@@ -107,7 +107,7 @@ def test_a_function_without_results_runs_as_a_target(functions) -> None:
         ("other", errors.UnknownError),
     ],
 )
-def test_what_it_raises_has_tensorflow_s_class(kind, status) -> None:
+def test_raised_error_has_tensorflow_s_class(kind, status) -> None:
     """Row S12."""
     with pytest.raises(status, match=r"'mine\.fails' raised") as caught:
         run("mine.fails", [np.array(kind.encode(), object)], "float32")
@@ -133,13 +133,13 @@ def test_it_cannot_write_its_inputs() -> None:
     assert value.tolist() == [0, 0]
 
 
-def test_name_that_nobody_publishes_lists_alternatives() -> None:
+def test_unpublished_name_lists_alternatives() -> None:
     with pytest.raises(errors.NotFoundError, match=r"did you mean 'mine\.double'") as caught:
         run("mine.doubel", [np.float32(1)], "float32")
     assert "mine.several" in str(caught.value)
 
 
-def test_what_is_not_published_is_never_called() -> None:
+def test_unpublished_function_is_never_called() -> None:
     with pytest.raises(errors.NotFoundError):
         run("os:getcwd", [], "string")
     with pytest.raises(errors.InvalidArgumentError, match="is not published"):
@@ -172,7 +172,7 @@ def run_eagerly(token, inputs, outputs):
         return session.run([fetch.name for fetch in fetches])
 
 
-def test_py_function_converts_to_what_the_graph_says():
+def test_py_function_converts_to_the_declared_dtypes():
     x = np.float32([1, 2])
     (got,) = run_eagerly("mine.three", [x], ["float32"])
     assert (got, got.dtype) == (3.0, np.float32)
@@ -181,6 +181,6 @@ def test_py_function_converts_to_what_the_graph_says():
 
 
 @pytest.mark.parametrize(("token", "types"), [("three", ["string"]), ("double", ["int32"])])
-def test_py_function_refuses_what_would_lose_its_meaning(token, types):
+def test_py_function_refuses_lossy_conversions(token, types):
     with pytest.raises(errors.InvalidArgumentError, match="0-th value returned by"):
         run_eagerly(f"mine.{token}", [np.float32([1.5])], types)

@@ -26,7 +26,7 @@ def file_of(pixels: Any, form: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_a_png_comes_back(call: Callable[..., Any], channels: int) -> None:
+def test_png_round_trips(call: Callable[..., Any], channels: int) -> None:
     pytest.importorskip("PIL")
     pixels = RNG.integers(0, 256, (5, 7, channels)).astype(np.uint8)
     encoded = call("EncodePng", pixels)
@@ -59,7 +59,7 @@ def test_a_jpeg_is_close(call: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", b"\x89PNG\r\n\x1a\n"])
-def test_what_is_no_image(call: Callable[..., Any], content: bytes) -> None:
+def test_invalid_images_are_refused(call: Callable[..., Any], content: bytes) -> None:
     pytest.importorskip("PIL")
     with pytest.raises(errors.InvalidArgumentError):
         call("DecodeImage", string_scalar(content))

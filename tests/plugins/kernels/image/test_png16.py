@@ -57,7 +57,7 @@ def test_rows_of_all_filters(kinds) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_what_is_written_is_read(channels) -> None:
+def test_write_and_read_round_trip(channels) -> None:
     pixels = np.resize(PIXELS, (4, 7, channels))
     np.testing.assert_array_equal(decoded(_png16.encode(pixels, 6)), pixels)
 
@@ -92,7 +92,7 @@ def test_an_interlaced_file_is_not_read_as_16_bits() -> None:
     ("form", "place", "size"),
     [("PNG", 16, ">II"), ("BMP", 18, "<II"), ("GIF", 6, "<HH")],
 )
-def test_a_small_file_that_claims_to_be_a_large_image_is_refused(form, place, size) -> None:
+def test_image_with_forged_size_is_refused(form, place, size) -> None:
     file = io.BytesIO()
     Image.fromarray(np.zeros((3, 3, 3), np.uint8)).save(file, form)
     contents = bytearray(file.getvalue())

@@ -10,7 +10,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels.io._reader import IdentityReader
 
 
-def test_a_state_comes_back():
+def test_state_round_trips():
     reader = IdentityReader()
     reader.started = reader.finished = reader.produced = 7
     other = IdentityReader()

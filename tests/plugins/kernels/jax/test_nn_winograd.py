@@ -41,7 +41,7 @@ def error(got, wanted) -> float:
     [(1, 13, "SAME"), (1, 14, "VALID"), (2, 19, "SAME"), (1, 26, "VALID")],
     ids=str,
 )
-def test_tiles_give_what_windows_give(batch, size, padding):
+def test_tiles_match_windows(batch, size, padding):
     x, kernel = normal(batch, size, size + 3, 5), normal(3, 3, 5, 4)
     axes = tuple(make_axis(length, 3, 1, 1, padding) for length in (size, size + 3))
     wanted = direct(x, kernel, axes)
@@ -56,7 +56,7 @@ def test_explicit_padding_is_kept():
 
 
 @pytest.mark.parametrize(("stride", "dilation"), list(itertools.product((1, 2), (1, 2))))
-def test_gathered_taps_give_what_windows_give(stride, dilation):
+def test_gathered_taps_match_windows(stride, dilation):
     x, kernel = normal(2, 9, 8, 6), normal(3, 2, 6, 4)
     axes = tuple(make_axis(size, taps, stride, dilation, "SAME") for size, taps in ((9, 3), (8, 2)))
     wanted = direct(x, kernel, axes)

@@ -51,9 +51,7 @@ def test_the_first_of_equals_ranks_first(call: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("values", [[5, 1, 5, 5, 0, 7, 5, 5, 2, 1], [0.0] * 9, [1.0, np.nan] * 5])
-def test_selecting_a_few_gives_what_sorting_all_gives(
-    call: Callable[..., Any], values: list[float]
-) -> None:
+def test_partial_selection_matches_full_sort(call: Callable[..., Any], values: list[float]) -> None:
     rows = np.array([values, values[::-1], values])
     whole = call("TopKV2", rows, np.int32(len(values)))
     few = call("TopKV2", rows, np.int32(2))

@@ -87,7 +87,7 @@ def test_invalid_attrs_are_distinguished(
 
 
 @given(st.integers(1, 5), st.integers(1, 5), small, st.integers(0, 200))
-def test_wide_dilations_read_what_they_would_read(
+def test_wide_dilations_match_unclamped_windows(
     size: int, kernel: int, stride: int, more: int
 ) -> None:
     dilation = 60 + more  # wider than any of these windows needs

@@ -118,7 +118,7 @@ def test_any_text_is_json_or_refused(call, content):
 
 
 @given(st.lists(st.text(st.characters(blacklist_categories=["Cs"]), min_size=1), min_size=1))
-def test_quoted_fields_come_back(fields):
+def test_quoted_fields_round_trip(fields):
     raw = [field.encode() for field in fields]
     record = b",".join(b'"' + field.replace(b'"', b'""') + b'"' for field in raw)
     assert csv_fields(record, b",", use_quotes=True) == raw

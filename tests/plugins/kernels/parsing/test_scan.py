@@ -53,7 +53,7 @@ _examples = st.fixed_dictionaries({}, optional={"f": _floats, "i": _integers, "s
 
 @settings(deadline=None)
 @given(st.lists(_examples, max_size=4))
-def test_a_batch_is_what_protobuf_writes(batch):
+def test_batch_bytes_match_protobuf(batch):
     contents = []
     for given_values in batch:
         built = Example()

@@ -13,7 +13,9 @@ WORD = st.integers(0, (1 << 64) - 1)
 
 
 @given(WORD, WORD, WORD, st.integers(1, 40))
-def test_few_counters_give_what_many_do(key: int, low: int, high: int, count: int) -> None:
+def test_small_counter_batches_match_one_large_batch(
+    key: int, low: int, high: int, count: int
+) -> None:
     generator = _philox.Philox(key, low, high)
     many = _philox.blocks(np, generator, np.arange(64, dtype=np.uint64))
     few = [

@@ -57,7 +57,7 @@ def test_sets_of_strings(rows: list[list[bytes]]) -> None:
     assert shape.tolist() == [len(rows), max(len(set(row)) for row in rows)]
 
 
-def test_size_counts_what_differs() -> None:
+def test_size_counts_distinct_values() -> None:
     indices = np.array([[0, 0], [0, 1], [2, 0]], np.int64)
     values, shape = np.array([7, 7, 1]), np.array([3, 2])
     assert set_size(indices, values, shape, True).tolist() == [1, 0, 1]

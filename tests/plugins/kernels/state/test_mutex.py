@@ -56,7 +56,7 @@ def test_end_of_step_releases_the_mutex() -> None:
     assert ask(mutex).lock is None
 
 
-def test_who_is_cancelled_leaves_the_line() -> None:
+def test_cancelled_waiter_leaves_the_queue() -> None:
     mutex, cancellation = Mutex("m"), CancellationManager()
     first, second, third = ask(mutex), ask(mutex, cancellation), ask(mutex)
     cancellation.start_cancel()

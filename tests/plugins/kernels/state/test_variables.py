@@ -35,7 +35,7 @@ def ref_kernel(bind_kernel: Bind, op: str, value: Any, **attrs: Any) -> Any:
     return bind_kernel(op, value, value, **attrs).compute
 
 
-def test_a_reader_keeps_what_it_read(bind_kernel: Bind, ctx: Any) -> None:
+def test_reader_keeps_its_value(bind_kernel: Bind, ctx: Any) -> None:
     start = np.array([1.0, 2.0], np.float32)
     ref = reference(start)
     read = ref.read()

@@ -80,7 +80,7 @@ def test_numbers_print_as_in_c(call: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["1_0", "", "1.5x", "1d3", "- 1", "nan(1)"])
-def test_what_is_no_number(call: Callable[..., Any], text: str) -> None:
+def test_invalid_number_is_refused(call: Callable[..., Any], text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="could not correctly convert"):
         call("StringToNumber", strings(text), out_type="float32")
 
@@ -124,7 +124,7 @@ def test_malformed_text_is_replaced_piece_by_piece(call: Callable[..., Any]) -> 
         call("UnicodeDecode", value, input_encoding="UTF-8", errors="strict")
 
 
-def test_base64_comes_back(call: Callable[..., Any]) -> None:
+def test_base64_round_trips(call: Callable[..., Any]) -> None:
     value = string_array([bytes(range(size)) for size in range(6)])
     for pad in (True, False):
         encoded = call("EncodeBase64", value, pad=pad)

@@ -68,14 +68,14 @@ def test_a_dot_matches_no_byte_that_is_not_utf_8() -> None:
         ("a\\", "trailing"),
     ],
 )
-def test_what_re2_refuses_is_refused(pattern: str, reason: str) -> None:
+def test_regexes_refused_by_re2_are_refused(pattern: str, reason: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="Invalid pattern") as caught:
         compile_re2(pattern)
     assert caught.match(reason)
 
 
 @pytest.mark.parametrize("pattern", [r"\C", "(?U)a", r"\p{Greek}"])
-def test_what_python_lacks_is_named(pattern: str) -> None:
+def test_missing_python_features_are_named(pattern: str) -> None:
     with pytest.raises(errors.UnimplementedError):
         compile_re2(pattern)
 

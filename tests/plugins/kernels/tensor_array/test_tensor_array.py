@@ -15,7 +15,7 @@ def array(size: int = 3, **options) -> TensorArray:
     return TensorArray(np, "a", dtypes.float32, size, **options)
 
 
-def test_what_is_read_is_what_was_written():
+def test_read_returns_written_data():
     made = array()
     made.write(1, X)
     assert made.read(1) is X

@@ -33,7 +33,7 @@ def change(made: PersistentList, model: list[Any], what: str, how: Any) -> tuple
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), _changes, st.integers(0, 30)), max_size=40))
-def test_every_version_stays_what_it_is(steps):
+def test_persistent_versions_are_immutable(steps):
     versions: list[tuple[PersistentList, list[Any]]] = [(PersistentList(range(5)), [*range(5)])]
     for source, (what, how), looked_at in steps:
         made, model = versions[source % len(versions)]

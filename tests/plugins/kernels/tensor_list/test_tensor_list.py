@@ -32,7 +32,7 @@ def test_a_loop_that_sets_items_copies_nothing():
     np.testing.assert_array_equal(stacked, np.arange(1000, dtype=np.float32))
 
 
-def test_what_is_got_is_what_was_set():
+def test_get_returns_the_set_value():
     value = np.ones(3, np.float32)
     made = TensorList(dtypes.float32, None, [value])
     got = tensor_list_ops.tensor_list_get_item(np, made, np.int32(0), UNKNOWN, FLOAT)

@@ -75,7 +75,7 @@ def test_the_first_of_equal_maxima_takes_the_gradient(call: Callable[..., Any]) 
     assert got.ravel().tolist() == [5, 0, 0, 0]
 
 
-def test_a_pooling_of_one_returns_what_it_got(call: Callable[..., Any]) -> None:
+def test_pooling_with_window_one_is_identity(call: Callable[..., Any]) -> None:
     x = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)
     attrs = {"ksize": [1, 1, 1, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
     np.testing.assert_array_equal(call("MaxPool", x, **attrs), x)
