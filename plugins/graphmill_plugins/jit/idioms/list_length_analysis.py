@@ -43,7 +43,7 @@ _MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
 _SOME_NUMBER: Final = np.int32(1)  # in the place of one that is known once shapes are
 
 
-class GrowingLists:
+class ListLengthAnalysis:
     """Answers for the lists and tensor arrays of a graph, before shapes are known.
 
     Args:

@@ -1,4 +1,4 @@
-"""`RepeatedRows`: find the ops that deduplicate the rows of sparse gradients.
+"""`SparseDedupAnalysis`: find the ops that deduplicate the rows of sparse gradients.
 
 An optimizer that updates rows of a variable names each row once: `Unique` finds the distinct
 numbers of rows, `UnsortedSegmentSum` adds up the updates of each, and what is computed of the sums
@@ -41,7 +41,7 @@ def is_elementwise(node: Node) -> bool:
     return traits.elementwise or traits.forwards
 
 
-class RepeatedRows:
+class SparseDedupAnalysis:
     """Answers for one graph which deduplicating ops can be compiled.
 
     Args:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _why_not_counted(_: Node) -> str:
-    """Return why a `Unique` is not compiled unless `RepeatedRows` accepts its consumers."""
+    """Return why a `Unique` is not compiled unless `SparseDedupAnalysis` accepts its consumers."""
     return "its result has as many elements as there are distinct values"
 
 

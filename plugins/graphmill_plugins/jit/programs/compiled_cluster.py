@@ -12,7 +12,7 @@ from graphmill.spi.process import DeferredInterrupt
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.pytrees import Flat, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
-from graphmill_plugins.jit.programs.donation import Loan
+from graphmill_plugins.jit.programs.donation import DonatedValues
 from graphmill_plugins.jit.programs.preemptible_loops import IterationBudgetError, LimitedProgram
 from graphmill_plugins.jit.tracing.elements import FirstRows
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ExecutorArgs, Variable
     from graphmill_plugins.jit.ir.signature import Inputs
-    from graphmill_plugins.jit.programs.guard_program import EarlyCheck
+    from graphmill_plugins.jit.programs.guard_program import GuardProgram
     from graphmill_plugins.jit.programs.memory import HostMemory
 
 # Of a program that is called: JAX refuses types and layouts of arguments, XLA has no memory, …
@@ -48,28 +48,29 @@ class Layout:
     The new values of variables come first, so that JAX finds for each the memory of the old one.
 
     Attributes:
-        results: for each output of the cluster its number among the program's, or what it is:
-            a known value, the variable that it is the value of, the first rows of one of the
-            program's, as many as another one tells, or a pytree of numbers and known values.
-        written: the variables that get new values, in their order, which is that of their slots.
-        donated: which of these are written into the memory of their old values.
-        check: tells before whether all checks will hold; where some are donated and there are any.
-        is_guarded: whether the output after new values and results tells if all checks held.
-        num_traced: how many results are traced.
-        lent: numbers of results whose memory the program gives away: large ones that it computes.
-        num_loops: how many loops, those within others left out, are not known to end after a few
-            iterations; how many iterations each made are the last outputs.
-        is_limited: whether instead the last output tells if all such loops have iterations left, as
-            does that of the checks.
+        results: for each output of the cluster its index among the program's outputs, or a static
+            value, the variable whose value it is, the first rows of an output (as many as another
+            output says), or a pytree of indices and static values.
+        written: the variables that get new values, in the order of their slots.
+        donated: indices of those whose old values are donated.
+        check: evaluates the guard before the program runs; set if values are donated and there is
+            a guard.
+        is_guarded: whether the output after new values and results is the guard.
+        num_traced: the number of traced results.
+        donatable: indices of large computed results whose memory the caller may donate later.
+        num_loops: the number of outermost loops with an unknown trip count; their iteration counts
+            are the last outputs.
+        is_limited: whether the last output, besides the guard, says instead that all such loops
+            have iterations left.
     """
 
     results: list[Any]
     written: list[TracedVariable]
     donated: tuple[int, ...] = ()
-    check: EarlyCheck | None = None
+    check: GuardProgram | None = None
     is_guarded: bool = False
     num_traced: int = 0
-    lent: frozenset[int] = frozenset()
+    donatable: frozenset[int] = frozenset()
     num_loops: int = 0
     is_limited: bool = False
 
@@ -179,14 +180,18 @@ class CompiledCluster:
         self._check_first(given)
         donated = self._donated
         with DeferredInterrupt():  # what was written in place must also be set
-            loan = Loan(self._memory, [held[place] for place in donated], given, self._donors)
+            donated_values = DonatedValues(
+                self._memory, [held[place] for place in donated], given, self._donors
+            )
             try:
                 outputs = self._run(given, step)
                 arrays = outputs[: len(held)]
                 shown = self._shown(arrays)
-                loan.replace([shown[one] for one in donated], [arrays[one] for one in donated])
+                donated_values.replace(
+                    [shown[one] for one in donated], [arrays[one] for one in donated]
+                )
             finally:
-                loan.end()
+                donated_values.end()
             for place, variable in enumerate(held):
                 if place not in donated:
                     self._memory.replace(variable, shown[place], arrays[place])
@@ -247,11 +252,11 @@ class CompiledCluster:
             raise ProgramFailedError(first_line(error)) from error
 
     def _results(self, outputs: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, ...]:
-        memory, lent = self._memory, self._layout.lent
+        memory, donatable = self._memory, self._layout.donatable
         return tuple(
             (
                 memory.as_donatable_value(outputs[place])
-                if place in lent
+                if place in donatable
                 else memory.as_value(outputs[place])
             )
             if type(place) is int
@@ -263,12 +268,12 @@ class CompiledCluster:
         self, place: Any, outputs: Sequence[Any], variables: Sequence[Variable]
     ) -> Any:
         if isinstance(place, Flat):
-            memory, lent = self._memory, self._layout.lent
+            memory, donatable = self._memory, self._layout.donatable
             leaves = [
                 memory.as_constant_value(leaf)
                 if type(leaf) is not int
                 else memory.as_donatable_value(outputs[leaf])
-                if leaf in lent
+                if leaf in donatable
                 else memory.as_value(outputs[leaf])
                 for leaf in place.leaves
             ]

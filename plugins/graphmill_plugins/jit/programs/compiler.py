@@ -27,9 +27,9 @@ from graphmill_plugins.jit.programs.compiled_cluster import (
 )
 from graphmill_plugins.jit.programs.compiler_options import compiler_options_for
 from graphmill_plugins.jit.programs.donation import LEAST_BYTES
-from graphmill_plugins.jit.programs.guard_program import early_check
+from graphmill_plugins.jit.programs.guard_program import guard_program_for
 from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
-from graphmill_plugins.jit.programs.loop_split import compile_stages, cut
+from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_loops
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
 from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, compile_program
@@ -149,7 +149,7 @@ def _compiled(
         return parts.program(*fixed, *moving, *([] if is_limited else [np.int32(0)]))
 
     _donate(layout, parts.closed, state, cache)
-    _lend(layout, parts.closed)
+    _mark_donatable(layout, parts.closed)
     donated = [1 + len(arrays) + layout.written[place].slot for place in layout.donated]
     lowered = jax.jit(cluster, keep_unused=True, donate_argnums=donated).lower(shapes, *given)
     program = compile_program(lowered, options, cache)
@@ -157,7 +157,7 @@ def _compiled(
         in_stages = None
         if staged is not None and _takes(staged.prepare, constants, shapes):
             whole = jax.make_jaxpr(staged.program)(*shapes, *given)
-            in_stages = compile_stages(cut(whole, num_loops), options, cache)
+            in_stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
         limited = LimitedProgram(program.call, in_stages, build.memory.jax_device)
         program = replace(program, call=limited)
     return program, prepared, parts.moved
@@ -175,13 +175,13 @@ def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCac
     if not large or layout.is_limited:  # one of limited iterations may have to run again
         return
     if layout.is_guarded:
-        layout.check = early_check(closed, layout.guard, cache)
+        layout.check = guard_program_for(closed, layout.guard, cache)
         if layout.check is None:
             return
     layout.donated = large
 
 
-def _lend(layout: Layout, closed: Any) -> None:
+def _mark_donatable(layout: Layout, closed: Any) -> None:
     """Choose the large results that only the caller holds, so that they can be donated later."""
     if layout.is_limited:  # its stages may hand on what they were given
         return
@@ -189,7 +189,7 @@ def _lend(layout: Layout, closed: Any) -> None:
     given = {*jaxpr.invars, *jaxpr.constvars}
     counts = Counter(variable for variable in jaxpr.outvars if isinstance(variable, core.Var))
     first = len(layout.written)
-    layout.lent = frozenset(
+    layout.donatable = frozenset(
         place
         for place in range(first, first + layout.num_traced)
         if isinstance(jaxpr.outvars[place], core.Var)

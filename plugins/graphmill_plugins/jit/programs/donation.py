@@ -1,12 +1,11 @@
 """Donation: let programs write new variable values into the memory of the old ones.
 
-XLA does that with an argument that is donated to it, unless NumPy shows its memory, too: then it
-makes a copy first. So the value is taken out of the variable for as long as the program runs,
-provided that nobody else holds it: not the value, nor the array of JAX whose memory it shows. Who
-reads it meanwhile waits for the variable's lock (`runtime/resources/exclusive_update.py`). A value
-that others hold is not overwritten.
+XLA reuses the memory of a donated argument, but copies it first if a NumPy view of it exists. So
+the value is taken out of the variable while the program runs, provided that nothing else references
+the value or its JAX array; readers wait for the variable's lock
+(`runtime/resources/exclusive_update.py`). A value with other references is not overwritten.
 
-What is written is written: what may fail is checked before (`early_check`).
+Overwritten values cannot be restored, so all checks run before (`guard_program_for`).
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.programs.memory import HostMemory
 
 LEAST_BYTES: Final = 64 << 10
-"""Of a variable that is donated: for smaller ones taking and giving back costs what it saves."""
+"""The smallest variable worth donating: for smaller ones the bookkeeping costs what it saves."""
 
 
-class Loan:
+class DonatedValues:
     """The donated values of variables during a call.
 
-    Threads: the caller holds the locks of all variables that the program takes, these and others,
-    all in the one order of locks: who waits here for a value must not hold what is waited for.
+    Threads: the caller holds the locks of all variables that the program reads or writes, acquired
+    in the global lock order, so that waiting here for a value cannot deadlock.
 
     Args:
-        memory: where the values are.
-        variables: those whose values are donated.
-        given: the program's arguments; an array that others hold gives way to a copy.
-        places: of their values among these.
+        memory: the memory of the values.
+        variables: the variables whose values are donated.
+        given: the program's arguments; an array with other references is replaced by a copy.
+        places: the positions of the donated values among the arguments.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ _COSTLY: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyCheck:
+class GuardProgram:
     """A compiled program that evaluates the guard alone.
 
     Attributes:
@@ -46,9 +46,9 @@ class EarlyCheck:
         return bool(np.asarray(self.call(*[given[place] for place in self.places])[0]))
 
 
-def early_check(
+def guard_program_for(
     closed: core.ClosedJaxpr, output: int, cache: ProgramCache | None
-) -> EarlyCheck | None:
+) -> GuardProgram | None:
     """Compile the computation of one output; return None if it is large.
 
     Args:
@@ -71,7 +71,7 @@ def early_check(
     jax = jax_module()
     given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
     lowered = jax.jit(function, keep_unused=True).lower(*given)
-    return EarlyCheck(compile_program(lowered, {}, cache).call, places)
+    return GuardProgram(compile_program(lowered, {}, cache).call, places)
 
 
 def _needed(jaxpr: core.Jaxpr, wanted: Any) -> list[Any]:

@@ -57,7 +57,7 @@ class Stage:
 
 
 @dataclass(slots=True)
-class Cut:
+class SplitProgram:
     """A program split into stages.
 
     Attributes:
@@ -74,7 +74,7 @@ class Cut:
     results: list[int]
 
 
-def cut(closed: core.ClosedJaxpr, num_loops: int) -> Cut:
+def split_at_loops(closed: core.ClosedJaxpr, num_loops: int) -> SplitProgram:
     """Split a program (`jax.make_jaxpr`, flat) into stages.
 
     Args:
@@ -102,7 +102,7 @@ def cut(closed: core.ClosedJaxpr, num_loops: int) -> Cut:
         eqns = []
         stages.append(_loop(eqn, limit, counts, slots))
     _add_straight(stages, closed, eqns, [], results, slots)
-    made = Cut(
+    made = SplitProgram(
         stages,
         slots.first,
         slots.shapes,
@@ -172,7 +172,7 @@ def _loop(eqn: Any, limit: Any, counts: set[Any], slots: _Slots) -> Stage:
     return Stage(function, inputs, tuple(slots.of(v) for v in eqn.outvars), positions)
 
 
-def _note_last_reads(made: Cut) -> None:
+def _note_last_reads(made: SplitProgram) -> None:
     """Record which slots are freed after each stage, and which a loop may reuse."""
     live = set(made.results)
     fixed = {slot for slot, value in enumerate(made.first) if value is not None}
@@ -192,7 +192,9 @@ def _note_last_reads(made: Cut) -> None:
         live |= set(stage.inputs)
 
 
-def compile_stages(made: Cut, options: dict[str, Any], cache: ProgramCache | None) -> StagedProgram:
+def compile_stages(
+    made: SplitProgram, options: dict[str, Any], cache: ProgramCache | None
+) -> StagedProgram:
     """Compile the stages of a program."""
     jax = jax_module()
     for stage in made.stages:

@@ -9,7 +9,7 @@ from graphmill.spi import FuncAttr, Source
 from graphmill.spi.graphs import is_argument_or_result
 from graphmill_plugins.jit.analysis.refusal import refuses_nothing
 from graphmill_plugins.jit.analysis.waiting import WaitingNodes
-from graphmill_plugins.jit.idioms.list_length_analysis import GrowingLists
+from graphmill_plugins.jit.idioms.list_length_analysis import ListLengthAnalysis
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import NOT_DISTINCT
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT
 from graphmill_plugins.jit.ir.invariant_nodes import is_source
@@ -61,7 +61,7 @@ class Eligibility:
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
         self.waits = WaitingNodes(self.choices)
-        self.lists = GrowingLists(self.choices.bodies)
+        self.lists = ListLengthAnalysis(self.choices.bodies)
 
     def why_not(self, node: Node) -> str | None:
         """Return why a node cannot be in a cluster, or None if it can."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.spi import ControlFlow, topological_order
 from graphmill.spi.graphs import analyse_frames, is_control_trigger, is_merge
-from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
+from graphmill_plugins.jit.idioms.sparse_dedup_analysis import SparseDedupAnalysis
 from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_source, is_source_or_argument
 from graphmill_plugins.jit.regions.contraction import control_inputs
 from graphmill_plugins.jit.regions.pytree_edges import PytreeEdges
@@ -51,7 +51,7 @@ def find_clusters(
     outside = {} if outside is None else outside
     in_loop, waiting = nodes_in_loops(graph), eligibility.waits.among(graph)
     order = topological_order(graph)
-    repeated = RepeatedRows(graph, eligibility.choices)
+    repeated = SparseDedupAnalysis(graph, eligibility.choices)
     refused: dict[Node, str] = {}
     apart = {node for node in order if eligibility.lists.gives_some_rows(node)}
     pytrees = PytreeEdges(eligibility.choices)
@@ -75,7 +75,7 @@ def _grouped(
     waiting: Container[Node],
     why_not: Callable[[Node], str | None],
     outside: dict[Node, str],
-    repeated: RepeatedRows,
+    repeated: SparseDedupAnalysis,
     apart: Container[Node],
 ) -> list[list[Node]]:
     """Return the clusters; consumers of nodes in `apart` are in other clusters."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.idioms.sparse_dedup_analysis import RepeatedRows
+from graphmill_plugins.jit.idioms.sparse_dedup_analysis import SparseDedupAnalysis
 from graphmill_plugins.jit.ir.errors import NotTraceable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class DistinctRows:
     """The distinct rows that the `Unique` nodes of a graph compute during tracing."""
 
     def __init__(self, graph: Graph, choices: LoweringChoices) -> None:
-        self._repeated = RepeatedRows(graph, choices)
+        self._repeated = SparseDedupAnalysis(graph, choices)
         self._looked_up: dict[Node, Any] = {}
 
     def __contains__(self, node: Node) -> bool:
@@ -71,7 +71,7 @@ def no_row(dtype: np.dtype[Any]) -> Any:
 
 
 def distinct(node: Node, values: Any) -> tuple[Any, Any]:
-    """Return the outputs of a `Unique` that `RepeatedRows` accepts.
+    """Return the outputs of a `Unique` that `SparseDedupAnalysis` accepts.
 
     Args:
         node: its types count.

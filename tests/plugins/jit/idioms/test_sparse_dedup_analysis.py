@@ -14,7 +14,7 @@ from graphmill_plugins.jit.idioms.sparse_dedup_analysis import (
     NAME,
     NOT_DISTINCT,
     REASON,
-    RepeatedRows,
+    SparseDedupAnalysis,
 )
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
@@ -36,9 +36,9 @@ def nodes(*texts: str) -> list[str]:
     return [text.replace("u:0", "u[0]").replace("u:1", "u[1]") for text in texts]
 
 
-def found(*texts: str, **more: str) -> tuple[Any, RepeatedRows]:
+def found(*texts: str, **more: str) -> tuple[Any, SparseDedupAnalysis]:
     made = graph(*nodes(VARIABLE, *UNIQUE, *texts), **INPUTS, **more)
-    return made, RepeatedRows(made, LoweringChoices(default_host()))
+    return made, SparseDedupAnalysis(made, LoweringChoices(default_host()))
 
 
 @pytest.mark.parametrize("texts", [(UPDATE,), GRADIENT], ids=["as they are", "computed with"])
@@ -107,4 +107,4 @@ def test_analysis_is_switched_off_by_its_name(monkeypatch: pytest.MonkeyPatch) -
     made, rows = found(UPDATE)
     assert rows.members
     monkeypatch.setenv(DISABLE_VARIABLE, NAME)
-    assert not RepeatedRows(made, LoweringChoices(default_host())).members
+    assert not SparseDedupAnalysis(made, LoweringChoices(default_host())).members

@@ -28,7 +28,7 @@ pytestmark = [
 jax = pytest.importorskip("jax")
 
 from graphmill_plugins.jit.cluster_kernel import ClusterKernel  # noqa: E402
-from graphmill_plugins.jit.programs.donation import Loan  # noqa: E402
+from graphmill_plugins.jit.programs.donation import DonatedValues  # noqa: E402
 from graphmill_plugins.jit.programs.memory import memory_of  # noqa: E402
 
 SIZE = 1 << 15
@@ -270,9 +270,9 @@ def test_unfinished_donation_restores_old_values(dtype):
     variable.value = np.asarray(given[0])
     remember_array(variable, variable.value, given[0])
     with variable.lock:
-        loan = Loan(memory_of(None), [variable], given, [0])
+        donated_values = DonatedValues(memory_of(None), [variable], given, [0])
         assert type(variable) is not Variable
-        loan.end()
+        donated_values.end()
     assert type(variable) is Variable
     assert variable.value.astype(np.float32).tolist() == [1] * 4
     assert array_behind(variable, variable.value) is before()
