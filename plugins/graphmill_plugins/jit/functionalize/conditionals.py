@@ -1,8 +1,7 @@
 """Find the conditionals that `Switch` and `Merge` nodes form, and prove their shape.
 
-A conditional is all that depends on one predicate at one place: the `Switch`es that read it, the
-nodes that are alive on one side of it, the `Merge`s of both sides. Nothing of a side may leave it
-but through these.
+A conditional consists of the `Switch` nodes that read one predicate, the nodes that are alive on
+one side only, and the `Merge` nodes of both sides. Values may leave a side only through a `Merge`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Analyse liveness: the branch of a conditional or the part of a loop each node runs in.
 
-A `Branch` is a place of the graph whose values live and die together: a frame, or one side of a
-conditional within another place. A node is in the innermost branch of those of its inputs; where
-its inputs are in branches that do not lie within each other, nothing is known of it. What a `Merge`
-of the two sides of a conditional gives is in the branch around.
+A `Branch` is a set of nodes that are alive or dead together: a frame, or one side of a conditional
+in another branch. A node is in the innermost of its inputs' branches; if these are not nested, its
+branch is unknown. A `Merge` of both sides of a conditional is in the enclosing branch.
 
 Semantics: the dead tokens of `tensorflow/core/common_runtime/propagator_state.cc`.
 """

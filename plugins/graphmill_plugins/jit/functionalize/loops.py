@@ -1,8 +1,8 @@
 """Prove the shape of loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
 
-The nodes of its frame are in three parts: those that are alive in every iteration, the last
-included, compute the condition; those alive if it holds are the body; those alive if it does not
-are the `Exit`s. A loop variable is a `Merge` of an `Enter` and a `NextIteration`.
+The nodes of a loop's frame have three roles: those alive in every iteration, including the last,
+compute the condition; those alive if it is true are the body; those alive if it is false are the
+`Exit` nodes. A loop variable is a `Merge` of an `Enter` and a `NextIteration`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Count constant segments: `SparseSegmentMean` becomes `…WithNumSegments`.
 
-A model that looks up a fixed number of rows for each example has such segments. With their number
-known a compiler can have the sum. Of its gradient `SparseSegmentMeanGradV2`, which adds up the rows
-of equal indices for an optimizer that does so itself (`Unique`, then `UnsortedSegmentSum`), only
-the rows are left: `_SegmentRows`.
+A model that looks up a fixed number of rows for each example has such segments. With a static
+number of segments the reduction can be compiled. Its gradient `SparseSegmentMeanGradV2` sums the
+rows of equal indices; where the optimizer does that itself (`Unique`, then `UnsortedSegmentSum`),
+the gradient is replaced by its rows: `_SegmentRows`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find lists and tensor arrays that grow in loops, and whether their length is static.
 
-How many iterations a loop that may end early makes is known once it has run: what is stacked of a
-list that grew in it leaves the program, and the nodes that read the rows are in another cluster.
+The trip count of a loop that may end early is known only after it ran. The stacked elements of a
+list that grew in it become an output of the program, and their consumers go to another cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replace sums of one-hot vectors by counts: `Sum(OneHot(indices))` becomes `_MultiHot`.
 
-So models turn lists of words or categories into vectors ("bags"). Taken literally, each element is
-first a vector of the vocabulary's length; counted, nothing larger than the result is written.
+Models use the sum to encode lists of words or categories as vectors ("bags"). It materialises one
+vector of the vocabulary's length per element; counting writes nothing larger than the result.
 """
 
 from __future__ import annotations

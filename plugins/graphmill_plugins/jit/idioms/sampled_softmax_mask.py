@@ -1,7 +1,7 @@
 """Fuse `SparseToDense(ComputeAccidentalHits)` into one node that makes the mask.
 
-So sampled losses take the candidates out that were drawn by accident. How many they are depends on
-values, which no compiler can have; the matrix in which they are marked does not.
+Sampled losses mask candidates that are true classes. The number of these hits depends on values,
+so they cannot be compiled; the shape of the mask does not.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """`SparseDedupAnalysis`: find the ops that deduplicate the rows of sparse gradients.
 
-An optimizer that updates rows of a variable names each row once: `Unique` finds the distinct
-numbers of rows, `UnsortedSegmentSum` adds up the updates of each, and what is computed of the sums
-goes into the rows. How many distinct ones there are depends on values, and no program of XLA's has
-such a shape. But nobody counts them either: a program may as well have a number and a sum for each
-update, of which those that repeat another's name no row, and are dropped.
+An optimizer that updates rows of a variable deduplicates them: `Unique` finds the distinct row
+indices, `UnsortedSegmentSum` sums the updates of each row, and the sums are written to the rows.
+The number of distinct rows depends on values, which XLA cannot compile. But only the updated rows
+matter: the program can keep one index and sum per update, and give duplicates an out-of-range index
+that the update drops.
 
-That is so if all that comes of the `Unique` goes that way, which is found out here.
+This is correct if all consumers of the `Unique` follow this pattern, which is checked here.
 """
 
 from __future__ import annotations

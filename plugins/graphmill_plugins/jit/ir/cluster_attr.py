@@ -1,6 +1,6 @@
 """The attr of a cluster: its region of the graph, and how to compile it.
 
-Apart from the ops, which every host registers: only where clusters form is the attr needed.
+It is separate from `cluster_op`, which every host loads; the attr is needed only with clusters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Flatten and unflatten pytrees, without JAX for classes that plugins declare.
 
-A value that goes into a program is taken apart in each call, and before JAX is imported: its form
-is a part of the signature. So declared classes and Python's containers are taken apart here. Only
-for a class that its plugin registered with JAX itself is JAX asked.
+Inputs are flattened in each call, also before JAX is imported, because their structure is part of
+the signature. So declared classes and Python's containers are flattened here; JAX is used only for
+classes that a plugin registered with JAX itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Evaluate the checks of a program before it runs.
 
-A program that writes into the memory of its variables cannot take anything back. So where its
-checks need little (an index that was fed, a label), they are a program of their own that runs
-first. Having the program choose between new and old values was tried: XLA then copies the old ones,
-and a step took longer than with memory of its own for the new values.
+A program with donated variables cannot undo its writes. So if its checks are cheap (a fed index, a
+label), they are compiled as a separate program that runs first. Selecting between new and old
+values inside the program is slower: XLA then copies the old values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Hoist computations that depend only on constants out of a program.
 
-Constants come to a compiled program as arguments, so XLA cannot fold them. What is computed from
-them only (transposed or transformed weights, the scale of a batch normalisation) would be computed
-again in each call. `hoist` splits such equations off: they run once, and their results take the
-places of the constants among the arguments.
+Constants are arguments of a compiled program, so XLA cannot fold them. Computations on constants
+alone (transposed weights, the scale of a batch normalisation) would run again in each call. `hoist`
+splits off these equations: they run once, and their results replace the constants as arguments.
 """
 
 from __future__ import annotations

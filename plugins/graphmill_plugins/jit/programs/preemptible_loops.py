@@ -1,11 +1,11 @@
 """Run programs whose loops have an unknown trip count so that a step can be cancelled.
 
-XLA programs cannot be cancelled. So one with loops of an unknown trip count has an iteration
-budget. When that is used up all loops end, the results are dropped, and the program runs again with
-a larger one (`LimitedProgram`). That costs short loops next to nothing. Where it takes long, a
-second form takes over (`StagedProgram`): each loop is a program of its own, which iterates for some
-hundredths of a second and is called again with the values that it carries; what comes before,
-between and after loops are others. Loops within loops have no such form.
+XLA programs cannot be cancelled, so loops with an unknown trip count run with an iteration budget.
+When it is used up, all loops end, the results are dropped, and the program runs again with a larger
+budget (`LimitedProgram`), which is cheap for short loops. For long loops a `StagedProgram` takes
+over: each loop is a program of its own, which iterates for some hundredths of a second and is
+called again with its carried values; the code before, between and after the loops is compiled
+separately. Nested loops cannot be staged.
 """
 
 from __future__ import annotations

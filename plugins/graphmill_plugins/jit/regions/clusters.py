@@ -1,6 +1,6 @@
 """Form clusters: regions of a graph that are compiled and replaced by one node each.
 
-Which nodes they are tells `grouping`; what is put in their place, `contraction`.
+`grouping` chooses the nodes of each cluster, `contraction` replaces them.
 
 Semantics: the purpose is that of `tensorflow/compiler/jit/mark_for_compilation_pass.cc`.
 """

@@ -1,8 +1,8 @@
 """Form clusters in the body of a loop that cannot be compiled as a whole.
 
 One node that cannot be traced (a random number, an image that is decoded, a shape that depends on
-values) keeps a loop from being one program. It is generated code then; but a connected component of
-its body that can be traced is a cluster there as anywhere, and is compiled if that is faster.
+values) keeps a loop from being one program. The loop becomes generated code, but connected
+components of its body that can be traced form clusters, which are compiled if that is faster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find the edges that carry pytrees, which programs can take and return.
 
-A kernel declares that its variants are pytrees (`pytrees=` of `@kernel`). What lies between two
-such kernels only hands them on: functions, conditionals, loops, identities. So an edge is one of
-pytrees if what it comes from gives one, or if what it goes to takes one.
+A kernel declares that its variants are pytrees (`pytrees=` of `@kernel`). Functions, conditionals,
+loops and identities forward them. So an edge carries a pytree if its source returns one or its
+target takes one, past forwarding nodes.
 """
 
 from __future__ import annotations

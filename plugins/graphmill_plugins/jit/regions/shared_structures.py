@@ -1,8 +1,8 @@
 """Find tensor arrays, lists and stacks that are also used outside of a cluster.
 
-A program keeps them as arrays, so all that is done to one has to be in one cluster: what is outside
-(a loop that no compiler takes, say) wants the thing itself. Where it is not so, the nodes that work
-on it stay outside, all of them, and do not keep the rest of a cluster from being compiled.
+A program represents such a structure as arrays, so all its uses must be in one cluster. If one is
+outside (in a loop that cannot be compiled, say), all nodes that use the structure stay outside, and
+the rest of the cluster is compiled.
 """
 
 from __future__ import annotations

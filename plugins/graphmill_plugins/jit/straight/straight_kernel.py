@@ -1,6 +1,6 @@
 """`StraightLineKernel`: run a loop that cannot be compiled as generated code.
 
-Its kernels may wait, for an element of a queue, say. The step goes on meanwhile: no thread is held.
+Its kernels may block, on a queue for instance; the step continues meanwhile, and no thread waits.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 One line a node, one local variable a tensor, dropped after its last use; functions are Python
 functions, loops are `while`. What the executor does for each node (counting, queues, entries) is
-gone; the kernels are the same, so the results are. A function in which an asynchronous kernel may
-wait is a generator that yields the call; see `Waiting`.
+gone; the kernels are the same, so the results are. A function with an asynchronous kernel that may
+block is a generator that yields the call; see `StraightLineKernel`.
 """
 
 from __future__ import annotations

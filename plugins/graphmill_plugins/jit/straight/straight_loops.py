@@ -1,10 +1,9 @@
 """Choose loops that cannot be compiled for straight-line code, and replace them.
 
-The executor spends a microsecond and more on each node of a loop in each iteration; generated code
-a tenth of that. Its iterations follow each other, as those of a loop with `parallel_iterations=1`
-do. That can only be told from what DEFAULT does by a loop in which one node waits for what another
-node of the same or a later iteration does, so no loop with more than one node that may wait is
-taken.
+The executor spends more than a microsecond per node and iteration, generated code a tenth of that.
+Iterations run one after the other, as with `parallel_iterations=1`. This differs from DEFAULT only
+if a node waits for another node of the same or a later iteration, so loops with more than one node
+that may block are excluded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sizes of lists and tensor arrays that grew, during tracing.
 
-Who stacks a tensor array of control flow v1 gathers its elements by `Range(0, its size)`: these are
-the first of as many numbers as there is room for.
+To stack a v1 tensor array, a graph gathers its elements by `Range(0, size)`. With a dynamic size
+the result is the first part of a range as long as the array's capacity.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trace loops as `lax.while_loop`.
 
-What the functions are given, and give, `values` tells. Called in JAX's 64-bit mode.
+The module `values` describes the functions' arguments and results. Needs JAX's 64-bit mode.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Offsets`: static differences between traced integers.
 
-The size of `x[t:t + 3]` is known although `t` is traced: vectors are followed element by element
-to the scalars that they were packed of, and these to what a known integer was added to.
+The size of `x[t:t + 3]` is static although `t` is traced. To find it, vectors are traced back to
+the scalars they were packed from, and these to the integers that constants were added to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Tracer`: compute a function body with values that JAX traces.
 
-Values are as `values` describes them. What is known stays known: a node whose inputs are all
-NumPy arrays is computed by its NumPy kernel, here and now, so that shape arithmetic folds.
+The module `values` describes the values. A node whose inputs are all static is computed by its
+NumPy kernel during tracing, so that shape arithmetic folds.
 """
 
 from __future__ import annotations

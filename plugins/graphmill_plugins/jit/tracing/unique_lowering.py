@@ -1,9 +1,9 @@
 """Trace `Unique` with a fixed-size output; duplicates get an out-of-range index.
 
-A table of marks finds the first of equal values: each value marks a place that its bits tell, the
-earliest wins, and whoever finds an equal value there is done. The others, whose places were taken
-by other values, try again elsewhere; each turn the earliest of them is done at least, and few are
-left after two. A sort of 2,560 numbers takes XLA:CPU 290 microseconds, this 25.
+A hash table finds the first of equal values: in each round every value writes its position to the
+slot of its hash, the earliest wins, and a value that finds an equal one there is done. Values that
+collided try again with another hash. Each round finishes at least one value, and few are left after
+two. For 2,560 integers this takes XLA:CPU 25 microseconds, a sort takes 290.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Unroll loops whose values change their shapes between iterations.
 
-A loop of XLA's carries values of the same shapes. What decodes a sequence often appends to it in
-each iteration; if the trip count is known, the program can hold one iteration after the other.
+The values of an XLA loop have fixed shapes. A decoder often appends to a sequence in each
+iteration; if the trip count is static, the program can contain all iterations one after the other.
 """
 
 from __future__ import annotations

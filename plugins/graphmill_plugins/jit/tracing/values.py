@@ -4,7 +4,7 @@ The functions of a `While` or `If` are given as Python functions of traced value
 
     function(values, state) -> (values, state)
 
-Values are JAX arrays and tracers, NumPy arrays that are known while tracing, structures of arrays
+Values are JAX arrays and tracers, static NumPy arrays, structures of arrays
 (`Elements` of tensor arrays and stacks, lists), pytrees of plugins, and handles, which no
 computation changes. The state is what is read and written by name or handle: variables, tensor
 arrays, stacks.
