@@ -14,7 +14,7 @@ import _checkout  # noqa: F401 - puts the checkout on the path
 import numpy as np
 
 from graphmill.testing.case import load_cases
-from graphmill.testing.oracle.gradient_results import Wish, ask_tensorflow
+from graphmill.testing.oracle.gradient_results import GradientRequest, ask_tensorflow
 
 FOLDER = Path(__file__).parents[1] / "tests/data/gradients"
 ORDERS = {"first": 1, "second": 2}
@@ -24,7 +24,7 @@ def main() -> None:
     for stem, order in ORDERS.items():
         arrays = {}
         for case in load_cases(stems=[stem], folder=FOLDER):
-            answer = ask_tensorflow(case, Wish(order))
+            answer = ask_tensorflow(case, GradientRequest(order))
             if answer.error:
                 raise SystemExit(f"{case.id}: TensorFlow says {answer.error}: {answer.message}")
             pairs = zip(answer.outputs, answer.dtypes, strict=True)

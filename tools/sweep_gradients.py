@@ -29,7 +29,7 @@ from graphmill.testing.case import Case, load_cases
 from graphmill.testing.case_writer import case_text, table_of
 from graphmill.testing.differential.gradients import judge
 from graphmill.testing.generators.op_instances import Sweep, is_swept
-from graphmill.testing.oracle.gradient_results import Wish
+from graphmill.testing.oracle.gradient_results import GradientRequest
 from graphmill.testing.runners.subprocess_runner import (
     CRASHED,
     GRADIENTS,
@@ -100,13 +100,13 @@ def questions(op: str, cases: list[Case], options: argparse.Namespace) -> Iterat
     """Yield what is asked about one op."""
     if options.cases:
         texts = (case_text(op, table_of(case)) for case in cases if not case.error)
-        wishes = [Wish(options.order, shapes=known) for known in (True, False)]
-        for text, wish in itertools.product(itertools.islice(texts, options.count), wishes):
-            yield wish.text(text)
+        requests = [GradientRequest(options.order, shapes=known) for known in (True, False)]
+        for text, request in itertools.product(itertools.islice(texts, options.count), requests):
+            yield request.text(text)
         return
     drawn = Sweep(OpRegistry().get(op), cases, options.seed).texts(options.count)
     for text, known in zip(drawn, itertools.cycle((True, True, False)), strict=False):
-        yield Wish(options.order, shapes=known).text(text)
+        yield GradientRequest(options.order, shapes=known).text(text)
 
 
 if __name__ == "__main__":

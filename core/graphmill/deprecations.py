@@ -70,6 +70,7 @@ RENAMED_NAMES: dict[str, dict[str, str]] = {
         "BoxedDeviceFactory": "StrictDeviceFactory",
     },
     "graphmill.testing.fakes.third_party_plugin": {"ForeignPlugin": "ThirdPartyPlugin"},
+    "graphmill.testing.oracle.gradient_results": {"Wish": "GradientRequest"},
     "graphmill.testing.timeouts": {
         "PATIENCE": "TIMEOUT",
         "no_thread_stays": "no_leaked_threads",

@@ -17,12 +17,17 @@ from graphmill.testing.case import load_cases
 from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.case_writer import case_text, table_of
 from graphmill.testing.differential.gradients import judge
-from graphmill.testing.oracle.gradient_results import Wish, ask_graphmill, ask_tensorflow, question
+from graphmill.testing.oracle.gradient_results import (
+    GradientRequest,
+    ask_graphmill,
+    ask_tensorflow,
+    question,
+)
 
 pytestmark = pytest.mark.oracle
 
 CASES_PER_OP = 4
-WISH = Wish()
+REQUEST = GradientRequest()
 
 
 def smooth_cases():
@@ -31,7 +36,7 @@ def smooth_cases():
         if case.program is not None or case.error or ops.get(case.op).is_stateful:
             continue
         try:
-            asked = question(case, WISH)
+            asked = question(case, REQUEST)
         except SpecError:
             continue
         if {value.dtype.name for value in asked.smooth.values()} & {"float32", "complex64"}:
@@ -52,11 +57,11 @@ def test_gradients_of_an_op(op, tf):
     outcomes = []
     for case in BY_OP[op]:
         try:
-            answer = ask_tensorflow(case, WISH)
+            answer = ask_tensorflow(case, REQUEST)
         except SpecError:
             continue
-        text = WISH.text(case_text(op, table_of(case)))
-        outcome, told = judge(text, answer, lambda _, case=case: ask_graphmill(case, WISH))
+        text = REQUEST.text(case_text(op, table_of(case)))
+        outcome, told = judge(text, answer, lambda _, case=case: ask_graphmill(case, REQUEST))
         assert not told, f"{case.id}: {told}"
         outcomes.append(outcome)
     if not any(outcome.startswith("agree") for outcome in outcomes):

@@ -43,7 +43,7 @@ class NpuArray(NDArrayOperatorsMixin):
     def keep(self, value: Any) -> None:
         """Take the value, in memory of the device."""
         try:
-            self._memory = self.device.take_memory(value.nbytes)
+            self._memory = self.device.allocate_memory(value.nbytes)
         except errors.OpError as error:
             self.fail(error)
             return
@@ -68,7 +68,7 @@ class NpuArray(NDArrayOperatorsMixin):
 
     def __del__(self) -> None:
         if self._memory is not None:
-            self.device.give_memory_back(self._memory)
+            self.device.release_memory(self._memory)
 
     # ----------------------------------------------- what kernels may look at
 
@@ -147,14 +147,14 @@ def _method(value: Any, name: str, *args: Any, **keywords: Any) -> Any:
     return getattr(value, name)(*args, **keywords)
 
 
-def opened(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
     """Return a value with its handles replaced by arrays in device memory."""
     if isinstance(value, NpuArray):
         return value.get()
     if type(value) in (list, tuple):
-        return type(value)(opened(item) for item in value)
+        return type(value)(unwrapped(item) for item in value)
     if type(value) is dict:
-        return {key: opened(item) for key, item in value.items()}
+        return {key: unwrapped(item) for key, item in value.items()}
     return value
 
 

@@ -16,7 +16,7 @@ from graphmill.spi import (
     errors,
     plugin_settings,
 )
-from graphmill_simnpu.array import NpuArray, mapped, opened
+from graphmill_simnpu.array import NpuArray, mapped, unwrapped
 from graphmill_simnpu.queue import CommandQueue
 from graphmill_simnpu.rewrite import fuse
 
@@ -70,7 +70,7 @@ class SimNpuDevice(Device):
 
     def to_host(self, value: Any) -> Any:
         """Copy a value to the host; waits until it is computed."""
-        return np.array(opened(value))[()]
+        return np.array(unwrapped(value))[()]
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
         """Return a function that enqueues a kernel and records the node of its commands.
@@ -99,7 +99,7 @@ class SimNpuDevice(Device):
         def on_host(*inputs: Any, **keywords: Any) -> Any:
             running.node = name
             self._check_health(name, self.launched)
-            result = compute(*opened(inputs), **keywords)
+            result = compute(*unwrapped(inputs), **keywords)
             is_there = declared.host or declared.host_memory  # where its consumers look for it
             return result if is_there else mapped(self._stored, result)
 
@@ -127,9 +127,9 @@ class SimNpuDevice(Device):
             try:
                 self._check_health(node, number)
                 with np.errstate(all="ignore"):
-                    result = function(*opened(args), **opened(keywords))
+                    result = function(*unwrapped(args), **unwrapped(keywords))
             except Exception as error:  # noqa: BLE001 - told to whoever wants the value
-                made.fail(_located(error, node))
+                made.fail(_with_node(error, node))
                 return
             if isinstance(result, (np.ndarray, np.generic)) and result.dtype != object:
                 made.keep(result)
@@ -147,12 +147,12 @@ class SimNpuDevice(Device):
         """Put the device's own op in place of products with bias and ReLU (row P5)."""
         fuse(graph)
 
-    def take_memory(self, num_bytes: int) -> Any:
+    def allocate_memory(self, num_bytes: int) -> Any:
         """Return memory of the device; RESOURCE_EXHAUSTED if there is none left."""
         return self._allocator.allocate(num_bytes)
 
-    def give_memory_back(self, memory: Any) -> None:
-        """Release memory from `take_memory`."""
+    def release_memory(self, memory: Any) -> None:
+        """Release memory from `allocate_memory`."""
         self._allocator.deallocate(memory)
 
     def sync(self) -> None:
@@ -194,7 +194,7 @@ class SimNpuFactory(DeviceFactory):
         ]
 
 
-def _located(error: Exception, node: str | None) -> errors.OpError:
+def _with_node(error: Exception, node: str | None) -> errors.OpError:
     """Return an error that names the node whose command failed, not the one that waited for it."""
     status = as_status(error, None)
     return status.locate(node=node) if node is not None else status

@@ -77,13 +77,15 @@ class TorchArray(NDArrayOperatorsMixin):
         return _At(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        return _wrapped_like(self, getattr(ufunc, method)(*opened(inputs), **opened(keywords)))
+        return _wrapped_like(
+            self, getattr(ufunc, method)(*unwrapped(inputs), **unwrapped(keywords))
+        )
 
     def __array_function__(self, function: Any, _: Any, args: Any, keywords: Any) -> Any:
-        return _wrapped_like(self, function(*opened(args), **opened(keywords)))
+        return _wrapped_like(self, function(*unwrapped(args), **unwrapped(keywords)))
 
     def __getitem__(self, index: Any) -> Any:
-        return _wrapped_like(self, self.numpy()[opened(index)])
+        return _wrapped_like(self, self.numpy()[unwrapped(index)])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -91,7 +93,7 @@ class TorchArray(NDArrayOperatorsMixin):
         found = getattr(self.numpy(), name)
         if not callable(found):
             return _wrapped_like(self, found)
-        return lambda *args, **kw: _wrapped_like(self, found(*opened(args), **opened(kw)))
+        return lambda *args, **kw: _wrapped_like(self, found(*unwrapped(args), **unwrapped(kw)))
 
     def __bool__(self) -> bool:
         return bool(self.tensor)
@@ -124,13 +126,13 @@ class _At:
 
     def __getitem__(self, index: Any) -> _At:
         made = _At(self._array)
-        made._index = opened(index)
+        made._index = unwrapped(index)
         return made
 
     def set(self, values: Any, **_: Any) -> Any:
         """Put values there."""
         made = self._array.numpy().copy()
-        made[self._index] = opened(values)
+        made[self._index] = unwrapped(values)
         return _wrapped_like(self._array, made)
 
     def __getattr__(self, name: str) -> Any:
@@ -140,7 +142,7 @@ class _At:
 
         def update(values: Any, **_: Any) -> Any:
             made = self._array.numpy().copy()
-            ufunc.at(made, self._index, opened(values))
+            ufunc.at(made, self._index, unwrapped(values))
             return _wrapped_like(self._array, made)
 
         return update
@@ -183,14 +185,14 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     return _TO_TORCH[np.dtype(dtype)]
 
 
-def opened(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
     """Return a value with device arrays replaced by NumPy arrays."""
     if isinstance(value, TorchArray):
         return value.numpy()
     if type(value) in (list, tuple):
-        return type(value)(opened(item) for item in value)
+        return type(value)(unwrapped(item) for item in value)
     if type(value) is dict:
-        return {key: opened(item) for key, item in value.items()}
+        return {key: unwrapped(item) for key, item in value.items()}
     return value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from graphmill.spi import Device, DeviceAttributes, errors
-from graphmill_torch.array import TorchArray, from_numpy, opened, wrapped
+from graphmill_torch.array import TorchArray, from_numpy, unwrapped, wrapped
 from graphmill_torch.clusters import form_clusters
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ class TorchDevice(Device):
 
     def to_device(self, value: Any) -> Any:
         """Return a copy of a host value."""
-        return from_numpy(np.array(opened(value)), self.where)
+        return from_numpy(np.array(unwrapped(value)), self.where)
 
     def to_host(self, value: Any) -> Any:
         """Return a copy of a value; waits until it is computed."""
-        return np.array(opened(value))[()]
+        return np.array(unwrapped(value))[()]
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
         """Return a function that unwraps kernel inputs and wraps outputs."""
@@ -62,9 +62,9 @@ class TorchDevice(Device):
         if declared.backend == "torch":
             return _on_torch(compute, self.where, is_bound=declared.make)
         if declared.host_memory:
-            return lambda *inputs: compute(*opened(inputs))
+            return lambda *inputs: compute(*unwrapped(inputs))
         where = self.where
-        return lambda *inputs: wrapped(compute(*opened(inputs)), where)
+        return lambda *inputs: wrapped(compute(*unwrapped(inputs)), where)
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
         """Form clusters if the session's configuration enables them (row P5)."""

@@ -205,10 +205,10 @@ class Budget:
                 actions.append(waiter.start)
         is_stuck = self._waiting and not (actions or self._reserved)
         if is_stuck and set(self._steps) <= self._stalled:
-            actions.append(self._break_the_deadlock())
+            actions.append(self._resolve_deadlock())
         return actions
 
-    def _break_the_deadlock(self) -> Callable[[], None]:
+    def _resolve_deadlock(self) -> Callable[[], None]:
         guessed = [waiter for waiter in self._waiting if not waiter.is_measured]
         age = {step_id: age for age, step_id in enumerate(reversed(self._steps))}
         chosen = guessed[0] if guessed else min(self._waiting, key=lambda w: age[w.step_id])

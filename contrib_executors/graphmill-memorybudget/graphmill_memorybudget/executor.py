@@ -46,7 +46,7 @@ class MemoryBudgetFactory(ExecutorFactory):
             declared = kernel.definition
             if _makes_no_array(node) or declared.stateful or not node.num_outputs:
                 return kernel
-            asking = _Asking(kernel, budget, params.device.name)
+            asking = _BudgetedKernel(kernel, budget, params.device.name)
             return kernel.with_call(asking, stateful=True, async_=True)
 
         return _BudgetExecutor(executor_over(params, graph, wrap), budget)
@@ -81,7 +81,7 @@ class _BudgetExecutor(WrappingExecutor):
         self._budget.end(args.step_id)
 
 
-class _Asking:
+class _BudgetedKernel:
     """The call of one kernel, which reserves memory first."""
 
     def __init__(self, kernel: OpKernel, budget: Budget, device: str) -> None:

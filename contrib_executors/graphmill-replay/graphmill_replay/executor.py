@@ -76,7 +76,7 @@ class _Step:
 class _Recording:
     """The recorded steps of one session, in order of their start.
 
-    Threads: guarded by the factory's lock, but for `write_down`.
+    Threads: guarded by the factory's lock, but for `record_step`.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -95,7 +95,7 @@ class _Recording:
         seed = self.settings.seed + number if mode == "explore" else None
         return _Step(Scheduler(seed=seed), self, number)
 
-    def write_down(self, step: _Step) -> None:
+    def record_step(self, step: _Step) -> None:
         """Report the races of a step and write all steps so far."""
         ran = {node for node, _ in step.scheduler.order}
         found = [race for race in step.races if race.first in ran and race.second in ran]
@@ -132,7 +132,7 @@ class ReplayFactory(ExecutorFactory):
         settings = Settings.of(params.config)
 
         def wrap(node: Node, kernel: OpKernel) -> OpKernel:
-            if _has_rules_of_its_own(node) or kernel.definition.async_:
+            if _is_scheduled_by_executor(node) or kernel.definition.async_:
                 return kernel
             return self._scheduled(kernel)
 
@@ -159,7 +159,7 @@ class ReplayFactory(ExecutorFactory):
             if step.parts:
                 return
             del self._steps[step_id]
-        step.recording.write_down(step)
+        step.recording.record_step(step)
 
     def _scheduled(self, kernel: OpKernel) -> OpKernel:
         compute, is_stateful = kernel.compute, kernel.definition.stateful
@@ -175,8 +175,8 @@ class ReplayFactory(ExecutorFactory):
         return kernel.with_call(call, stateful=True, async_=True)
 
 
-def _has_rules_of_its_own(node: Node) -> bool:
-    """Return whether executors treat a node by rules of their own: control flow and its like."""
+def _is_scheduled_by_executor(node: Node) -> bool:
+    """Return whether executors treat a node specially: control flow, transfers, constants."""
     traits = node.op_def.traits
     is_flow = traits.control_flow is not ControlFlow.NONE
     return is_flow or is_transfer(node) or is_constant(node)

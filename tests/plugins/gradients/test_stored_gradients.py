@@ -11,7 +11,7 @@ import pytest
 from graphmill.testing.case import load_cases
 from graphmill.testing.differential.gradients import difference
 from graphmill.testing.golden import Answer
-from graphmill.testing.oracle.gradient_results import Wish, ask_graphmill
+from graphmill.testing.oracle.gradient_results import GradientRequest, ask_graphmill
 
 FOLDER = Path(__file__).parents[2] / "data/gradients"
 ORDERS = {"first": 1, "second": 2}
@@ -35,7 +35,7 @@ def answers(stem: str) -> dict[str, Answer]:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_gradients_are_as_they_are_stored(name: str) -> None:
     case, stem = QUESTIONS[name]
-    assert difference(answers(stem)[name], ask_graphmill(case, Wish(ORDERS[stem]))) == ""
+    assert difference(answers(stem)[name], ask_graphmill(case, GradientRequest(ORDERS[stem]))) == ""
 
 
 def test_every_answer_has_its_question() -> None:

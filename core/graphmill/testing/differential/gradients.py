@@ -45,7 +45,7 @@ def judge(
     """Return the outcome of a question, and for "differ" the difference.
 
     Args:
-        text: the question, as `gradient_answers.Wish.text` writes it.
+        text: the question, as `gradient_answers.GradientRequest.text` writes it.
         wanted: TensorFlow's answer.
         ask: gives ours; not called where TensorFlow has no say.
         strict: tell differences that are known, too.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from graphmill import proto
+from graphmill.deprecations import renamed_name
 from graphmill.dtypes import as_dtype
 from graphmill.ops.attrs.attr_types import ShapeAttr, TensorAttr
 from graphmill.ops.attrs.attr_value import attr_to_proto
@@ -42,7 +43,7 @@ _HEADER = "# gradients of order "
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GradientRequest:
     """Which gradients to compute.
 
     Attributes:
@@ -55,7 +56,7 @@ class Wish:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read the wish from the first line of a question."""
+        """Parse the request in the first line of a question."""
         line = text.partition("\n")[0]
         if not line.startswith(_HEADER):
             return cls()
@@ -79,7 +80,7 @@ class Question:
     ys: list[str]
 
 
-def question(case: Case, wish: Wish) -> Question:
+def question(case: Case, request: GradientRequest) -> Question:
     """Make the graph of a case, of whose fetches gradients are asked for.
 
     Raises:
@@ -97,7 +98,7 @@ def question(case: Case, wish: Wish) -> Question:
         value = np.asarray(made.feeds[name])
         dtype = as_dtype(node.attr["dtype"].type)
         (smooth if dtype.name in SMOOTH else others)[name] = value
-        if not wish.shapes:
+        if not request.shapes:
             continue
         node.attr["shape"].Clear()
         if dtype.name in SMOOTH:
@@ -116,20 +117,20 @@ def question(case: Case, wish: Wish) -> Question:
     return Question(graph_def, smooth, others, tuple([*f, *t] for f, t in before), ys)
 
 
-def weights(value: Values, turn: int = 0) -> Values:
+def weights(value: Values, derivative: int = 0) -> Values:
     """Return the output gradients, which depend on its shape and the round only."""
-    count = np.arange(value.size).reshape(value.shape) + 7 * turn
+    count = np.arange(value.size).reshape(value.shape) + 7 * derivative
     if np.iscomplexobj(value):
         return (np.cos(count + 1) + 1j * np.sin(count)).astype(value.dtype)
     return np.asarray(np.cos(count + 1)).astype(value.dtype)
 
 
-def ask_tensorflow(case: Case, wish: Wish, *, timeout_ms: int = 0) -> Answer:
+def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0) -> Answer:
     """Answer with `tf.gradients`. Needs the `tensorflow-cpu` wheel.
 
     Args:
         case: the case.
-        wish: how gradients are asked for.
+        request: which gradients to compute.
         timeout_ms: after how long a step that waits is ended; 0 for never.
 
     Raises:
@@ -139,7 +140,7 @@ def ask_tensorflow(case: Case, wish: Wish, *, timeout_ms: int = 0) -> Answer:
 
     tf = importlib.import_module("tensorflow")
     v1 = tf.compat.v1
-    asked = question(case, wish)
+    asked = question(case, request)
     content = asked.graph_def.SerializeToString()
     refusals: tuple[type[Exception], ...] = (  # the ways in which gradient functions fail
         *(LookupError, ValueError, TypeError, NotImplementedError, AssertionError, AttributeError),
@@ -156,17 +157,17 @@ def ask_tensorflow(case: Case, wish: Wish, *, timeout_ms: int = 0) -> Answer:
         config.operation_timeout_in_ms = timeout_ms
         return v1.Session(graph=graph, config=config)
 
-    def add(graph: Any, turn: int, ys: Any, xs: Any, given: Any) -> Any:
+    def add(graph: Any, derivative: int, ys: Any, xs: Any, given: Any) -> Any:
         with graph.as_default():
             starts = [tf.constant(v, y.dtype.base_dtype) for v, y in zip(given, ys, strict=True)]
-            found = tf.gradients(ys, xs, starts, name=f"gradients_{turn}")
+            found = tf.gradients(ys, xs, starts, name=f"gradients_{derivative}")
             rows = [hasattr(one, "values") for one in found]
             return [None if one is None else tf.convert_to_tensor(one) for one in found], rows
 
-    return _answer(asked, wish, build, session, add, (refusals, (tf.errors.OpError,)))
+    return _answer(asked, request, build, session, add, (refusals, (tf.errors.OpError,)))
 
 
-def ask_graphmill(case: Case, wish: Wish) -> Answer:
+def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
     """Answer with `graphmill.gradients`.
 
     Raises:
@@ -176,21 +177,21 @@ def ask_graphmill(case: Case, wish: Wish) -> Answer:
     from graphmill.backprop.indexed_slices import dense
     from graphmill.errors import OpError
 
-    asked = question(case, wish)
+    asked = question(case, request)
 
-    def add(graph: Any, turn: int, ys: Any, xs: Any, given: Any) -> Any:
+    def add(graph: Any, derivative: int, ys: Any, xs: Any, given: Any) -> Any:
         with graph.as_default():
             starts = [
                 graph.constant(np.asarray(v), y.dtype.base_dtype)
                 for v, y in zip(given, ys, strict=True)
             ]
-            found = graphmill.gradients(ys, xs, starts, name=f"gradients_{turn}")
+            found = graphmill.gradients(ys, xs, starts, name=f"gradients_{derivative}")
             rows = [isinstance(one, graphmill.IndexedSlices) for one in found]
             return [None if one is None else dense(one) for one in found], rows
 
     return _answer(
         asked,
-        wish,
+        request,
         lambda: graphmill.Graph.from_graph_def(asked.graph_def),
         lambda graph: graphmill.Session(graph=graph),
         add,
@@ -199,7 +200,7 @@ def ask_graphmill(case: Case, wish: Wish) -> Answer:
 
 
 def _answer(
-    asked: Question, wish: Wish, build: Any, session: Any, add: Any, refusals: Any
+    asked: Question, request: GradientRequest, build: Any, session: Any, add: Any, refusals: Any
 ) -> Answer:
     """Compute values and gradients of each order in one system."""
     building, running = refusals
@@ -215,11 +216,11 @@ def _answer(
     try:
         found: list[Any] = []
         rows: list[bool] = []
-        for turn in range(wish.order):
-            given = [weights(np.asarray(value), turn) for value in values]
-            found, rows = add(graph, turn, ys, xs, given)
+        for derivative in range(request.order):
+            given = [weights(np.asarray(value), derivative) for value in values]
+            found, rows = add(graph, derivative, ys, xs, given)
             ys = [one for one in found if one is not None]
-            if not ys or turn == wish.order - 1:
+            if not ys or derivative == request.order - 1:
                 break
             values = _run(session(graph), asked, ys, feeds)
         results = iter(_run(session(graph), asked, ys, feeds) if ys else ())
@@ -244,3 +245,8 @@ def _run(opened: Any, asked: Question, fetches: Sequence[Any], feeds: dict[str, 
         for step in asked.before:
             session.run(step, feeds)
         return session.run(list(fetches), feeds)
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve old names of this module."""
+    return renamed_name(__name__, name)

@@ -21,7 +21,7 @@ from graphmill.testing.case import parse_cases
 from graphmill.testing.case_inputs import SpecError
 from graphmill.testing.golden import Answer
 from graphmill.testing.oracle import gradient_results
-from graphmill.testing.oracle.gradient_results import Wish
+from graphmill.testing.oracle.gradient_results import GradientRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,10 +162,10 @@ def _answerer(backend: str) -> Callable[[Case, str], Answer]:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     if backend == TENSORFLOW_GRADIENTS:
         return lambda case, text: gradient_results.ask_tensorflow(
-            case, Wish.of(text), timeout_ms=_WAIT_MS
+            case, GradientRequest.of(text), timeout_ms=_WAIT_MS
         )
     if backend == GRADIENTS:
-        return lambda case, text: gradient_results.ask_graphmill(case, Wish.of(text))
+        return lambda case, text: gradient_results.ask_graphmill(case, GradientRequest.of(text))
     if backend == "tensorflow":
         from graphmill.testing.oracle import tensorflow_oracle
 
