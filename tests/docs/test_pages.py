@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from graphmill import errors
 from graphmill.cli import error_reporting
 from graphmill.cli.main import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -35,6 +39,20 @@ def test_every_page_is_in_the_navigation() -> None:
     pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     fragments = {page for page in pages if page.startswith(("changelog/", "decisions/0"))}
     assert {page for page in pages - fragments if page not in navigation} == set()
+
+
+def test_navigation_groups_have_at_most_seven_entries() -> None:
+    yaml = pytest.importorskip("yaml")
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+
+    def groups(entries: list[Any]) -> Iterator[list[Any]]:
+        yield entries
+        for entry in entries:
+            (content,) = entry.values()
+            if isinstance(content, list):
+                yield from groups(content)
+
+    assert [group for group in groups(navigation) if len(group) > 7] == []
 
 
 def test_every_decision_is_in_the_list() -> None:

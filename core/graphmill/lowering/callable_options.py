@@ -1,4 +1,4 @@
-"""`CallableForm`: what `CallableOptions` ask for beyond feeds, fetches and targets (row S7)."""
+"""`CallableRewrites`: what `CallableOptions` ask for beyond feeds, fetches and targets (row S7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Tensor = tuple[Node, int]
 
 
-class CallableForm(NamedTuple):
+class CallableRewrites(NamedTuple):
     """How a client graph differs from that of a plain signature; compares by value.
 
     Attributes:
@@ -32,7 +32,7 @@ class CallableForm(NamedTuple):
     fetch_devices: tuple[tuple[str, str], ...] = ()
 
 
-def callable_form(options: Any, full: Graph, devices: DeviceMgr) -> CallableForm | None:
+def callable_rewrites(options: Any, full: Graph, devices: DeviceMgr) -> CallableRewrites | None:
     """Return the form of `CallableOptions`, or None if they have nothing but a signature.
 
     Semantics: `LookupDevice` and `ValidateFeedAndFetchDevices` in
@@ -41,12 +41,12 @@ def callable_form(options: Any, full: Graph, devices: DeviceMgr) -> CallableForm
     Raises:
         InvalidArgumentError: a device does not exist, or is of a tensor that does not.
     """
-    form = CallableForm(
+    form = CallableRewrites(
         tuple((_full(c.from_tensor), _full(c.to_tensor)) for c in options.tensor_connection),
         _checked_devices(options.feed_devices, full, devices),
         _checked_devices(options.fetch_devices, full, devices),
     )
-    return None if form == CallableForm() else form
+    return None if form == CallableRewrites() else form
 
 
 def _full(tensor: str) -> str:
@@ -81,7 +81,7 @@ def _checked_devices(
 
 
 def joined_tensors(
-    full: Graph, form: CallableForm, fed: Iterable[Tensor], fetched: Iterable[Tensor]
+    full: Graph, form: CallableRewrites, fed: Iterable[Tensor], fetched: Iterable[Tensor]
 ) -> dict[Tensor, Tensor]:
     """Return for each tensor that is replaced by a connection the one that replaces it.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.graph.node import Node
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.ops.definition.op_registry import OpRegistry
 
 
@@ -89,7 +89,7 @@ class GraphExecutionState:
         fetches: Sequence[str],
         targets: Sequence[str],
         client_end: ClientEnd | None = None,
-        form: CallableForm | None = None,
+        form: CallableRewrites | None = None,
     ) -> ClientGraph:
         """Return the graph for a signature, pruned, rewritten, and seen by the passes before it.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.graph.node import Node
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.ops.definition.op_registry import OpRegistry
 
 
@@ -87,7 +87,7 @@ def build_client_graph(
     fetches: Sequence[str],
     targets: Sequence[str],
     client: ClientEnd | None = None,
-    form: CallableForm | None = None,
+    form: CallableRewrites | None = None,
 ) -> ClientGraph:
     """Return the part of `full` that a signature needs; `full` is not changed.
 

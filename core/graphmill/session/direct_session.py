@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import CancelledError, FailedPreconditionError
 from graphmill.graph.node import parse_tensor_name
-from graphmill.lowering.callable_options import callable_form
+from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.debug_watches import insert_debug_nodes
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
@@ -209,7 +209,7 @@ class DirectSession(SessionInterface):
         *,
         is_partial: bool = False,
         watches: Sequence[Any] = (),
-        form: CallableForm | None = None,
+        form: CallableRewrites | None = None,
     ) -> CachedExecutors:
         """Return what runs a signature (feeds, fetches, targets), made at the first call.
 
@@ -242,7 +242,7 @@ class DirectSession(SessionInterface):
         return [*self._cache.entries(), *of_callables]
 
     def _variant_cache(
-        self, is_partial: bool, watches: Sequence[Any], form: CallableForm | None
+        self, is_partial: bool, watches: Sequence[Any], form: CallableRewrites | None
     ) -> ExecutorsCache:
         """Return the cache of executors for options that change the graph (row S5)."""
         variant = (is_partial, form, *(watch.SerializeToString() for watch in watches))
@@ -283,7 +283,7 @@ class DirectSession(SessionInterface):
         """Return a function that runs a signature; see `SessionInterface.make_callable`."""
         form = None
         if callable_options is not None:
-            form = callable_form(callable_options, self.graph, self.devices)
+            form = callable_rewrites(callable_options, self.graph, self.devices)
         entry = self.executors(signature, watches=watches_of(options), form=form)
         return make_call(self, entry, rebuild, len(signature[0]), options)
 
@@ -368,7 +368,7 @@ class DirectSession(SessionInterface):
         key: Signature,
         is_partial: bool,
         watches: Sequence[Any],
-        form: CallableForm | None,
+        form: CallableRewrites | None,
     ) -> ExecutorsAndKeys:
         feeds, fetches, targets = key
         client_end = self._client_end() if is_partial else None
@@ -416,7 +416,7 @@ class DirectSession(SessionInterface):
         return executors
 
     def hot_partitions(
-        self, key: Signature, form: CallableForm | None = None
+        self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
         """Return the partitions of a signature with the passes of phase `HOT`, made anew.
 

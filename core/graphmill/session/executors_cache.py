@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.lowering.placement.placer import PlacementRecord
     from graphmill.typing import Shape
@@ -66,7 +66,7 @@ class ExecutorsAndKeys:
     to_host: tuple[Callable[[Any], Any], ...] = field(default=())
     placements: tuple[PlacementRecord, ...] = field(default=())
     needed_feeds: dict[str, set[str]] = field(default_factory=dict)
-    form: CallableForm | None = None
+    form: CallableRewrites | None = None
     hot: HotGraph = field(default_factory=HotGraph)
     serving: tuple[PerPartition, ...] = field(init=False)
     build_at: int = NEVER

@@ -23,7 +23,7 @@ from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
@@ -55,7 +55,7 @@ class HotOwner(Protocol):
     is_closed: bool
 
     def hot_partitions(
-        self, key: Signature, form: CallableForm | None = None
+        self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
         """Return the partitions of a signature with the passes of phase `HOT`, made anew."""
         ...

@@ -1,4 +1,4 @@
-"""Members of a group meet: who waits, who is refused, and who is told."""
+"""Members of a group meet (R6): who waits, who is refused, and who is told."""
 
 from __future__ import annotations
 

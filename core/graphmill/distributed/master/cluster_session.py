@@ -25,7 +25,7 @@ from graphmill.distributed.master.step_metadata import fill_metadata
 from graphmill.distributed.master.task_graphs import TaskGraphMaker
 from graphmill.errors import CancelledError, InvalidArgumentError, UnimplementedError
 from graphmill.graph.node import parse_tensor_name
-from graphmill.lowering.callable_options import callable_form
+from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
 from graphmill.lowering.prune import ClientEnd
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.master.worker_interface import WorkerInterface
     from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -173,7 +173,7 @@ class ClusterSession(SessionInterface):
         """
         form = None
         if callable_options is not None:
-            form = callable_form(callable_options, self.graph, self._devices)
+            form = callable_rewrites(callable_options, self.graph, self._devices)
             if form is not None and (form.feed_devices or form.fetch_devices):
                 raise UnimplementedError(
                     "feed_devices and fetch_devices are not possible in a session on a cluster: "
@@ -257,7 +257,7 @@ class ClusterSession(SessionInterface):
         values: Sequence[Any],
         options: RunOptions | None,
         run_metadata: RunMetadata | None,
-        form: CallableForm | None,
+        form: CallableRewrites | None,
         cancellation: CancellationManager | None,
     ) -> list[Value]:
         self.check_open()
@@ -305,7 +305,7 @@ class ClusterSession(SessionInterface):
         return milliseconds / 1000 if milliseconds > 0 else None
 
     def _acquire(
-        self, signature: Signature, options: RunOptions | None, form: CallableForm | None
+        self, signature: Signature, options: RunOptions | None, form: CallableRewrites | None
     ) -> RegisteredSignature:
         return self._cache.acquire(key_of(signature, options, form), self._register)
 

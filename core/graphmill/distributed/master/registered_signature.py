@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.distributed.master.task_graphs import TaskGraph
     from graphmill.distributed.master.worker_interface import WorkerInterface
-    from graphmill.lowering.callable_options import CallableForm
+    from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.session.executors_cache import Signature
 
@@ -37,12 +37,12 @@ class SignatureKey(NamedTuple):
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
-    form: CallableForm | None = None
+    form: CallableRewrites | None = None
     debug_options: bytes = b""
     collective_graph_key: int = 0
 
 
-def key_of(signature: Signature, options: Any, form: CallableForm | None) -> SignatureKey:
+def key_of(signature: Signature, options: Any, form: CallableRewrites | None) -> SignatureKey:
     """Return the key of a signature as it is run with some `RunOptions`, or None."""
     feeds, fetches, targets = signature
     ordered = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets)))

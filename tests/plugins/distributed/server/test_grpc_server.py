@@ -1,4 +1,4 @@
-"""The server: its port, its services, bad bytes, and how it stops."""
+"""The server (W1): its port, its services, bad bytes, and how it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rendezvous of a worker's steps: local and remote receives, incarnations, ended steps."""
+"""The rendezvous of a worker (W4): local and remote receives, incarnations, ended steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of the runtime's specification that is said to be done has a test that names it.
+"""Each row of `docs/reference/semantics.md` has a test and a file that exists.
 
 A row is a letter and a number (E7: how outputs are propagated). A test names it in its own name
 (`test_e7_…`, `…_e7`), in its docstring, or in that of its class or module.
@@ -17,15 +17,13 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TESTS = Path(__file__).parents[1]
-DONE = {
-    "S": range(1, 13),  # sessions
-    "G": range(1, 5),  # graphs
-    "P": range(1, 7),  # placement, partition, passes, debugging
-    "E": range(1, 14),  # executors
-    "R": range(1, 4),  # rendezvous and devices
-}
-ROWS = [f"{letter}{number}" for letter, numbers in DONE.items() for number in numbers]
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+PAGE = (ROOT / "docs" / "reference" / "semantics.md").read_text("utf-8")
+ROWS = re.findall(r"^\| ([A-Z]\d+) \|", PAGE, re.MULTILINE)
+FILES = re.findall(r"\| `([\w/]+\.py)` \|$", PAGE, re.MULTILINE)
+CITED = re.compile(r"\brows? ((?:[A-Z]\d{1,2}(?:, | and |-)?)+)")
+"""What docstrings say: `(row R1)`, `(rows S2, E5)`, `rows E3-E7`."""
 IN_TEXT = re.compile(r"\b([A-Z]\d{1,2})(?:-([A-Z])?(\d{1,2}))?\b")
 
 
@@ -62,8 +60,28 @@ def named() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_row_that_is_done_has_a_test(row: str, named: dict[str, list[str]]) -> None:
+def test_each_row_has_a_test(row: str, named: dict[str, list[str]]) -> None:
     assert named.get(row), f"no test names {row}"
+
+
+@pytest.mark.parametrize("file", sorted(set(FILES)))
+def test_each_file_of_the_page_exists(file: str) -> None:
+    assert (ROOT / file).is_file() or (ROOT / "core" / "graphmill" / file).is_file()
+
+
+def test_each_row_has_a_file_to_read() -> None:
+    assert len(FILES) == len(ROWS) == len(set(ROWS))
+
+
+@pytest.mark.parametrize("folder", ["core", "plugins", "contrib_devices", "contrib_executors"])
+def test_each_row_that_code_cites_is_on_the_page(folder: str) -> None:
+    cited = {
+        (row, path.name)
+        for path in (ROOT / folder).rglob("*.py")
+        for found in CITED.finditer(path.read_text("utf-8"))
+        for row in rows_of(found[1])
+    }
+    assert [one for one in sorted(cited) if one[0] not in ROWS] == []
 
 
 def test_names_and_docstrings_are_read() -> None:

@@ -1,0 +1,133 @@
+"""Check the messages of commits against the rules of CONTRIBUTING.md.
+
+    python tools/check_commits.py                 commits since these rules came in
+    python tools/check_commits.py RANGE           a range as git takes it: main..HEAD
+
+A subject has at most 72 characters, begins with a verb in the imperative, ends without a full stop,
+and names one concern. A body says why, after an empty line. Only Python and git are needed; where
+there is no history (a source archive, a shallow clone), that is said and nothing is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+SINCE: Final = "a7cf6861950242ceb181cac794828d4926044a1d"
+"""The last commit before these rules."""
+LONGEST_SUBJECT: Final = 72
+_VERBS: Final = """
+abort accept add adjust align allow annotate apply assert assign avoid backport batch begin
+bind block bound build bump cache call cancel cap catch change check choose clarify clean clear
+close collect combine compare compile compute configure convert copy correct count cover create
+cut deal declare decode decouple default defer define delay delete deprecate derive describe
+detect disable discard distinguish document donate download draw drop dump embed emit enable
+encode end enforce ensure erase evaluate evict exclude execute expand expect explain export
+expose extend extract fail feed fetch fill filter find fix flatten flush follow forbid force
+fork format forward free freeze fuse generate get give group guard guess handle harden hash hide
+hoist hold honor ignore implement import improve include increase index infer inline insert
+install interpret invalidate isolate join keep label launch let limit link list load lock log
+look lower make map mark match measure memoize mend merge migrate mock move name narrow
+negotiate normalize note number obey omit open optimize order pack pad parse pass permit pin
+place plan poll preallocate prefer prepare preserve prevent print profile propagate protect
+prove provide prune publish pull push put query queue quote raise read rebuild recompute record
+recover reduce refactor reference refuse register reject relax release reload remove rename
+reorder repair replace replay report require reserve reset reshape resolve respect restore
+restrict retire retry return reuse revert rewrite roll round route run sample save say schedule
+scope search select send separate serialize serve set share ship shorten show shrink simplify
+skip sort speed split stabilize standardize start state stop store stream strip suggest support
+suppress swap switch synchronize tag take teach tell test throttle time tolerate trace track
+train transfer translate treat trim try turn type unify unpack unroll update upgrade use
+validate vectorize verify wait warm warn watch widen wrap write
+"""
+VERBS: Final = frozenset(_VERBS.split())
+"""Imperatives that subjects begin with; a verb that is missing is added here."""
+
+
+_JOINED: Final = re.compile(
+    r"(?:; |, and |, then | and (?=\w+ (?:the|a|an|its|their|all|no|each|what|how)\b))(?P<verb>\w+)"
+)
+"""Two imperatives; without a comma the second needs an object: many a verb is a noun as well."""
+
+
+class Commit(NamedTuple):
+    """The id and the message of a commit."""
+
+    id: str
+    message: str
+
+
+def faults(message: str) -> Iterator[str]:
+    """Yield what is wrong with a commit message."""
+    subject, _, rest = message.strip().partition("\n")
+    if len(subject) > LONGEST_SUBJECT:
+        yield f"the subject has {len(subject)} characters, at most {LONGEST_SUBJECT} are allowed"
+    words = subject.split()
+    if not words or words[0].lower().rstrip(",") not in VERBS:
+        first = words[0] if words else ""
+        yield f"the subject begins with {first!r}, not with an imperative of VERBS in this tool"
+    elif not words[0][0].isupper():
+        yield "the subject begins with a small letter"
+    if subject.endswith("."):
+        yield "the subject ends with a full stop"
+    if second := _second_concern(subject):
+        yield f"the subject names two concerns ('… {second}'); make two commits"
+    body = rest.lstrip("\n")
+    if not body:
+        yield "there is no body; say why"
+    elif not rest.startswith("\n"):
+        yield "no empty line stands between subject and body"
+
+
+def _second_concern(subject: str) -> str:
+    """Return the second of two imperatives that a subject joins, with its conjunction, or ""."""
+    for found in _JOINED.finditer(subject):
+        if found["verb"] in VERBS:
+            return found[0].strip(" ,")
+    return ""
+
+
+def commits(revisions: str) -> list[Commit]:
+    """Return the commits of a range, without merges.
+
+    Raises:
+        subprocess.CalledProcessError: git does not know the range.
+    """
+    command = ["git", "log", "--no-merges", "--format=%h%x1f%B%x1e", revisions]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    entries = filter(None, (entry.strip() for entry in done.stdout.split("\x1e")))
+    return [Commit(*entry.split("\x1f", 1)) for entry in entries]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check a range; return 1 if a message breaks a rule."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("range", nargs="?", help=f"default: {SINCE[:12]}..HEAD")
+    options = parser.parse_args(arguments)
+    try:
+        found = commits(options.range or f"{SINCE}..HEAD")
+    except (OSError, subprocess.CalledProcessError) as error:
+        if options.range:
+            print(f"git does not know {options.range}: {error}", file=sys.stderr)
+            return 2
+        print(f"no history since {SINCE[:12]} here: no commit was checked")
+        return 0
+    bad = 0
+    for commit in found:
+        for fault in faults(commit.message):
+            bad += 1
+            print(f"{commit.id} {commit.message.splitlines()[0]!r}: {fault}")
+    print(f"{len(found)} commits, {bad} faults")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
