@@ -1,4 +1,4 @@
-"""What is built in has no rights of its own: where it came from is said, and decides nothing.
+"""Built-in plugins have no privileges: provenance appears in messages and decides nothing else.
 
 `Provenance.is_builtin` is read from the source by `ast`: it may stand where messages are made.
 """

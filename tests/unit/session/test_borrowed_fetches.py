@@ -1,4 +1,4 @@
-"""Fetched arrays: the caller's own, or lent to one who only reads them."""
+"""Fetched arrays: owned by the caller, or borrowed by a caller that only reads them."""
 
 from __future__ import annotations
 

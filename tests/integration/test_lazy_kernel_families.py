@@ -1,4 +1,4 @@
-"""The first op of a family imports that family, and no other."""
+"""The first op of a family imports the kernels of that family only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph passes of plugins see the bodies of functions, whoever computes them, and once each."""
+"""Plugin passes see each function body once, whoever runs it."""
 
 from __future__ import annotations
 

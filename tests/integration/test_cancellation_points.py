@@ -1,4 +1,4 @@
-"""A step is cancelled at each of its points: nothing leaks, and the session goes on (E13, E8).
+"""Cancel a step at each of its cancellation points: nothing leaks, the session survives (E13, E8).
 
 The step has a loop with a conditional in it, a kernel that another thread ends, one in the pool, a
 queue that is waited for, and values that cross devices and come back.

@@ -1,4 +1,4 @@
-"""`import graphmill` is light: few modules, little time, little memory."""
+"""`import graphmill` is cheap: few modules, little time, little memory."""
 
 from __future__ import annotations
 

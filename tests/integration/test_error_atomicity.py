@@ -1,4 +1,4 @@
-"""A step of one node that fails leaves all variables as they were, for every case that fails."""
+"""A failing step leaves all variables unchanged, for every failing op case."""
 
 from __future__ import annotations
 
