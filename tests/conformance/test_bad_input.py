@@ -1,4 +1,4 @@
-"""Inputs of the wrong shape or value give typed errors or answers: no kernel trips over them.
+"""Kernels answer inputs of wrong shape or value with results or typed errors.
 
 Each op's first case is asked again with one input changed. What NumPy refuses by itself counts as
 typed: executors pass it on as an invalid argument (graphmill.runtime.kernels.kernel_errors).

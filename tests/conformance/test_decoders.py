@@ -1,4 +1,4 @@
-"""Texts that nobody meant: each kernel that takes strings answers or gives a typed error.
+"""Kernels that parse strings answer malformed text with results or typed errors.
 
 The stored cases of an op give it a start: one of the strings of a case is damaged by Hypothesis or
 put in by other bytes altogether. What decodes files, messages, numbers, patterns and characters is

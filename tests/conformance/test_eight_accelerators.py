@@ -1,4 +1,4 @@
-"""Eight fake accelerators on a laptop: what crosses between them, and one of them that fails."""
+"""Eight fake accelerators: transfers between them, and the failure of one."""
 
 from __future__ import annotations
 

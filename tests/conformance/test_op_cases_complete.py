@@ -1,4 +1,4 @@
-"""The case files are complete: every kernel is asked, every question has a fresh answer."""
+"""The case files are complete: every kernel has cases with up-to-date golden results."""
 
 from __future__ import annotations
 

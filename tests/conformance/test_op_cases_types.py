@@ -1,4 +1,4 @@
-"""Every element type of TensorFlow's CPU kernels is asked for, or a reason says why not."""
+"""Cases cover every dtype of TensorFlow's CPU kernels, or give a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite for kernels of plugins passes sound ones, and finds what contradicts a declaration."""
+"""`PluginTests` passes correct kernels and finds violated declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each suite catches ten faults in broken copies of what it tests: devices, executors and so on.
+"""Each conformance suite catches ten seeded faults in broken devices, executors and others.
 
 The copies are in `broken_*.py`; a sound one of each passes. What must
 catch a fault is named, so that a suite that fails for another reason does not count.

@@ -1,4 +1,4 @@
-"""What third parties declare holds in every tier, on the built-in devices and a strict one."""
+"""Plugin declarations hold in every tier, on built-in devices and a strict one."""
 
 from __future__ import annotations
 

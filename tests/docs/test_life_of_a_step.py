@@ -1,4 +1,4 @@
-"""The pages on the life of a step and on the executor's states say what the code does."""
+"""The pages on the life of a step and on executor states match the code."""
 
 from __future__ import annotations
 

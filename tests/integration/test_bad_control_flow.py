@@ -1,4 +1,4 @@
-"""Control flow that makes no sense is a typed error at a node, and the session goes on (E3)."""
+"""Invalid control flow is a typed error at a node, and the session survives (E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels and devices of plugins get wrong is a typed error with its whole place (E6, S12).
+"""Faults of plugin kernels and devices are typed errors that name node and device (E6, S12).
 
 The place is node, op, device, plugin, frame and iteration. Nothing leaks, and the session goes on.
 """

@@ -1,4 +1,4 @@
-"""E3, E7, G4: loops and conditionals that are built in Python give what Python gives."""
+"""E3, E7, G4: loops and conditionals built in Python match plain Python."""
 
 from __future__ import annotations
 

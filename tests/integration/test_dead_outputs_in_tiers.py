@@ -1,4 +1,4 @@
-"""`DEAD` that a plugin's kernel gives means the same in every tier."""
+"""A `DEAD` output of a plugin's kernel has the same effect in every tier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step that cannot go on is ended and explained, and the session goes on (E8, R1, S8, E10)."""
+"""A deadlocked step fails with an explanation, and the session survives (E8, R1, S8, E10)."""
 
 from __future__ import annotations
 

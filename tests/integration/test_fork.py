@@ -1,4 +1,4 @@
-"""Sessions work in the child of a fork, and the parent goes on."""
+"""Sessions work in a forked child and continue in the parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients through loops, conditionals and functions, held to finite differences."""
+"""Gradients through loops, conditionals and functions match finite differences."""
 
 from __future__ import annotations
 

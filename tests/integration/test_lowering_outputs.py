@@ -1,4 +1,4 @@
-"""Lowerings that give other outputs than their kernels are found in validation mode."""
+"""Validation mode finds lowerings whose outputs differ from their kernels'."""
 
 from __future__ import annotations
 

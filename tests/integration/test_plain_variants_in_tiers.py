@@ -1,4 +1,4 @@
-"""A variant of a plugin's own class goes into built-in containers and comes out, in each tier."""
+"""Variants of a plugin's class round-trip through built-in containers in each tier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What installed plugins cost those who do not use them: next to nothing."""
+"""Installed but unused plugins cost next to nothing."""
 
 from __future__ import annotations
 

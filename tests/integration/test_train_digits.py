@@ -1,4 +1,4 @@
-"""The digits network, built and trained here alone, reads 97 % of the held-out digits."""
+"""A digits network built and trained with graphmill reaches 97 % accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transport of a plugin carries what goes from device to device (row R1)."""
+"""A plugin's transport carries tensors between devices (row R1)."""
 
 from __future__ import annotations
 

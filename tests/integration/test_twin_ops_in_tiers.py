@@ -1,4 +1,4 @@
-"""Control flow of a plugin gives in every tier what TensorFlow's gives, and is compiled as that."""
+"""Control flow ops of a plugin behave and compile like TensorFlow's in every tier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow answers every op case anew: the stored answers are right, and so are our kernels."""
+"""TensorFlow recomputes every op case: golden results and kernels are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances that nobody has written: TensorFlow and graphmill answer alike, family by family.
+"""Random op instances give equal results in TensorFlow and graphmill, by family.
 
 Each system answers in a process of its own. GRAPHMILL_SWEEP_COUNT and GRAPHMILL_SWEEP_SEED ask for
 more instances of an op (3) and others (0).

@@ -1,4 +1,4 @@
-"""Random small graphs give the same in TensorFlow's session and ours (S6)."""
+"""Random small graphs give equal results in TensorFlow and graphmill (S6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of shapes before a graph runs is never other than what TensorFlow says (row G5)."""
+"""Inferred shapes never contradict TensorFlow's (row G5)."""
 
 from __future__ import annotations
 

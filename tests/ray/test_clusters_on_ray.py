@@ -1,4 +1,4 @@
-"""Clusters on Ray itself: workers are killed, come back, and training ends as if nothing was."""
+"""Clusters on Ray: training survives killed workers with unchanged results."""
 
 from __future__ import annotations
 

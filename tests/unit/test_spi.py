@@ -1,4 +1,4 @@
-"""`graphmill.spi`: what plugins may import is there, light, and typed as it is given."""
+"""`graphmill.spi`: names exist, load lazily and have types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a graph before it runs (row E3)."""
+"""Properties of a graph that are precomputed before it runs (row E3)."""
 
 from __future__ import annotations
 

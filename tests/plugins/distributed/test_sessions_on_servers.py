@@ -1,4 +1,4 @@
-"""Sessions on servers, graphmill on both sides: what a local session can, one on a server can."""
+"""Sessions on servers support what local sessions support."""
 
 from __future__ import annotations
 

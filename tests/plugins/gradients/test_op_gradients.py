@@ -1,4 +1,4 @@
-"""The built-in gradients of ops are what differences of the ops' cases say.
+"""The built-in gradients of ops match finite differences of their cases.
 
 For each op one case of float64: the derivative along a random direction of all inputs, of the
 outputs weighed by random numbers.

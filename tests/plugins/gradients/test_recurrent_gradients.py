@@ -1,4 +1,4 @@
-"""The gradients of BlockLSTM and BlockLSTMV2 are what differences say."""
+"""The gradients of BlockLSTM and BlockLSTMV2 match finite differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled steps give what interpreted ones give: random graphs, and op cases in clusters (E7, S6).
+"""Compiled steps match interpreted ones: random graphs, and op cases in clusters (E7, S6).
 
 More of them: `tools/verify_jit.py`.
 """

@@ -1,4 +1,4 @@
-"""Random programs with effects give what Python gives when they are compiled too (rows E3, E7)."""
+"""Compiled random programs with effects match plain Python (rows E3, E7)."""
 
 from __future__ import annotations
 

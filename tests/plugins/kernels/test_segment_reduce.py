@@ -1,4 +1,4 @@
-"""Combining rows by place, in turns or run by run, gives what doing it one by one gives."""
+"""Segment reduction in rounds or by runs equals sequential reduction."""
 
 from __future__ import annotations
 

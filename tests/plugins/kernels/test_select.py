@@ -1,4 +1,4 @@
-"""Choosing by bits gives what `np.where` gives, whatever the values, sizes and layouts."""
+"""Bitwise selection equals `np.where` for all values, sizes and layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes ask what the kernel of a node does, and whose kernel it is."""
+"""Passes respect the effects of the kernel that a node uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph passes (row P4): what they change, what they leave alone, and that results stay."""
+"""The graph passes (row P4): rewrites, exceptions, unchanged results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands are found, errors are told, exit codes are those of docs/reference/cli.md."""
+"""Commands are found, errors are reported, exit codes match docs/reference/cli.md."""
 
 from __future__ import annotations
 

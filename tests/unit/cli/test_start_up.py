@@ -1,4 +1,4 @@
-"""The first answer comes soon: what a command does not need is not imported."""
+"""Commands start quickly: they import only what they need."""
 
 from __future__ import annotations
 

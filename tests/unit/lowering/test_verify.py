@@ -1,4 +1,4 @@
-"""The pass verifier (row P4): a pass that breaks a graph is told by name."""
+"""The pass verifier (row P4) names a pass that breaks a graph."""
 
 from __future__ import annotations
 

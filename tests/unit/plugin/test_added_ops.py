@@ -1,4 +1,4 @@
-"""Ops that plugins add: whose they are, what happens when two define one, and taking them back."""
+"""Ops that plugins add: provenance, conflicts, removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assembling a host: who supplied what, what becomes of broken plugins, how conflicts end."""
+"""Host assembly: provenance, broken plugins, conflicts."""
 
 from __future__ import annotations
 

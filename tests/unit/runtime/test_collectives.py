@@ -1,4 +1,4 @@
-"""Members of a group meet (R6): who waits, who is refused, and who is told."""
+"""Collective groups (R6): waiting, refused and failed members."""
 
 from __future__ import annotations
 

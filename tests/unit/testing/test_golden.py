@@ -1,4 +1,4 @@
-"""Stored answers come back as they were."""
+"""Golden results round-trip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`KernelTests` blames a device for what is its fault only."""
+"""`KernelTests` fails a device only for its own faults."""
 
 from __future__ import annotations
 

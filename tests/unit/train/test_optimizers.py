@@ -1,4 +1,4 @@
-"""Optimizers: what they add to a graph, and that they go downhill."""
+"""Optimizers: the nodes they add, and that they reduce the loss."""
 
 from __future__ import annotations
 

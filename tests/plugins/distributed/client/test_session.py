@@ -1,4 +1,4 @@
-"""A session on a master: what is sent when, and what comes back."""
+"""A session on a master: requests and responses."""
 
 from __future__ import annotations
 

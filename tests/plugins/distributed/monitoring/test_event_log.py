@@ -1,4 +1,4 @@
-"""Log lines of a server: text, JSON, and nothing where nobody listens."""
+"""Log lines of a server as text and JSON, at no cost when disabled."""
 
 from __future__ import annotations
 

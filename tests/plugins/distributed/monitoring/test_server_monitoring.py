@@ -1,4 +1,4 @@
-"""What a server tells of itself while clients use it."""
+"""Status and metrics of a server while clients use it."""
 
 from __future__ import annotations
 

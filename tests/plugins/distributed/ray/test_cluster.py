@@ -1,4 +1,4 @@
-"""`start_cluster`: tasks that serve, die and come back, over a fake of Ray."""
+"""`start_cluster`: tasks that serve, die and restart, on a fake of Ray."""
 
 from __future__ import annotations
 

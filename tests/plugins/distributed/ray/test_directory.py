@@ -1,4 +1,4 @@
-"""`Directory`: who is where, told to those who wait for it."""
+"""`Directory`: task addresses and notification of watchers."""
 
 from __future__ import annotations
 

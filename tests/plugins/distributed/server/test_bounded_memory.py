@@ -1,4 +1,4 @@
-"""What a server keeps does not grow with what its clients did before."""
+"""A server's memory does not grow with past requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of one cluster: a master runs steps on all tasks, and says what becomes of them."""
+"""Servers of one cluster: a master runs steps on all tasks and reports failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that take connections by TLS from those who show a certificate, and from nobody else."""
+"""Servers with mutual TLS accept only clients with a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server lets its clients have, and what it answers beyond that."""
+"""Limits of a server and its responses beyond them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of a cluster that die, stand still and come back, and what becomes of steps."""
+"""Cluster processes that die, freeze and restart, and the outcome of their steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that come back elsewhere: masters and workers follow them, old sessions are aborted."""
+"""Tasks that restart at another address: peers follow, old sessions are aborted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client of a cluster learns of a traced step."""
+"""Run metadata of a traced step on a cluster."""
 
 from __future__ import annotations
 

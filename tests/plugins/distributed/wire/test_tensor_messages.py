@@ -1,4 +1,4 @@
-"""Messages with tensors: what is read beside protobuf is what protobuf reads."""
+"""Tensor messages: the fast parser reads what protobuf reads."""
 
 from __future__ import annotations
 

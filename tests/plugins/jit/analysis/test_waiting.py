@@ -1,4 +1,4 @@
-"""Which nodes may wait for others without an edge: what their kernels and bodies declare."""
+"""Nodes that may block on others without an edge, as kernels and bodies declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every functionalised graph gives what the DEFAULT executor gives for the original."""
+"""Functionalised graphs match the originals under the DEFAULT executor."""
 
 from __future__ import annotations
 

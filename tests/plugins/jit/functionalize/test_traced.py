@@ -1,4 +1,4 @@
-"""Functionalised graphs, compiled by JAX, give what the executor gives for the originals."""
+"""Functionalised graphs compiled by JAX match the interpreted originals."""
 
 from __future__ import annotations
 

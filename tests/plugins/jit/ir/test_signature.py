@@ -1,4 +1,4 @@
-"""What tells the inputs of a cluster apart: shapes, known values, which variables."""
+"""The signature of a cluster: shapes, static values, variables."""
 
 from __future__ import annotations
 

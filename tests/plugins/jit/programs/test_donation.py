@@ -1,4 +1,4 @@
-"""Programs write variables in place where nobody else can see it (row S11, decision 0008)."""
+"""Programs donate variable buffers that have no other reader (row S11, decision 0008)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What depends on constants alone leaves the program, and the results stay the same."""
+"""Hoisting constant expressions out of programs keeps results."""
 
 from __future__ import annotations
 

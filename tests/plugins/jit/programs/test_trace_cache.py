@@ -1,4 +1,4 @@
-"""What JAX keeps of traces is bounded."""
+"""The size of JAX's trace cache is bounded."""
 
 from __future__ import annotations
 

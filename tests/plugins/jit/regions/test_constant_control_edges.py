@@ -1,4 +1,4 @@
-"""Constants hand what they wait for on to their readers."""
+"""Control inputs of constants move to their consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated code looks at what kernels give: in its first calls, and always where values decide."""
+"""Generated code checks kernel outputs in first calls, and always where shapes depend on values."""
 
 from __future__ import annotations
 

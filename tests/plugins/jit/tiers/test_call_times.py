@@ -1,4 +1,4 @@
-"""What is compared when the better tier of a cluster is chosen."""
+"""The timings that decide between the tiers of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracing: what is known folds, what differs from the interpreter is refused (rows S6, E3)."""
+"""Tracing: static values fold, unsupported semantics are refused (rows S6, E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops whose values change their shape from turn to turn: unrolled where the turns are known."""
+"""Loops whose values change shape per iteration are unrolled if the trip count is static."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers and scatters: which index is wrong, what is copied, how duplicates combine."""
+"""Gathers and scatters: invalid indices, copies, duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Accumulator`: who waits is served in order, leaves when cancelled, and sees whole sums."""
+"""`Accumulator`: takers are served in order, can be cancelled and see complete sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues as objects: who waits, who is served, what cancellation and closing leave behind."""
+"""Queues as objects: waiting, order, cancellation and closing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stacks beyond what op cases ask."""
+"""Stacks: behaviour that op cases do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iterators in sessions: threads, waiting, cancelling, what is left behind."""
+"""Iterators in sessions: threads, waiting, cancellation, clean-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BatchFunction: who shares a batch, when it runs, and what becomes of those who leave."""
+"""BatchFunction: which calls share a batch, when it runs, and cancelled calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyFunc calls what installed distributions publish, by name, and nothing else."""
+"""PyFunc calls only functions that installed distributions publish by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many decimal numbers at once are what Python reads one by one, to the last bit."""
+"""Batch parsing of decimals is bitwise equal to Python's."""
 
 from __future__ import annotations
 

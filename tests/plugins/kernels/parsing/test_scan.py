@@ -1,4 +1,4 @@
-"""Examples of a batch give what each of them holds, however they are written."""
+"""Batch parsing of examples supports all encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanging runs of places at once gives what one exchange after the other gives."""
+"""Batched swaps equal sequential swaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of many elements are what Python's sets are (T2: set operations)."""
+"""Set operations on many elements match Python's (T2: set operations)."""
 
 from __future__ import annotations
 

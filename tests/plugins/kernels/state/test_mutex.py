@@ -1,4 +1,4 @@
-"""Mutexes: one holds it, the others come in order; a lock that is lost is given back."""
+"""Mutexes: exclusive, fair, and released when a lock is lost."""
 
 from __future__ import annotations
 

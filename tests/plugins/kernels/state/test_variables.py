@@ -1,4 +1,4 @@
-"""Variables hold values: what was read stays as it was (row S10, E11)."""
+"""Values read from a variable do not change (row S10, E11)."""
 
 from __future__ import annotations
 

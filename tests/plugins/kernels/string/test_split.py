@@ -1,4 +1,4 @@
-"""Splitting many strings at once gives what splitting each of them gives."""
+"""Batch string splitting equals splitting one by one."""
 
 from __future__ import annotations
 

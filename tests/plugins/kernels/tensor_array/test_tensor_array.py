@@ -1,4 +1,4 @@
-"""Tensor arrays beyond what op cases ask: no copies, life time, gradients over threads."""
+"""Tensor arrays beyond op cases: copies, lifetime, gradients across threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor lists beyond what op cases ask: loops make no copies; wrong handles are told."""
+"""Tensor lists beyond op cases: no copies in loops, invalid handles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill doctor` tells what is installed, what is wrong, and what to do."""
+"""`graphmill doctor` reports what is installed, what is wrong, and how to fix it."""
 
 from __future__ import annotations
 

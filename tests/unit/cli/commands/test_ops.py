@@ -1,4 +1,4 @@
-"""`graphmill ops` lists ops and tells about one."""
+"""`graphmill ops` lists ops and describes one."""
 
 from __future__ import annotations
 

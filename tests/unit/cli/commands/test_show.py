@@ -1,4 +1,4 @@
-"""`graphmill show` tells what is in every kind of model."""
+"""`graphmill show` summarizes every kind of model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user types as a value is computed without `eval`."""
+"""Typed literals are evaluated without `eval`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill run --device --executor`: the model runs where it is told to."""
+"""`graphmill run --device --executor` selects device and executor."""
 
 from __future__ import annotations
 

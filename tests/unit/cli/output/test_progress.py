@@ -1,4 +1,4 @@
-"""Slow stages are told on stderr, quick ones are not."""
+"""Progress is shown on stderr for slow stages only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that come again: attached while the first runs, answered from memory, then refused."""
+"""Retried requests attach to the running one, get its stored response, or are refused."""
 
 from __future__ import annotations
 

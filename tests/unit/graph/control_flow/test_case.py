@@ -1,4 +1,4 @@
-"""G4: a chain of cases comes out as conditionals in conditionals."""
+"""G4: `case` builds nested conditionals."""
 
 from __future__ import annotations
 

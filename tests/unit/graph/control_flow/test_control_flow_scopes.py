@@ -1,4 +1,4 @@
-"""G4: a tensor of a loop or branch is used in it, and what comes out of it elsewhere."""
+"""G4: tensors of a loop or branch are used only inside it; its outputs elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Value functions: what ops tell of their outputs' values before a graph runs."""
+"""Value functions: static output values of ops."""
 
 from __future__ import annotations
 

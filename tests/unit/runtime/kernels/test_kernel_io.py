@@ -1,4 +1,4 @@
-"""The border to kernels: what goes in, what comes out, what is raised (rows E6, S12)."""
+"""Kernel inputs, outputs and exceptions (rows E6, S12)."""
 
 from __future__ import annotations
 

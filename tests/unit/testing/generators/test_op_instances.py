@@ -1,4 +1,4 @@
-"""Instances that a sweep draws: readable, repeatable, and other than the cases they come from."""
+"""Random op instances are readable, repeatable and differ from their cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases answered in a process of their own: answers come back, and crashes and hangs are told."""
+"""Cases in a subprocess: results are returned, crashes and hangs are reported."""
 
 from __future__ import annotations
 
