@@ -47,7 +47,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Hold the nodes of a case that needs more than one op; see `graphmill.testing.case_nodes`."""
+    """The nodes of a case that needs more than one op; see `graphmill.testing.case_nodes`."""
 
     nodes: tuple[str, ...]
     run: tuple[str, ...]

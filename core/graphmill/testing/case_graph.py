@@ -38,7 +38,7 @@ Types = DType | tuple[DType, ...]
 
 @dataclass(frozen=True, slots=True)
 class CaseGraph:
-    """Hold a case as a graph: what to feed, and the fetches and targets of each step."""
+    """A case as a graph: feeds, and the fetches and targets of each step."""
 
     graph_def: Any
     feeds: dict[str, Any]

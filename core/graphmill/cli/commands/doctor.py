@@ -77,7 +77,7 @@ def doctor(settings: Settings) -> int:
     from graphmill.registry import PluginWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PluginWarning)  # told below, with the rest
+        warnings.simplefilter("ignore", PluginWarning)  # reported below, with the rest
         try:
             host, problem = settings.the_host(), ""
         except errors.OpError as error:  # a built-in plugin is broken

@@ -164,9 +164,9 @@ def _microseconds(nanoseconds: int) -> str:
 def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
     for cluster in clusters:
         for signature in cluster.signatures:
-            told = _reason(signature)
-            if told:
-                yield f"{cluster.name}, {signature.signature}: {told}"
+            notes = _reason(signature)
+            if notes:
+                yield f"{cluster.name}, {signature.signature}: {notes}"
 
 
 def _stories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
@@ -182,9 +182,9 @@ def _story(title: str, story: Story) -> Iterator[str]:
 
 def _reason(signature: SignatureRecord) -> str:
     """Return the reason or note of a signature."""
-    told = [signature.reason] if signature.reason else []
-    told.extend(f"cache: {compiled.cache}" for compiled in signature.compiles if compiled.cache)
-    return "; ".join(told)
+    notes = [signature.reason] if signature.reason else []
+    notes.extend(f"cache: {compiled.cache}" for compiled in signature.compiles if compiled.cache)
+    return "; ".join(notes)
 
 
 def _regions(compilations: Sequence[Compilation]) -> Iterator[Table]:

@@ -106,7 +106,7 @@ def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
         try:
             made = devices_of(host, name, ConfigProto(device_count={name: 1}))
         except PluginError:
-            continue  # told with what cannot be imported
+            continue  # reported with what cannot be imported
         except errors.OpError as error:
             what = error.message.removeprefix(f"{record.owner} ")
             yield f"plugin {record.name!r} of {_who(record)} {what}; tell its author"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AllocatorTests:
-    """Hold an allocator to its contract; override `allocator`.
+    """Test an allocator against its contract; override `allocator`.
 
         class TestNpuAllocator(AllocatorTests):
             @pytest.fixture

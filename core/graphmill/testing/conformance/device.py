@@ -339,7 +339,7 @@ class DeviceTests:
 
     @rows("S12")
     def test_an_error_names_node_and_device(self, host: Host, name: str, config: Any) -> None:
-        """What a kernel refuses is told with its place, and the session goes on."""
+        """A kernel error names its node and device, and the session survives."""
         graph, x, _, y = _small(name)
         with Session(graph=graph, host=host, config=config) as session:
             with pytest.raises(errors.OpError) as caught:

@@ -28,7 +28,7 @@ _TELL_THEIR_DEVICE = frozenset({"DeviceIndex"})
 
 
 class KernelTests:
-    """Hold the kernels of a device to TensorFlow's answers.
+    """Compare the kernels of a device with TensorFlow's results.
 
     Each case that the device has a kernel for is a graph of its own, run in a session. An error
     must be of TensorFlow's class and name the node.

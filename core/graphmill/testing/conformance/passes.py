@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PassTests(SeededSuite):
-    """Hold a graph pass to the meaning of graphs.
+    """Test that a graph pass preserves the results of graphs.
 
         class TestMyPass(PassTests):
             pass_name = "fuse_everything"

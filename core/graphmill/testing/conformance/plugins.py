@@ -109,7 +109,7 @@ class PluginTests:
 
     @rows("E6")
     def test_kernels_and_lowerings_are_for_ops_that_are_defined(self, host: Host) -> None:
-        """What a plugin brings for an op that nobody defines is never used: a misspelt name."""
+        """Registrations for an undefined op are errors: they point to a misspelt name."""
         named = dict.fromkeys((*self.ops, *(case.op for case in parse_cases(self.cases, "own"))))
         entries = [entry for op in named for entry in host.kernels.registrations(host.ops.get(op))]
         owners = {entry.owner for entry in entries}

@@ -25,7 +25,7 @@ _B = "/job:localhost/replica:0/task:0/device:CPU:1"
 
 
 class RendezvousTests:
-    """Hold a rendezvous to its contract: that of a `transport`, or of the fixture `rendezvous`.
+    """Test a rendezvous, of a `transport` or the fixture `rendezvous`, against its contract.
 
         class TestMine(RendezvousTests):
             transport = "mine"
@@ -94,7 +94,7 @@ class RendezvousTests:
     def test_a_second_receiver_is_refused(
         self, rendezvous: Rendezvous, receiver: Rendezvous
     ) -> None:
-        """Of two that wait for a key, the second is told, the first is served."""
+        """The second receiver of a key gets an error, the first one the value."""
         first, second = _Receiver(receiver, _key("e")), _Receiver(receiver, _key("e"))
         assert isinstance(second.result()[2], errors.AbortedError)
         rendezvous.send(_key("e"), HOST, np.int32(1))
@@ -114,7 +114,7 @@ class RendezvousTests:
 
     @rows("R1", "E13")
     def test_cancellation_ends_a_wait(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
-        """A receiver that is cancelled is told once; the value may still be sent."""
+        """A cancelled receiver is notified once; the value may still be sent."""
         manager = CancellationManager()
         got = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
         manager.start_cancel()

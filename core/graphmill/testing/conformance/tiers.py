@@ -136,7 +136,7 @@ class TierTests:
     def test_the_kernel_of_highest_priority_wins(
         self, program: str, declared: str, place: str, open_session: Any
     ) -> None:
-        """It computes each step, wherever its node stands."""
+        """The kernel runs in each step, wherever its node is."""
         made = PROGRAMS[program]
         wins = scales("Neg", 3.0, priority=10, **self._declared(declared, place))
         with open_session(Foreign(kernels=[wins]), self._graph_of(made, place)) as steps:

@@ -88,11 +88,11 @@ def _first_difference(case: Case, host: Host) -> str:
     ):
         for feeds in _feeds(case, graph.feeds, combine=not _has_sizes(case, host)):
             want, have = (_answer(session, graph, feeds) for session in (interpreted, compiled))
-            told = difference(asked, want, have, "jit")
-            if want.error and want.message != have.message and not told:
-                told = f"the error is {have.message!r}, not {want.message!r}"
-            if told:
-                return f"{told}; {_brief(feeds)}"
+            detail = difference(asked, want, have, "jit")
+            if want.error and want.message != have.message and not detail:
+                detail = f"the error is {have.message!r}, not {want.message!r}"
+            if detail:
+                return f"{detail}; {_brief(feeds)}"
     return ""
 
 

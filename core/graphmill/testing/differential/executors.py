@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.testing.generators.control_flow_graphs import StructuredGraph
 
-_SAID_OF_DEAD = "was not evaluated"
+_DEAD_FETCH_MESSAGE = "was not evaluated"
 
 
 def reference_values(made: StructuredGraph, host: Host) -> dict[str, Any]:
@@ -64,13 +64,13 @@ def find_difference(
             if value != wanted[name] or np.asarray(value).dtype != np.asarray(wanted[name]).dtype:
                 return f"{where}: {name} is {value!r}, not {wanted[name]!r}"
         for name in wanted.keys() - alive:
-            told = _told_of(session, name, made.feeds)
-            if _SAID_OF_DEAD not in told:
-                return f"{where}: {name} is dead, but: {told}"
+            detail = _error_of_fetch(session, name, made.feeds)
+            if _DEAD_FETCH_MESSAGE not in detail:
+                return f"{where}: {name} is dead, but: {detail}"
     return ""
 
 
-def _told_of(session: Session, name: str, feeds: dict[str, Any]) -> str:
+def _error_of_fetch(session: Session, name: str, feeds: dict[str, Any]) -> str:
     try:
         return f"it is {session.run(name, feeds)!r}"
     except InvalidArgumentError as error:

@@ -58,14 +58,14 @@ def judge(
     got = ask(text)
     if got.error == NO_CASE and FAILS in got.message:  # a difference of the values
         return "fail here alone", ""
-    told = difference(wanted, got)
+    detail = difference(wanted, got)
     if wanted.error and not got.error:
         return "refused by TensorFlow alone", ""
     (case,) = parse_cases(text, "sweep")
-    if told and not strict and any(entry.covers(case.op, told) for entry in accepted()):
+    if detail and not strict and any(entry.covers(case.op, detail) for entry in accepted()):
         return "differ for a known reason", ""
-    if told:
-        return "differ", told
+    if detail:
+        return "differ", detail
     return ("agree on an error" if wanted.error else "agree"), ""
 
 
@@ -77,9 +77,9 @@ def difference(wanted: Answer, got: Answer) -> str:
         return ""
     rows = zip(wanted.outputs, got.outputs, wanted.dtypes, got.dtypes, strict=True)
     for index, (want, have, wanted_type, type_) in enumerate(rows):
-        told = _difference(want, have, wanted_type, type_)
-        if told:
-            return f"input {index}: {told}"
+        detail = _difference(want, have, wanted_type, type_)
+        if detail:
+            return f"input {index}: {detail}"
     return ""
 
 
@@ -102,5 +102,7 @@ def _difference(want: Values, have: Values, wanted_type: str, type_: str) -> str
         return ""
     where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(alike))[0]) if want.ndim else ()
     count = int(np.count_nonzero(~alike))
-    told = f"{wanted_type}: {count} of {want.size} differ, first at {list(where)}: {have[where]!r}"
-    return f"{told}, expected {want[where]!r}"
+    detail = (
+        f"{wanted_type}: {count} of {want.size} differ, first at {list(where)}: {have[where]!r}"
+    )
+    return f"{detail}, expected {want[where]!r}"

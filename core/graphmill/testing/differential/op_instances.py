@@ -58,7 +58,7 @@ class Accepted:
             (self.instance, text),
             (self.tensorflow, message),
         )
-        return all(re.search(pattern, told, re.DOTALL) for pattern, told in pairs)
+        return all(re.search(pattern, detail, re.DOTALL) for pattern, detail in pairs)
 
 
 @functools.cache
@@ -100,19 +100,19 @@ def judge(
     if got.error.startswith("<") and got.error not in (CRASHED, HANGS):
         return "not applicable", ""  # no case of ours, or a value that no attr can hold
     (case,) = parse_cases(text, "sweep")
-    told = difference(case, wanted, got, backend, slack=_SLACK)
-    if told and _are_refusals(wanted, got) and not _is_fault(got):
+    detail = difference(case, wanted, got, backend, slack=_SLACK)
+    if detail and _are_refusals(wanted, got) and not _is_fault(got):
         return "refuse with another class", ""
-    if told and not strict and is_known(case.op, told, text, wanted.message):
+    if detail and not strict and is_known(case.op, detail, text, wanted.message):
         return "differ for a known reason", ""
-    if told:
-        return "differ", told
+    if detail:
+        return "differ", detail
     return ("agree on an error" if wanted.error else "agree"), ""
 
 
-def is_known(op: str, told: str, text: str, message: str) -> bool:
+def is_known(op: str, detail: str, text: str, message: str) -> bool:
     """Return whether `op_instances_accepted.toml` has an entry that covers a difference."""
-    return any(entry.covers(op, told, text, message) for entry in accepted())
+    return any(entry.covers(op, detail, text, message) for entry in accepted())
 
 
 def _are_refusals(wanted: Answer, got: Answer) -> bool:

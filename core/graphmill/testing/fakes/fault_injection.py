@@ -57,7 +57,7 @@ class Faults:
         self._go.set()
 
     def wait_for_delay(self) -> None:
-        """Hold the caller until `let_go`.
+        """Block the caller until `let_go`.
 
         Raises:
             AssertionError: nobody calls it.
