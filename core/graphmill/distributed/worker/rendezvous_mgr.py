@@ -42,6 +42,7 @@ class RendezvousMgr:
         self._lock = fork_safe_lock()
         self._steps: dict[int, RemoteRendezvous] = {}
         self._ended: dict[int, None] = {}
+        self._repeatable: set[int] = set()
         self._at_end: list[Callable[[int], None]] = []
 
     def __len__(self) -> int:
@@ -57,6 +58,17 @@ class RendezvousMgr:
     def has_ended(self, step_id: int) -> bool:
         """Return whether a step was cleaned up, as far as that is remembered."""
         return step_id in self._ended
+
+    def allow_repeat(self, step_id: int) -> None:
+        """Let a step that begins, and a later one, have the number of a step that has ended.
+
+        TensorFlow's masters number steps with a `collective_graph_key` in a sequence, and give the
+        number of a step that failed again. The end of such a step is not remembered, since another
+        task may ask for tensors of the next one before that begins here.
+        """
+        with self._lock:
+            self._ended.pop(step_id, None)
+            self._repeatable.add(step_id)
 
     def find(self, step_id: int) -> RemoteRendezvous:
         """Return the rendezvous of a step, made at the first call, whoever makes that.
@@ -105,7 +117,10 @@ class RendezvousMgr:
         """End a step: what waits in its rendezvous, now or later, is aborted."""
         with self._lock:
             found = self._steps.pop(step_id, None)
-            self._ended[step_id] = None
+            if step_id in self._repeatable:
+                self._repeatable.remove(step_id)
+            else:
+                self._ended[step_id] = None
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]
         if found is not None:

@@ -340,6 +340,8 @@ class Worker:
     ) -> WorkerStep:
         if cancellation.is_cancelled:
             raise cancellation.reason or CancelledError("Call was aborted")
+        if graph.collective_graph_key:
+            self.rendezvous.allow_repeat(call.step_id)
         rendezvous = self.rendezvous.find(call.step_id)
         rendezvous.initialize(
             call.step_id, session.device_names, session.peers, is_partial=call.is_partial

@@ -127,6 +127,18 @@ def test_cleanup_aborts_pending_and_later_receives(manager: RendezvousMgr) -> No
     assert len(manager) == 0
 
 
+def test_repeatable_step_numbers_may_begin_again(manager: RendezvousMgr) -> None:
+    manager.cleanup(7)
+    manager.allow_repeat(7)
+    first = manager.find(7)
+    manager.cleanup(7)
+    assert not manager.has_ended(7)
+    assert manager.find(7) is not first
+    manager.cleanup(7)
+    with pytest.raises(errors.AbortedError, match="step 7 has ended"):
+        manager.find(7)  # only steps that were allowed to are forgotten
+
+
 def test_ended_steps_are_remembered_within_bounds(
     manager: RendezvousMgr, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,21 @@ def test_cleanup_ends_a_step_that_waits(cluster: Cluster) -> None:
         late.get()
 
 
+def test_failed_step_with_graph_key_may_begin_again_under_its_number(cluster: Cluster) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = cluster.feed(graph, "x:0", F32)
+        cluster.fetch(graph, ops.array.check_numerics(x, message="no number"), "y:0")
+    (part,) = cluster.split(graph).values()
+    worker = cluster.workers[0]
+    handle = worker.register_graph("s", part, was_created=True, collective_graph_key=7)
+    with pytest.raises(errors.InvalidArgumentError, match="no number"):
+        cluster.start({0: handle}, {"x:0": np.float32("nan")}, ["y:0"], step_id=9)[0].get()
+    worker.cleanup_graph(9)
+    again = cluster.start({0: handle}, {"x:0": np.float32(1)}, ["y:0"], step_id=9)[0].get()
+    assert list(again.outputs.values()) == [1]
+
+
 def test_a_withdrawn_call_cancels_its_step(cluster: Cluster) -> None:
     handles = there_and_back(cluster)
     outcome = Outcome()
