@@ -28,6 +28,7 @@ from graphmill_plugins.distributed.wire.tensor_messages import (
 )
 from graphmill_plugins.distributed.worker.grpc_peers import GrpcPeers
 from graphmill_plugins.distributed.worker.rpc_log import RpcLog
+from graphmill_plugins.distributed.worker.step_sequences import StepSequences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -45,9 +46,7 @@ _NO_COLLECTIVES: Final = (
 _NOT_HERE: Final = {
     "Tracing": "this worker does not profile its process; ask for a trace of a step instead "
     "(RunOptions.trace_level)",
-    **dict.fromkeys(
-        ("RecvBuf", "GetStepSequence", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES
-    ),
+    **dict.fromkeys(("RecvBuf", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES),
 }
 
 
@@ -99,6 +98,7 @@ class WorkerService:
         self._slots = slots or StepSlots(self._limits)
         settings = TransferSettings.of(config)
         self._log = RpcLog()
+        self._sequences = StepSequences()
         self._receiver = TensorReceiver(settings)
         self._silence = silence_seconds(config)
         self._credentials = credentials_of(config, is_server=True)
@@ -125,6 +125,7 @@ class WorkerService:
             "CleanupAll": self.cleanup_all,
             "RecvTensor": self.recv_tensor,
             "Logging": self.logging,
+            "GetStepSequence": self.get_step_sequence,
             "MarkRecvFinished": self.mark_recv_finished,
         }
 
@@ -268,6 +269,12 @@ class WorkerService:
         del call
         request = parse_message(proto.LoggingRequest, data)
         return self.worker.logging(request).SerializeToString()
+
+    def get_step_sequence(self, data: bytes, call: Call) -> bytes:
+        """Return the numbers of the next steps of graphs with a `collective_graph_key`."""
+        del call
+        request = parse_message(proto.GetStepSequenceRequest, data)
+        return self._sequences.get(request).SerializeToString()
 
     def mark_recv_finished(self, data: bytes, call: Call) -> bytes:
         """Take note that a tensor has arrived; nothing is kept for that here."""

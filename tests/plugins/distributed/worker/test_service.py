@@ -342,7 +342,7 @@ def test_every_method_of_the_service_has_a_behaviour(tasks: list[Task]) -> None:
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"garbage, no message"])
 def test_garbage_is_refused_with_a_type(tasks: list[Task], data: bytes) -> None:
-    empty = {"Tracing", "RecvBuf", "GetStepSequence", "CompleteGroup", "CompleteInstance"}
+    empty = {"Tracing", "RecvBuf", "CompleteGroup", "CompleteInstance"}
     for name, behaviour in tasks[0].service.behaviours().items():
         expected = errors.UnimplementedError if name in empty else errors.InvalidArgumentError
         with pytest.raises(expected):
