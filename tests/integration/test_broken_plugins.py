@@ -59,13 +59,13 @@ UNUSABLE = {
     HOOK.replace("_devices", "_device").format(body="pass"): "there is no hook",
     "x = 1": "implements no hook",
     "GRAPHMILL_SPI = '>=0.1,<1'\n" + HOOK.format(body="pass"): "needs graphmill.spi >=0.1,<1",
-    "GRAPHMILL_SPI = 'newest'\n" + HOOK.format(body="pass"): "expected a text such as",
+    "GRAPHMILL_SPI = 'newest'\n" + HOOK.format(body="pass"): "expected a string such as",
 }
 FACTORIES = {
     "raise RuntimeError('no driver')": "RuntimeError: no driver",
     "raise errors.UnavailableError('no driver')": "no driver",
     "return None": "cannot make its devices",
-    "return [1]": "which is no Device",
+    "return [1]": "which is not a Device",
     "return [Device.__new__(Device)]": "cannot make its devices",
 }
 
@@ -155,7 +155,7 @@ def test_unimportable_factory_is_an_error_if_requested(host_with) -> None:
     ("body", "message"),
     [
         ("raise ValueError('no')", "ValueError: no"),
-        ("return 5", "which is no Executor"),
+        ("return 5", "which is not an Executor"),
         ("return Broken()", "it broke"),
     ],
 )

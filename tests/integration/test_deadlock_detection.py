@@ -86,7 +86,7 @@ def test_e8_blocked_nodes_are_reported_as_not_run() -> None:
         *half_dead_loop("x", "p"),
     )
     with Session(graph=graph) as session:
-        with pytest.raises(errors.InvalidArgumentError, match="or its node did not run"):
+        with pytest.raises(errors.InvalidArgumentError, match="or its node was not run"):
             session.run("out:0", {"x:0": 5, "p:0": False})
         assert session.run("out:0", {"x:0": 5, "p:0": True}) == 5
 

@@ -96,7 +96,7 @@ def test_an_effect_that_only_the_kernel_declares_counts() -> None:
     config = {"graphmill": {"forbid_effects": ["net"]}}
     with (
         graphmill.Session(graph=graph, host=host, config=config) as session,
-        pytest.raises(errors.PermissionDeniedError, match="talk to other machines"),
+        pytest.raises(errors.PermissionDeniedError, match="communicate with other machines"),
     ):
         session.run("bad:0")
 

@@ -288,6 +288,8 @@ def test_function_that_no_executor_runs_is_refused(name: str, tier: str) -> None
     config = {"graphmill": {"forbid_effects": ["net"], "jit": tier}}
     with graphmill.Session(graph=maker.graph_def, config=config, host=host) as session:
         for _ in range(STEPS):
-            with pytest.raises(errors.PermissionDeniedError, match="talk to other machines"):
+            with pytest.raises(
+                errors.PermissionDeniedError, match="communicate with other machines"
+            ):
                 session.run("y:0", fed)
             host.background.wait_idle(30)

@@ -110,7 +110,7 @@ def test_unregistered_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "text"), [(3, "which is no Rendezvous"), (ValueError("no link"), "no link")]
+    ("made", "text"), [(3, "which is not a Rendezvous"), (ValueError("no link"), "no link")]
 )
 def test_one_that_fails_is_named(made: Any, text: str) -> None:
     graph, x, _, there = two_devices()

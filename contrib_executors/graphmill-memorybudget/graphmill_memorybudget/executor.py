@@ -110,9 +110,9 @@ class _BudgetedKernel:
 
         def refuse() -> None:
             error = errors.ResourceExhaustedError(
-                f"{need} bytes are wanted, {budget.held} of the budget of {budget.limit} are in "
-                f"use on {self._device}, and every step waits for memory; give memory_budget more "
-                "bytes, or run fewer steps at once"
+                f"{need} bytes were requested, {budget.held} of the budget of {budget.limit} are "
+                f"in use on {self._device}, and every step waits for memory; give memory_budget "
+                "more bytes, or run fewer steps at once"
             )
             waiter.forget()
             runner.post(partial(done, error=error))

@@ -109,7 +109,7 @@ class ShapesOfForward:
         if wanted.name == "variant":
             return array.zeros_like(tensor)
         if not is_trainable(wanted) or wanted.name == "resource":
-            raise UnimplementedError(f"{tensor.name!r} is {wanted.name}: it has no zeros")
+            raise UnimplementedError(f"{tensor.name!r} is {wanted.name}: it has no zero value")
         return array.fill(self.shape(tensor), self.graph.constant(0, wanted))
 
 

@@ -72,7 +72,7 @@ def _why_untraceable(node: Node, host: Host) -> str:
     effects = effects_of(node.op_def) | choice.definition.effects
     if not effects:
         return ""
-    return f"it has effects, which it would have twice: {', '.join(sorted(effects))}"
+    return f"it has effects, and its gradient would repeat them: {', '.join(sorted(effects))}"
 
 
 def _function_of(op: ForwardOp) -> str:

@@ -152,9 +152,7 @@ def _tensors(given: Any) -> list[Tensor]:
     tensors = [getattr(item, "handle", item) for item in _as_list(given)]
     for item in tensors:
         if not isinstance(item, Tensor):
-            raise InvalidArgumentError(
-                f"{item!r} is no tensor of a graph, expected one, or a variable"
-            )
+            raise InvalidArgumentError(f"{item!r} is not a tensor or variable of a graph")
     return tensors
 
 

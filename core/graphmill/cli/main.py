@@ -45,7 +45,7 @@ class Commands(click.Group):
         found = commands.get(cmd_name)
         if not isinstance(found, click.Command):
             raise FailedPreconditionError(
-                f"the command {cmd_name!r} is no click command but {type(found).__name__}",
+                f"the command {cmd_name!r} is not a click command but {type(found).__name__}",
                 plugin=str(commands.provenance(cmd_name)),
             )
         return found

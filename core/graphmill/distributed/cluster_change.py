@@ -95,4 +95,4 @@ class Watchers:
                 try:
                     changed(change)
                 except Exception:
-                    _logger.exception("what watches a cluster failed on %s", change)
+                    _logger.exception("the observer of a cluster failed on %s", change)

@@ -227,7 +227,7 @@ def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | No
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"TF_CONFIG is no JSON: {error}") from error
+        raise InvalidArgumentError(f"TF_CONFIG is not JSON: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("cluster"), dict):
         raise InvalidArgumentError('TF_CONFIG has no "cluster": {JOB: [ADDRESS, ...]}')
     task = found.get("task") or {}
@@ -286,7 +286,7 @@ def hosts_of(nodes: str) -> list[str]:
         start, numbers, end = match.groups()
         found += [f"{start}{number}{end}" for number in _range_numbers(numbers, nodes)]
     if not found or nodes.count("[") != nodes.count("]"):
-        raise InvalidArgumentError(f"{nodes!r} is no Slurm node list, as 'node[01-03,7]'")
+        raise InvalidArgumentError(f"{nodes!r} is not a Slurm node list such as 'node[01-03,7]'")
     return found
 
 
@@ -295,7 +295,7 @@ def _range_numbers(text: str, nodes: str) -> list[str]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if not first.isdecimal() or not (last or first).isdecimal():
-            raise InvalidArgumentError(f"{part!r} in the Slurm node list {nodes!r} is no range")
+            raise InvalidArgumentError(f"{part!r} in the Slurm node list {nodes!r} is not a range")
         span = range(int(first), int(last or first) + 1)
         numbers += [str(number).zfill(len(first)) for number in span]
     return numbers
@@ -306,7 +306,9 @@ def _tasks_per_node(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
         if match is None:
-            raise InvalidArgumentError(f"{text!r} is no list of tasks per node, as '2(x3),1'")
+            raise InvalidArgumentError(
+                f"{text!r} is not a list of tasks per node such as '2(x3),1'"
+            )
         counts += [int(match[1])] * int(match[2] or 1)
     return counts
 

@@ -213,8 +213,8 @@ def cluster_def_of(cluster: Any) -> Any:
         job = made.job.add(name=name)
         if isinstance(tasks, str):
             raise InvalidArgumentError(
-                f"job {name!r} of the cluster is the text {tasks!r}; expected a list of addresses, "
-                "or a dict of them by task"
+                f"job {name!r} of the cluster is the string {tasks!r}; expected a list of "
+                "addresses, or a dict of them by task"
             )
         for index, address in _numbered(tasks):
             if not isinstance(address, str) or not isinstance(index, int):

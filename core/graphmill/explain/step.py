@@ -212,13 +212,13 @@ def _record(
 def _kernel_reason(node: Node, choice: KernelChoice | None) -> str:
     if choice is None:
         if is_argument_or_result(node):
-            return "the executor itself stands for it"
+            return "the executor computes it without a kernel"
         return "it calls a function, whose nodes have kernels"
     if not choice.rejected:
-        return "it fits, and there is no other"
+        return "it is the only matching kernel"
     lower = sum(reason == "ranks lower" for _, reason in choice.rejected)
     others = len(choice.rejected) - lower
     told = [f"{lower} rank lower"] if lower else []
     if others:
-        told.append(f"{others} do not fit" if others > 1 else "1 does not fit")
-    return f"it fits and ranks first; of the others {', '.join(told)}"
+        told.append(f"{others} do not fit" if others > 1 else "1 does not match")
+    return f"it matches and ranks first; of the others {', '.join(told)}"

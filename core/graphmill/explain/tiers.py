@@ -46,7 +46,7 @@ class Tiers:
                 reason = _OBSERVED.format(item.device.name, type(item.device).__name__)
                 self._outside.update((node.name, reason) for node in item.graph.nodes)
         if not self.reason and not self.compilations and not self._outside:
-            self.reason = "no compiler has seen its graph"
+            self.reason = "its graph was not given to a compiler"
 
     def of(self, node: str) -> tuple[str, str, str]:
         """Return tier, reason and cluster (or "") of a node."""
@@ -63,7 +63,7 @@ class Tiers:
                 return INTERPRETED, outside, ""
             became = self._became.get(node, ())
             if not became or became[0] in seen:
-                return INTERPRETED, "it is not in the graph that was built again", ""
+                return INTERPRETED, "it is not in the graph that was rebuilt for compilation", ""
             node = became[0]
 
     def _take(self, compilation: Compilation) -> None:
@@ -106,15 +106,15 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
     if hot.state is HotState.INTERPRETED:
         return hot.reason
     if hot.state is HotState.COLD:
-        return hot_steps.why_never or "steps that are watched or partial are interpreted"
+        return hot_steps.why_never or "watched and partial steps are interpreted"
     if hot.state is HotState.COUNTING:
         return (
-            "the graph is built again for compilation after "
+            "the graph is rebuilt for compilation after "
             f"{executors.build_at} steps; it has run {executors.step_count}"
         )
     if hot.state in (HotState.QUEUED, HotState.BUILDING):
-        return "the graph is being built again for compilation"
-    return f"the graph could not be built again for compilation: {hot.reason}"
+        return "the graph is being rebuilt for compilation"
+    return f"the graph could not be rebuilt for compilation: {hot.reason}"
 
 
 def _why_in(cluster: ClusterRecord) -> str:

@@ -61,7 +61,7 @@ def as_path(path: str | bytes | os.PathLike[str]) -> str:
     """
     text = os.fsdecode(path)
     if "\0" in text:
-        raise errors.InvalidArgumentError(f"path {text!r} has a NUL character in it")
+        raise errors.InvalidArgumentError(f"path {text!r} contains a NUL character")
     return text
 
 

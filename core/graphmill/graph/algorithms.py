@@ -40,8 +40,8 @@ def topological_order(graph: Graph) -> list[Node]:
     if len(order) < len(nodes):
         cycle = _find_cycle([node for node in nodes if waiting[node]])
         raise InvalidArgumentError(
-            "the graph has a cycle that is no loop (a loop goes through NextIteration to Merge): "
-            + " -> ".join(node.name for node in cycle),
+            "the graph has a cycle that is not a loop (a loop goes through NextIteration to "
+            "Merge): " + " -> ".join(node.name for node in cycle),
             node=cycle[0].name,
             op=cycle[0].op,
         )

@@ -236,7 +236,7 @@ class Graph(ShapedGraph):
         if not isinstance(value, SymbolicTensor):
             return self.constant(value, dtype, name=name)
         if not isinstance(value, Tensor) or value.graph is not self:
-            raise InvalidArgumentError(f"{value!r} is not of this graph")
+            raise InvalidArgumentError(f"{value!r} does not belong to this graph")
         if dtype is not None and value.dtype.base_dtype is not as_dtype(dtype):
             raise InvalidArgumentError(
                 f"{value!r} is of {value.dtype.name}, expected {as_dtype(dtype).name}"
@@ -326,7 +326,7 @@ class Graph(ShapedGraph):
     def _as_node(self, item: Any) -> Node:
         node = item.op if isinstance(item, Tensor) else item
         if not isinstance(node, Node) or node.graph is not self:
-            raise InvalidArgumentError(f"{item!r} is no tensor and no node of this graph")
+            raise InvalidArgumentError(f"{item!r} is neither a tensor nor a node of this graph")
         return node
 
     def _finish(self, node: Node) -> None:

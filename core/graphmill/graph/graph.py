@@ -317,8 +317,8 @@ def output_type(node: Node, index: int) -> DType:
     """
     if not 0 <= index < len(node.output_types):
         raise InvalidArgumentError(
-            f"output {index} of node {node.name!r} (op {node.op}) is asked for, "
-            f"it has {len(node.output_types)}"
+            f"output {index} of node {node.name!r} (op {node.op}) does not exist; the node has "
+            f"{len(node.output_types)}"
         )
     return node.output_types[index]
 

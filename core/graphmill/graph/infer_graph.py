@@ -30,6 +30,7 @@ def graph_of(*values: Any) -> Graph:
         found = get_default_graph()
     if not isinstance(found, Graph):
         raise InvalidArgumentError(
-            f"{type(found).__name__} is no graph to build in; make a graphmill.Graph"
+            f"{type(found).__name__} is not a graph that nodes can be added to; make a "
+            f"graphmill.Graph"
         )
     return found

@@ -81,7 +81,7 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
         nodes = [graph.node(watch.node_name)]
     else:
         raise NotFoundError(
-            f"the debug watch of node {watch.node_name!r} finds no such node in what this step runs"
+            f"the debug watch of node {watch.node_name!r} names a node that this step does not run"
             f"{suggest(watch.node_name, (node.name for node in graph.nodes))}"
         )
     found = []

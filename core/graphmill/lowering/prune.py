@@ -241,8 +241,8 @@ class _Rewriter:
                 raise InvalidArgumentError(
                     f"Input {position} of node {node.name} was passed "
                     f"{src.output_types[output].tf_name} from {src.name}:{output} incompatible "
-                    f"with expected {node.input_types[position].tf_name}. It changes a variable, "
-                    "which a fed value is not",
+                    f"with expected {node.input_types[position].tf_name}. The node changes a "
+                    f"variable, and a fed value is not one",
                     node=node.name,
                     op=node.op,
                 )
@@ -262,8 +262,8 @@ def _refuse_boundaries(needed: Iterable[Node]) -> None:
     for node in needed:
         if is_argument_or_result(node):
             raise InvalidArgumentError(
-                f"node {node.name!r} (op {node.op}) is an end of a function's graph, which a "
-                "session's graph cannot have: feed an _Arg's tensor, fetch what a _Retval reads",
+                f"node {node.name!r} (op {node.op}) belongs to the graph of a function and cannot "
+                f"run in a session: feed an _Arg's tensor, fetch what a _Retval reads",
                 node=node.name,
                 op=node.op,
             )
@@ -275,7 +275,7 @@ def _refuse_feeds_in_loops(fed: Iterable[tuple[Node, int]]) -> None:
         if loop is not None:
             raise InvalidArgumentError(
                 f"Tensor {node.name}:{output} may not be fed: it is in the loop {loop!r}, where it "
-                "has another value in each iteration. Feed what goes into the loop",
+                f"has a different value in each iteration. Feed an input of the loop instead",
                 node=node.name,
                 op=node.op,
             )
@@ -291,8 +291,8 @@ def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
         if loop is not None:
             raise InvalidArgumentError(
                 f"Operation {node.name} has been marked as not fetchable: {node.name}:{output} is "
-                f"in the loop {loop!r}, where it has another value in each iteration. Fetch what "
-                "comes out of the loop, or collect the values in a TensorArray",
+                f"in the loop {loop!r}, where it has a different value in each iteration. Fetch an "
+                f"output of the loop instead, or collect the values in a TensorArray",
                 node=node.name,
                 op=node.op,
             )

@@ -39,7 +39,7 @@ def verify_graph(graph: Graph) -> None:
         except OpError as error:
             faults = [str(error)]
     if faults:
-        raise InternalError("the graph is not sound:\n  " + "\n  ".join(faults))
+        raise InternalError("the graph is inconsistent:\n  " + "\n  ".join(faults))
 
 
 class PassVerifier:
@@ -50,7 +50,7 @@ class PassVerifier:
         name: for messages: the pass, its plugin and its phase.
 
     Raises:
-        InternalError: the graph is not sound before the pass has touched it.
+        InternalError: the graph is inconsistent before the pass has touched it.
     """
 
     def __init__(self, graph: Graph, name: str) -> None:
@@ -64,7 +64,7 @@ class PassVerifier:
         """Check what the pass has left.
 
         Raises:
-            InternalError: the graph is not sound any more, or an end of it is lost or new, or a
+            InternalError: the graph is inconsistent any more, or an end of it is lost or new, or a
                 node has no device although all had one; names the pass.
         """
         self._verify("after")
@@ -111,12 +111,12 @@ def _faults_of(graph: Graph, node: Node) -> Iterator[str]:
     for edge in node.out_edges:
         known = edge.dst.control_in_edges if edge.is_control else edge.dst.in_edges
         if edge.src is not node or edge not in known:
-            yield f"{node.name!r} lists {edge!r}, which its end does not"
+            yield f"{node.name!r} lists {edge!r}, which the node at its other end does not list"
     try:
         if node.op_def.input_types(node.attrs) != node.input_types:
-            yield f"{node.name!r} (op {node.op}) takes other types than its attrs say"
+            yield f"{node.name!r} (op {node.op}) has input types that differ from its attrs"
         if node.op_def.output_types(node.attrs) != node.output_types:
-            yield f"{node.name!r} (op {node.op}) gives other types than its attrs say"
+            yield f"{node.name!r} (op {node.op}) has output types that differ from its attrs"
         check_inputs(node, [output_type(edge.src, edge.src_output) for edge in node.in_edges])
     except OpError as error:
         yield f"{node.name!r} (op {node.op}): {error.message}"

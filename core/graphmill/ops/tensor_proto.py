@@ -74,7 +74,9 @@ def tensor_proto_dtype(message: TensorProto) -> DType:
         raise InvalidArgumentError("TensorProto has no dtype (DT_INVALID)")
     dtype = as_dtype(int(message.dtype))
     if dtype.is_ref:
-        raise InvalidArgumentError(f"TensorProto of reference type {dtype.name}; a value has none")
+        raise InvalidArgumentError(
+            f"TensorProto of reference type {dtype.name}; values have no reference type"
+        )
     return dtype
 
 

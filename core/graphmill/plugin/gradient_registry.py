@@ -117,8 +117,8 @@ class GradientRegistry:
                 if other.priority == registration.priority and other.owner is not None:
                     raise PluginConflictError(
                         f"the gradient of op {op} is registered by both {other.owner} and "
-                        f"{registration.owner} with priority {other.priority}; to win, one must "
-                        "register with a higher one",
+                        f"{registration.owner} with priority {other.priority}; register the one to "
+                        f"use with a higher priority",
                         owners=tuple(
                             owner
                             for owner in (other.owner, registration.owner)

@@ -178,11 +178,16 @@ class PluginManager:
         for caller in callers:
             for implementation in caller.get_hookimpls():
                 if implementation.plugin is plugin and _is_wrapper(implementation):
-                    return f"its {caller.name} is a wrapper; graphmill calls each plugin alone"
+                    return (
+                        f"its {caller.name} is a wrapper; graphmill calls each plugin "
+                        f"separately, so remove wrapper=True"
+                    )
         marked = {caller.name for caller in callers}
         forgotten = [name for name in HOOKS if name not in marked and _has_function(plugin, name)]
         if forgotten:
-            return f"its {forgotten[0]} is not marked: decorate it with @graphmill.hookimpl"
+            return (
+                f"its {forgotten[0]} is not marked as a hook: decorate it with @graphmill.hookimpl"
+            )
         if not callers:
             return "it implements no hook; decorate at least one with @graphmill.hookimpl"
         return ""

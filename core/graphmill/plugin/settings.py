@@ -47,7 +47,7 @@ def _value(plugin: str, key: str, value: AttrValue) -> SettingValue:
     kind = value.WhichOneof("value")
     if kind not in _KINDS:
         raise InvalidArgumentError(
-            f"the setting {key!r} of {plugin} must be a number, a truth value or a text, not "
+            f"the setting {key!r} of {plugin} must be a number, a bool or a string, not "
             f"{kind or 'empty'}",
             plugin=plugin,
         )

@@ -45,7 +45,7 @@ def _problem(declared: object) -> str:
     if declared is None:
         return ""
     if not isinstance(declared, str) or not are_clauses(declared):
-        return f"its {RANGE_ATTRIBUTE} is {declared!r}, expected a text such as '>=1.0,<2'"
+        return f"its {RANGE_ATTRIBUTE} is {declared!r}, expected a string such as '>=1.0,<2'"
     number = ".".join(map(str, VERSION))
     if not unmet_clauses(declared, number):
         return ""

@@ -259,7 +259,7 @@ class _Meeting:
         return taken
 
     def refusal(self, request: CollectiveRequest) -> OpError | None:
-        """Return why a member does not fit to those that are there."""
+        """Return why a member does not match those that are there."""
         for other in (member.request for member in self.members):
             if other.device == request.device:
                 return InternalError(
@@ -267,7 +267,7 @@ class _Meeting:
                     "give collectives that run at the same time different instance keys"
                 )
             if other.kind != request.kind:
-                return InternalError(f"{request} does not fit to {other}")
+                return InternalError(f"{request} does not match {other}")
             for what, mine in request.agreed.items():
                 if mine != other.agreed[what]:
                     kind = InvalidArgumentError if what != "dtype" else InternalError

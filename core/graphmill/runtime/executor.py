@@ -37,7 +37,9 @@ DoneCallback: TypeAlias = "Callable[[OpError | None], None]"
 
 
 def _no_executor(name: str) -> ExecutorFactory:
-    raise NotFoundError(f"the executor {name!r} is asked for, but no host made these parameters")
+    raise NotFoundError(
+        f"the executor {name!r} was requested, but these parameters were not made by a host"
+    )
 
 
 @dataclass(frozen=True, slots=True)

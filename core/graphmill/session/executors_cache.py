@@ -203,8 +203,8 @@ class ExecutorsCache:
             return
         warnings.warn(
             f"this session has been run with {self.num_made} different sets of feeds, fetches and "
-            "targets. For each the graph is pruned and built anew, which costs far more than a "
-            "step; run fewer different ones, or keep what make_callable returns",
+            "targets. The graph is pruned and built again for each set, which costs far more "
+            "than a step; use fewer sets, or keep the callables that make_callable returns",
             ExecutorsCacheWarning,
             stacklevel=_frames_inside() + 1,
         )

@@ -97,7 +97,7 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(
-            f"the value fed for tensor '{name}' is no array: {error}"
+            f"the value fed for tensor '{name}' is not an array: {error}"
         ) from error
     if array.dtype == expected:
         return array.view()  # it may be an object's own

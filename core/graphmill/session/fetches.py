@@ -104,7 +104,7 @@ def fetch_name(fetch: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for a tensor, `node` for an operation.
 
     Raises:
-        InvalidArgumentError: `fetch` is no tensor, operation or name, or one of another graph.
+        InvalidArgumentError: `fetch` is not a tensor, operation or name, or one of another graph.
     """
     if isinstance(fetch, bytes):
         fetch = fetch.decode("utf-8", "replace")
@@ -146,11 +146,11 @@ def _reference(value: Any, what: str, graph: Graph | None) -> str:
     name = getattr(value, "name", None)
     if not isinstance(name, str):
         raise InvalidArgumentError(
-            f"{what} {value!r} ({type(value).__name__}) is no tensor, operation or name"
+            f"{what} {value!r} ({type(value).__name__}) is not a tensor, operation or name"
         )
     owner = getattr(value, "graph", None)
     if graph is not None and isinstance(owner, Graph) and owner is not graph:
-        raise InvalidArgumentError(f"{what} {value!r} is not of the session's graph")
+        raise InvalidArgumentError(f"{what} {value!r} does not belong to the session's graph")
     return name
 
 

@@ -40,7 +40,7 @@ _OBSERVED: Final = (
     "the executor {!r} must see each call of a kernel (observes_kernels of its factory is not "
     "False)"
 )
-_QUEUE_FULL: Final = "too much other work was waiting behind the steps"
+_QUEUE_FULL: Final = "the queue of the background thread was full"
 
 
 class HotOwner(Protocol):
@@ -92,7 +92,9 @@ class HotSteps:
         elif factory.observes_kernels:
             self.why_never = _OBSERVED.format(config.experimental.executor_type)
         elif not names - frozenset(factory.forbids_passes):
-            self.why_never = "no pass of phase HOT is there, or the executor forbids them"
+            self.why_never = (
+                "no pass of phase HOT is registered, or the executor does not allow them"
+            )
         is_off = bool(self.why_never)
         self.after_steps = _NO_STEPS if is_off else config.graphmill.jit_after_steps or _AFTER_STEPS
         wants_one_tier = self.mode == "eager" or config.graphmill.deterministic
@@ -248,8 +250,8 @@ def _mode(config: ConfigProto) -> str:
     for key in _COUNTS:
         if getattr(config.graphmill, key) < 0:
             raise InvalidArgumentError(
-                f"config.graphmill.{key} is {getattr(config.graphmill, key)}; expected a number "
-                "that is not negative, 0 for the default"
+                f"config.graphmill.{key} is {getattr(config.graphmill, key)}; expected a number of "
+                f"at least 0, where 0 means the default"
             )
     mode: str = config.graphmill.jit
     if not mode:

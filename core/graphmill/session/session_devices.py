@@ -81,7 +81,7 @@ def _problem_with(devices: list[Any], device_type: str, name_prefix: str) -> str
     names = set()
     for device in devices:
         if not isinstance(device, Device):
-            return f"its factory made {device!r}, which is no Device"
+            return f"its factory made {device!r}, which is not a Device"
         start = f"{name_prefix}/device:{device_type}:"
         if not device.name.startswith(start) or device.device_type != device_type:
             return (

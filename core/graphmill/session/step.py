@@ -227,7 +227,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool) -> l
             if value is CallFrame.UNSET:
                 raise InvalidArgumentError(
                     f"fetch '{executors.fetches[index]}' was not evaluated: it is in a branch that "
-                    "was not taken (dead), or its node did not run"
+                    f"was not taken (dead), or its node was not run"
                 )
             value = copy(value)
         elif not value.ndim:

@@ -65,7 +65,7 @@ def test_invalid_plugin_command_names_its_owner(
 ) -> None:
     outcome = graphmill_cli("weigh", host=host_with("weigh", SimpleNamespace()))
     assert outcome.code == error_reporting.INVALID
-    assert "no click command" in outcome.err
+    assert "not a click command" in outcome.err
     assert "where: plugin 'Plugin'" in outcome.err
 
 

@@ -65,7 +65,7 @@ def test_tf_config_says_cluster_and_task() -> None:
     ("value", "error", "message"),
     [
         ("", NotFoundError, "not set"),
-        ("{", InvalidArgumentError, "no JSON"),
+        ("{", InvalidArgumentError, "not JSON"),
         ([], InvalidArgumentError, 'has no "cluster"'),
         ({"cluster": {"worker": "a:1"}}, InvalidArgumentError, "expected a list"),
         ({"cluster": {}, "task": 7}, InvalidArgumentError, "is no {"),
@@ -104,7 +104,7 @@ def test_slurm_must_have_started_enough() -> None:
         SlurmClusterResolver({"worker": 6}, environment=SLURM)
     with pytest.raises(NotFoundError, match="SLURM_STEP_NODELIST and SLURM_JOB_NODELIST not set"):
         SlurmClusterResolver(environment={})
-    with pytest.raises(InvalidArgumentError, match="no list of tasks per node"):
+    with pytest.raises(InvalidArgumentError, match="not a list of tasks per node"):
         SlurmClusterResolver(environment={**SLURM, "SLURM_STEP_TASKS_PER_NODE": "two"})
 
 
@@ -235,4 +235,4 @@ def test_failing_watcher_does_not_block_other_watchers(caplog: Any) -> None:
     resolver.watch(changes.append)
     resolver.update({"worker": ["b:1"]})
     assert len(changes) == 1
-    assert "what watches a cluster failed" in caplog.text
+    assert "the observer of a cluster failed" in caplog.text

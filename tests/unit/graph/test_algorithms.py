@@ -83,7 +83,7 @@ def test_cycle_error_lists_its_nodes() -> None:
     a, b, c, tail = (graph.add_node(name, NO_OP) for name in ("a", "b", "c", "tail"))
     for src, dst in ((a, b), (b, c), (c, a), (c, tail)):
         graph.add_control_edge(src, dst)
-    with pytest.raises(errors.InvalidArgumentError, match="cycle that is no loop") as e:
+    with pytest.raises(errors.InvalidArgumentError, match="cycle that is not a loop") as e:
         topological_order(graph)
     cycle = e.value.message.rpartition(": ")[2].split(" -> ")
     assert sorted(cycle[:-1]) == ["a", "b", "c"]

@@ -190,9 +190,9 @@ def test_transitive_control_input_needs_no_edge(graph: Graph) -> None:
 
 
 def test_control_inputs_are_nodes_of_the_graph(graph: Graph) -> None:
-    with pytest.raises(InvalidArgumentError, match="no tensor and no node of this graph"):
+    with pytest.raises(InvalidArgumentError, match="neither a tensor nor a node of this graph"):
         graph.control_dependencies([Graph().constant(1)])
-    with pytest.raises(InvalidArgumentError, match="'x' is no tensor"):
+    with pytest.raises(InvalidArgumentError, match="'x' is neither a tensor"):
         graph.control_dependencies(["x"])  # type: ignore[list-item]
 
 
@@ -290,7 +290,7 @@ def test_convert(graph: Graph) -> None:
     assert graph.convert(2, "float32").dtype is dtypes.float32
     with pytest.raises(InvalidArgumentError, match="is of int32, expected float32"):
         graph.convert(x, "float32")
-    with pytest.raises(InvalidArgumentError, match="not of this graph"):
+    with pytest.raises(InvalidArgumentError, match="does not belong to this graph"):
         graph.convert(Graph().constant(1))
 
 

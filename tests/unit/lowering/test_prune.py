@@ -157,7 +157,7 @@ def test_s4_function_args_and_retvals_are_distinct_from_feeds_and_fetches() -> N
     )
     for arguments in ((["x:0"], ["sum:0"]), (["x:0", "_arg_x_0_0:0"], [], ["out"])):
         with pytest.raises(
-            errors.InvalidArgumentError, match="is an end of a function's graph"
+            errors.InvalidArgumentError, match="belongs to the graph of a function"
         ) as e:
             client(*arguments, full=full)
         assert e.value.op in ("_Arg", "_Retval")

@@ -110,15 +110,15 @@ def forget_a_device(graph: Graph) -> None:
 
 
 FAULTS = {
-    read_other_type: "takes other types than its attrs say",
+    read_other_type: "has input types that differ from its attrs",
     read_missing_output: "output 3 of node",
     read_lost_node: "which is not in the graph",
     forget_output: "does not list",
     forget_input: "do not match 1 inputs specified",
     swap_inputs: "input 0 of 'switch' is",
-    list_a_stranger: "which its end does not",
+    list_a_stranger: "which the node at its other end does not list",
     rename: "is not the graph's node of that name",
-    close_a_cycle: "cycle that is no loop",
+    close_a_cycle: "cycle that is not a loop",
     leave_a_frame: "inputs from different frames",
     lose_a_fetch: "it lost _Retval 0",
     fetch_twice: "it added _Retval 0",

@@ -217,7 +217,7 @@ def test_a_hook_without_its_marker_is_found() -> None:
         graphmill_register_ops=graphmill_register_ops,
         graphmill_register_devices=graphmill_register_devices,
     )
-    with pytest.raises(PluginError, match="graphmill_register_devices is not marked: decorate it"):
+    with pytest.raises(PluginError, match="register_devices is not marked as a hook: decorate it"):
         PluginManager().load_objects([plugin])
 
 

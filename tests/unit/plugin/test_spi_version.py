@@ -33,7 +33,7 @@ def test_version_mismatch_names_both_versions(declared: str) -> None:
 
 
 def test_a_range_is_a_text() -> None:
-    assert "expected a text such as" in spi_problem(declaring(1))
+    assert "expected a string such as" in spi_problem(declaring(1))
 
 
 def test_declared_version_is_reported_before_import_error(use_dists) -> None:

@@ -74,7 +74,7 @@ def test_s6_values_become_tensors_of_the_graphs_type(
         ("text", "float32", "dtype <U4"),
         (["1"], "int32", "dtype <U1"),
         (None, "float32", "dtype object"),
-        ([[1], [1, 2]], "int32", "is no array: .*inhomogeneous"),
+        ([[1], [1, 2]], "int32", "is not an array: .*inhomogeneous"),
         (np.zeros(2, "M8[s]"), "float32", "datetime64"),
         (np.zeros(0, "M8[s]"), "float32", "datetime64"),
         (np.zeros(1, [("a", "f4"), ("b", "f4")]), "float32", "which has dtype float32"),
@@ -96,7 +96,7 @@ def test_s6_values_that_do_not_fit_are_refused(value: Any, dtype: str, words: st
 def test_s6_a_symbolic_tensor_is_no_value() -> None:
     tensor = Graph().constant(1.0)
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"is no array: .*no value before a session"
+        errors.InvalidArgumentError, match=r"is not an array: .*no value before a session"
     ):
         converted(tensor, "float32")
 
@@ -311,7 +311,7 @@ def test_s6_an_unknown_feed_is_not_found(session: Any, feeds: Any, words: str) -
     [
         (["x:0"], "feed_dict is a list; expected a dict"),
         ("x:0", "feed_dict is a str"),
-        ({5: X}, r"feed 5 \(int\) is no tensor"),
+        ({5: X}, r"feed 5 \(int\) is not a tensor"),
         ({"x:y": X}, "'x:y' is not a tensor name"),
     ],
 )

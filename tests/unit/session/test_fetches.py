@@ -124,10 +124,10 @@ def test_s6_list_subclass_is_returned_as_list_and_tuple_subclass_as_itself(
     [
         (None, "a fetch is None"),
         (["a:0", None], "a fetch is None"),
-        (5, r"fetch 5 \(int\) is no tensor, operation or name"),
-        ({"a:0"}, "is no tensor"),
-        (NotImplemented, "is no tensor"),
-        (Report, "is no tensor"),
+        (5, r"fetch 5 \(int\) is not a tensor, operation or name"),
+        ({"a:0"}, "is not a tensor"),
+        (NotImplemented, "is not a tensor"),
+        (Report, "is not a tensor"),
         ("a:x", "'a:x' is not a tensor name"),
         ("a:", "'a:' is not a tensor name"),
     ],
@@ -192,7 +192,9 @@ def test_s6_a_tensor_of_another_graph_is_refused() -> None:
             lambda: session.run([], targets=[stranger.op]),
             lambda: session.make_callable("x:0", [stranger]),
         ):
-            with pytest.raises(errors.InvalidArgumentError, match="is not of the session's graph"):
+            with pytest.raises(
+                errors.InvalidArgumentError, match="does not belong to the session's graph"
+            ):
                 call()
 
 
@@ -207,7 +209,7 @@ def test_s6_names_of_feeds_and_targets() -> None:
     assert (feed_name("x"), feed_name("x:1")) == ("x:0", "x:1")
     assert (target_name("n"), target_name("n:0"), target_name("^n")) == ("n", "n", "n")
     for name in (feed_name, target_name):
-        with pytest.raises(errors.InvalidArgumentError, match="is no tensor, operation or name"):
+        with pytest.raises(errors.InvalidArgumentError, match="is not a tensor, operation or name"):
             name(5)
 
 

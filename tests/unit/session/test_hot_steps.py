@@ -97,7 +97,7 @@ def test_executor_can_refuse_rebuild(
     with session(host, "INLINE") as made:
         run(made, host, 5)
         (record,) = explain_all(made)
-        assert "the executor forbids them" in record.reason
+        assert "the executor does not allow them" in record.reason
     assert hot.seen == 0
 
 

@@ -17,7 +17,7 @@ def devices(settings: Settings) -> None:
     from graphmill.session.session import Session
 
     host = settings.the_host()
-    with stage("looking for devices"), Session(host=host) as session:
+    with stage("listing devices"), Session(host=host) as session:
         found = session.list_devices()
     table = Table(("device", "type", "memory limit"))
     for device in found:

@@ -84,7 +84,7 @@ def doctor(settings: Settings) -> int:
             host, problem = None, error.message
     found = diagnose(host)
     if problem:
-        found.advice.insert(0, f"graphmill cannot be used: {problem}; install it anew")
+        found.advice.insert(0, f"graphmill cannot be used: {problem}; reinstall it")
     emit(asdict(found), [*_tables(found), *_advice_lines(found)], as_json=settings.as_json)
     return 1 if found.advice else 0
 
@@ -137,7 +137,7 @@ def _jax() -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"error": "it did not start within a minute"}
     if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
+        return {"error": (done.stderr.strip().splitlines() or ["it ended without output"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -32,11 +32,14 @@ _STEPS: Final = 20  # three for the interpreter, one for straight-line code, eno
 @click.argument("inputs", nargs=-1, metavar="[NAME=@FILE | NAME=VALUE]...")
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
 @click.option(
-    "--node", "nodes", multiple=True, help="Tell all of this node, what was rejected too."
+    "--node",
+    "nodes",
+    multiple=True,
+    help="Show everything about this node, including rejected kernels.",
 )
 @click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
 @click.option("--executor", help="The executor_type of the session, as INLINE.")
-@click.option("--jit", is_flag=True, help="Run some steps; tell clusters, tiers and compilations.")
+@click.option("--jit", is_flag=True, help="Run some steps; show clusters, tiers and compilations.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
 @tags_option
@@ -149,4 +152,4 @@ def _whole(record: NodeRecord) -> list[str]:
         f"  tier     {record.tier}: {record.tier_reason}",
         f"  cluster  {record.cluster or '-'}",
     ]
-    return [*lines, *(f"  passed over: {source}: {why}" for source, why in record.rejected)]
+    return [*lines, *(f"  rejected: {source}: {why}" for source, why in record.rejected)]

@@ -118,7 +118,7 @@ def _value(port: Port, source: Source | None) -> np.ndarray[Any, Any]:
 
         return load(source, spec)
     if spec.dtype is None or spec.shape is None or spec.is_text:
-        error = InvalidArgumentError(f"no zeros can be made for {spec}")
+        error = InvalidArgumentError(f"cannot make zeros for {spec}")
         error.add_note(f"try: {port.name}=@FILE, or {port.name}=VALUE")
         raise error
     shape = [max(size, 1) if size < 0 else size for size in spec.shape]
@@ -136,7 +136,7 @@ def _run(
     except OpError as error:
         if are_made_up:
             error.add_note(
-                "inputs that were not given are zeros; NAME=VALUE or NAME=@FILE gives one"
+                "inputs that are not given are zeros; set one with NAME=VALUE or NAME=@FILE"
             )
         raise
 

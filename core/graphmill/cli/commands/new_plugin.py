@@ -28,5 +28,5 @@ def new_plugin(settings: Settings, *, kind: str, name: str, folder: str) -> None
     lines = ["\n".join(files), f"next:\n  pip install -e '{project}[test]'\n  pytest {project}"]
     there = version_of(f"graphmill-{name}")
     if there is not None:
-        lines.append(f"note: graphmill-{name} {there} is installed; this one would take its place")
+        lines.append(f"note: graphmill-{name} {there} is installed; this one would replace it")
     emit({"project": project, "files": files, "replaces": there}, lines, as_json=settings.as_json)

@@ -38,8 +38,10 @@ _GLOB = "*?["
     "--coverage",
     metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    help="Tell how many ops of a survey of graphs have a kernel here, and how many of its graphs "
-    "are covered.",
+    help=(
+        "Show how many ops of a survey of graphs have a kernel here, and how many of its "
+        "graphs are covered."
+    ),
 )
 @common_options
 @pass_settings

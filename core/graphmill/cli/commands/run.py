@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "--forbid",
     multiple=True,
     type=click.Choice(sorted(EFFECTS)),
-    help="Refuse ops that may have this effect; may be given again.",
+    help="Refuse ops that may have this effect; may be repeated.",
 )
 @tags_option
 @signature_option

@@ -119,8 +119,8 @@ def _on_undefined_ops(host: Host, record: PluginRecord, kind: str) -> Iterator[s
     unknown = record.undefined_ops(kind, host.ops)
     if unknown:
         yield (
-            f"plugin {record.name!r} of {_who(record)} has {kind} for ops that nobody defines, "
-            f"which are never used: {', '.join(unknown)}; a plugin that defines them is missing, "
+            f"plugin {record.name!r} of {_who(record)} has {kind} for undefined ops, so they are "
+            f"never used: {', '.join(unknown)}; a plugin that defines them is missing, "
             "or a name is misspelt"
         )
 

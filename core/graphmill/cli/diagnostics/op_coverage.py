@@ -103,7 +103,7 @@ def survey(folder: Path, present: Collection[str]) -> Coverage:
     try:
         return _counted(json.loads(path.read_text("utf-8")), present)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise DataLossError(f"'{path}' is no survey of ops: {error!r}") from error
+        raise DataLossError(f"'{path}' is not a survey of ops: {error!r}") from error
 
 
 def _counted(found: dict[str, Any], present: Collection[str]) -> Coverage:

@@ -110,12 +110,12 @@ class _Evaluator:
 
     def _visit_constant(self, node: ast.Constant) -> Any:
         if node.value is Ellipsis:
-            raise self._refused("'...' stands only in subscripts")
+            raise self._refused("'...' is allowed only in subscripts")
         return node.value
 
     def _visit_name(self, node: ast.Name) -> Any:
         if node.id not in _NAMES:
-            raise self._refused(f"the name {node.id!r} means nothing{suggest(node.id, _NAMES)}")
+            raise self._refused(f"the name {node.id!r} is unknown{suggest(node.id, _NAMES)}")
         return _NAMES[node.id]
 
     def _visit_list(self, node: ast.List) -> list[Any]:
@@ -147,7 +147,7 @@ class _Evaluator:
             if not isinstance(operand, (int, float, complex, np.ndarray, np.generic)):
                 raise self._refused("arithmetic is for numbers and arrays")
         if isinstance(node.op, ast.Pow) and np.any(np.abs(np.asarray(right)) > _MAX_EXPONENT):
-            raise self._refused(f"exponents stop at {_MAX_EXPONENT}")
+            raise self._refused(f"exponents may be at most {_MAX_EXPONENT}")
         return apply(left, right)
 
     def _visit_attribute(self, node: ast.Attribute) -> Any:
@@ -165,7 +165,7 @@ class _Evaluator:
             return getattr(np, path[0])
         known = [*_CONSTANTS, *_DTYPES, *_FUNCTIONS, *(f"random.{name}" for name in _RANDOM)]
         name = ".".join(path)
-        raise self._refused(f"np.{name} is not among what may be used{suggest(name, known)}")
+        raise self._refused(f"np.{name} is not allowed{suggest(name, known)}")
 
     def _visit_call(self, node: ast.Call) -> Any:
         function = self._callee(node.func)
@@ -173,7 +173,7 @@ class _Evaluator:
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None or keyword.arg in {"out", "like", "object"}:
-                raise self._refused("such a keyword argument is not allowed")
+                raise self._refused("keyword arguments are not allowed with **")
             keywords[keyword.arg] = self.visit(keyword.value)
         return function(*arguments, **keywords)
 

@@ -181,7 +181,7 @@ class ClusterStep:
         by_key = {key: value for result in results for key, value in result.outputs.items()}
         missing = [name for name in fetches if keys.get(name) not in by_key]
         if missing:
-            raise InternalError(f"no task has given a value for {', '.join(missing)}")
+            raise InternalError(f"no task returned a value for {', '.join(missing)}")
         return {name: by_key[keys[name]] for name in fetches}
 
     def _cancelled(self) -> OpError:

@@ -81,7 +81,7 @@ class ClusterTasks:
         """
         request = proto.GetStatusRequest()
         responses = self._call(
-            lambda worker, done: worker.get_status(request, done), "see the devices of all tasks"
+            lambda worker, done: worker.get_status(request, done), "list the devices of all tasks"
         )
         return [
             attributes_of(a) for task in self.workers for a in responses[task].device_attributes
@@ -109,7 +109,7 @@ class ClusterTasks:
         try:
             self._call(
                 lambda worker, done: worker.create_worker_session(request, done),
-                "begin a session on all tasks",
+                "start a session on all tasks",
             )
         except BaseException:
             self.delete_sessions()
@@ -133,7 +133,7 @@ class ClusterTasks:
         problems.update(dict.fromkeys(late, f"no answer within {self._timeout:g} s"))
         for task, problem in problems.items():
             logging.getLogger("graphmill.distributed").warning(
-                "session %s was closed, but %s was not told: %s",
+                "session %s was closed, but %s could not be notified: %s",
                 self._session_handle,
                 task,
                 problem,

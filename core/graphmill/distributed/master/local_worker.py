@@ -108,7 +108,7 @@ class LocalWorker(WorkerInterface):
 
         def withdraw() -> None:
             leave()
-            once(None, CancelledError("the call was withdrawn"))
+            once(None, CancelledError("the call was cancelled by its caller"))
 
         return withdraw
 

@@ -168,8 +168,8 @@ def finish(calls: TaskCalls, timeout: float | None, what: str) -> None:
         raise root_cause(calls.errors)
     if not has_ended:
         raise DeadlineExceededError(
-            f"cannot {what}: no answer within {timeout:g} s from {', '.join(late)}. Look whether "
-            "these tasks run, or exclude them by ConfigProto.device_filters"
+            f"cannot {what}: no answer within {timeout:g} s from {', '.join(late)}. Check that "
+            f"these tasks are running, or exclude them by ConfigProto.device_filters"
         )
 
 

@@ -115,7 +115,7 @@ class TaskGraphMaker:
         whole.MergeFrom(message)
 
     def _make_names_unique(self, message: proto.GraphDef, full: Graph) -> None:
-        """Rename what is not of the session's graph: two devices may have made one name.
+        """Rename what does not belong to the session's graph: two devices may have made one name.
 
         Workers keep stateful kernels by name for the session, so that a name must not come again in
         another graph either.

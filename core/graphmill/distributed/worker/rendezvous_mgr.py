@@ -100,7 +100,8 @@ class RendezvousMgr:
             cancellation: of the call.
 
         Raises:
-            InvalidArgumentError: the key is malformed, or its sender is no device of this worker.
+            InvalidArgumentError: the key is malformed, or its sender is not a device of this
+                worker.
             AbortedError: the key is for an earlier life of the device, or the step has ended.
         """
         self._check_sender(_without_iteration(key.rpartition(";")[0]))
@@ -137,8 +138,8 @@ class RendezvousMgr:
         device = self._devices.get(key.src_device)
         if device is None:
             raise InvalidArgumentError(
-                f"the sender {key.src_device!r} of {key.edge_name!r} is no device of this worker; "
-                f"its devices: {', '.join(self._devices)}"
+                f"the sender {key.src_device!r} of {key.edge_name!r} is not a device of this "
+                f"worker; its devices: {', '.join(self._devices)}"
             )
         incarnation = device.attributes.incarnation
         if key.src_incarnation != incarnation:

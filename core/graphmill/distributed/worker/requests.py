@@ -65,7 +65,7 @@ class Request(Generic[_Result]):
 
     def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
         """Give a caller up, who is told so; without any the work is cancelled."""
-        gone = CancelledError("the caller of the step has gone away, or its deadline is over")
+        gone = CancelledError("the caller of the step has disconnected, or its deadline is over")
         with self._table.lock:
             if self.outcome is not None or caller not in self._callers:
                 return
@@ -117,8 +117,8 @@ class RecentRequests(Generic[_Result]):
         with self.lock:
             if request_id in self._forgotten:
                 raise AbortedError(
-                    f"the request with id {request_id} was received twice, and what came of the "
-                    "first one is not known any more. It is not run again"
+                    f"the request with id {request_id} was received twice, and the result of the "
+                    f"first one is no longer known. The request is not repeated"
                 )
             found = self._requests.get(request_id) if request_id else None
             is_new = found is None

@@ -271,8 +271,8 @@ class Worker:
         if not outcome:  # all that is sent at all is there by now
             waiting.start_cancel()
             raise InvalidArgumentError(
-                f"graph {call.graph_handle} has ended without sending something under one of the "
-                f"keys that are fetched: {', '.join(call.outputs)}"
+                f"graph {call.graph_handle} ended without sending a value for one of the fetched "
+                f"keys: {', '.join(call.outputs)}"
             )
         values, error = outcome[0]
         if error is not None:

@@ -279,7 +279,7 @@ def _add_edges(graph: Graph, node: Node, node_def: proto.NodeDef) -> None:
                 control.append(src)
             elif control:
                 raise InvalidArgumentError(
-                    f"Node '{node.name}': data input '{text}' stands after a control input; "
+                    f"Node '{node.name}': data input '{text}' follows a control input; "
                     "control inputs come last"
                 )
             else:

@@ -186,7 +186,7 @@ class ModelFile:
     def _pick(self, meta_graphs: list[Any], index: int) -> Any:
         if not 0 <= index < len(meta_graphs):
             raise errors.InvalidArgumentError(
-                f"{self.path} has {len(meta_graphs)} meta graphs; there is no number {index}"
+                f"{self.path} has {len(meta_graphs)} meta graphs; there is no index {index}"
             )
         return meta_graphs[index]
 

@@ -270,7 +270,7 @@ class _Builder:
     def _node(self, name: str, what: str) -> Node:
         if not self.graph.has_node(name):
             raise InvalidArgumentError(
-                f"function '{self.signature.name}': {what} is '{name}', which is no node of the "
+                f"function '{self.signature.name}': {what} is '{name}', which is not a node of the "
                 f"body{suggest(name, (node.name for node in self.graph))}"
             )
         return self.graph.node(name)

@@ -299,7 +299,8 @@ class FunctionLibraryRuntime:
         if ctx.args.call_depth >= MAX_CALL_DEPTH:
             raise ResourceExhaustedError(
                 f"functions call each other more than {MAX_CALL_DEPTH} deep; the last is "
-                f"'{body.name}'. A recursion that does not end, or one that wants to be a While"
+                f"'{body.name}'. The recursion may be infinite; write deep recursions as a While "
+                f"loop"
             )
         partitions = handle.partitions or self._make_partitions(handle)
         return partitions, CallFrame(args, len(body.ret_types))

@@ -176,7 +176,7 @@ class PartitionMaker:
         with faults_of(registry.provenance(name), f"the executor {name!r}"):
             executor = self._executor_factory.new_executor(params, graph)
             if not isinstance(executor, Executor):
-                raise TypeError(f"its factory made {executor!r}, which is no Executor")
+                raise TypeError(f"its factory made {executor!r}, which is not an Executor")
         executor.owner = registry.provenance(name)
         return PerPartition(graph, device, functions, executor)
 

@@ -246,7 +246,7 @@ def _check_no_ref(edge: Edge) -> None:
     if edge.dst.input_types[edge.dst_input].is_ref:
         raise InvalidArgumentError(
             f"takes a reference to '{edge.src.name}', which is on {edge.src.assigned_device}, but "
-            f"is itself on {edge.dst.assigned_device}; a reference does not leave its device",
+            f"is itself on {edge.dst.assigned_device}; references cannot cross devices",
             node=edge.dst.name,
             op=edge.dst.op,
         )

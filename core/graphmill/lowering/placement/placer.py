@@ -65,7 +65,7 @@ class PlacementOptions(NamedTuple):
     Attributes:
         devices: the session's devices, the most preferred first.
         kernels: the kernels of the host.
-        allow_soft_placement: whether a request that cannot be met is passed over.
+        allow_soft_placement: whether a request that cannot be met is skipped.
         log: whether each placement is logged, at level INFO of the logger `graphmill.placement`.
         default_device: preferred over all others; None for the order of `devices`.
     """
@@ -199,7 +199,7 @@ class _Placer:
             elif not is_of_another:
                 raise self._conflict(group, node)
             elif self.options.log:
-                _log().info("%s: (%s): %s is passed over", node.name, node.op, request)
+                _log().info("%s: (%s): %s is skipped", node.name, node.op, request)
 
     def _request(self, node: Node) -> DeviceName:
         text = node.assigned_device or self.pinned.get(node.name) or node.device
@@ -231,14 +231,14 @@ class _Placer:
 
     def _reason(self, group: _Group, candidates: Sequence[Device]) -> str:
         if group.is_soft:
-            return f"soft placement: {group.request or 'the request'} cannot be had"
+            return f"soft placement: {group.request or 'the request'} is not available"
         if group.asked is not None:
             name = group.asked.name
             is_alone = len(group.members) == 1
             return "requested" if is_alone else f"colocated with {name}, which asks for it"
         if len({device.device_type for device in candidates}) == 1 < len(self.types):
             return "the only device type with kernels for it"
-        return "the first by preference"
+        return "the preferred device"
 
     def _candidates(self, group: _Group) -> list[Device]:
         """Return the devices that the group may go to, the best first."""
@@ -314,7 +314,10 @@ class _Placer:
         if len(devices) == 1:
             return self._following(devices.pop(), f"follows its consumer {consumers[0].name}")
         if is_argument(node):
-            return self.options.devices.host, "an argument of several devices comes to the host"
+            return (
+                self.options.devices.host,
+                "arguments from several devices are copied to the host",
+            )
         return None
 
     def _following(self, name: str, reason: str) -> tuple[Device, str] | None:
@@ -347,7 +350,7 @@ class _Placer:
         return InvalidArgumentError(
             f"Cannot assign a device for operation {asked.name}: {what}{lacking} kernels for "
             f"{'it' if len(group.members) == 1 else 'all of its colocation group'}. Set "
-            "allow_soft_placement to let it go elsewhere, or change the request.\n"
+            f"allow_soft_placement to allow another device, or change the request.\n"
             + self._story(group),
             node=asked.name,
             op=asked.op,

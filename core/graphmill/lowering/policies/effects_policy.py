@@ -80,7 +80,7 @@ class EffectsPolicy:
         why = self._why_refused(node, kernel.effects)
         if why is not None:
             raise PermissionDeniedError(
-                f"{why}; to allow it, leave the effect out of graphmill.forbid_effects",
+                f"{why}; to allow it, remove the effect from graphmill.forbid_effects",
                 node=node.name,
                 op=node.op,
                 device=None if device is None else device.name,
@@ -125,7 +125,7 @@ def policy_of(config: ConfigProto) -> EffectsPolicy:
 _MEANINGS: Final = {
     "fs.read": "read files",
     "fs.write": "write files",
-    "net": "talk to other machines",
+    "net": "communicate with other machines",
     "process": "start or end a process",
     "python": "call Python functions",
     "clock": "read the clock or wait",

@@ -128,6 +128,6 @@ def _note_woken(lock: Any, waiter: _Waiter) -> None:
 def _contradiction(name: str, other: OpKernel) -> InternalError:
     return InternalError(
         f"{name} waits for another node, but does not declare it: the kernel of node "
-        f"{other.node_name} ({other.op}) ended the wait. Declare waits=True: compilers join nodes "
-        "in a way that lets the others wait for each other"
+        f"{other.node_name} ({other.op}) ended the wait. Declare waits=True: compilers cluster "
+        f"nodes and could cause a deadlock otherwise"
     )

@@ -81,9 +81,9 @@ class Allocator(ABC):
         with self._lock:
             if self.limit and self._in_use + num_bytes > self.limit:
                 raise ResourceExhaustedError(
-                    f"{self.name} is out of memory: {num_bytes} bytes are wanted, {self._in_use} "
-                    f"of {self.limit} are in use by {len(self._sizes)} tensors (at most "
-                    f"{self._peak} so far)",
+                    f"{self.name} is out of memory: {num_bytes} bytes were requested, "
+                    f"{self._in_use} of {self.limit} are in use by {len(self._sizes)} tensors "
+                    f"(at most {self._peak} so far)",
                     device=self.name,
                 )
             self._in_use += num_bytes  # reserved, so that the limit holds while we take it
@@ -112,7 +112,8 @@ class Allocator(ABC):
                 self._in_use -= found[1]
         if found is None:
             raise FailedPreconditionError(
-                f"{self.name}: this memory is not in use; it was freed before, or is another's"
+                f"{self.name}: this memory is not in use; it was freed already, or belongs to "
+                f"another allocator"
             )
         self._give_back(memory)
 

@@ -54,7 +54,7 @@ def rendezvous_maker(
         try:
             made = transport.new_rendezvous(step_id)
             if not isinstance(made, Rendezvous):
-                raise TypeError(f"it made {made!r}, which is no Rendezvous")
+                raise TypeError(f"it made {made!r}, which is not a Rendezvous")
         except OpError as error:
             error.locate(plugin=owner.plugin)
             raise

@@ -81,7 +81,7 @@ class OpSegment:
         """
         found = self._tables.get(session)
         if found is None:
-            raise CancelledError(f"Session {session!r} has been closed: its kernels are gone.")
+            raise CancelledError(f"Session {session!r} has been closed: its kernels were deleted.")
         return found
 
     def clear(self) -> None:

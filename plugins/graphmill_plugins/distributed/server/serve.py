@@ -159,4 +159,4 @@ def _json(text: str | None, option: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"{option} is no JSON: {error}") from error
+        raise InvalidArgumentError(f"{option} is not JSON: {error}") from error

@@ -167,7 +167,7 @@ class LookupTable:
 
 
 class InitializableTable(LookupTable):
-    """A table that is filled once; a second, equally large filling is passed over."""
+    """A table that is filled once; a second, equally large filling is skipped."""
 
     is_mutable = False
 

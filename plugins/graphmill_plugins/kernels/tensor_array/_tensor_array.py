@@ -285,7 +285,7 @@ class TensorArray:
     def _zeros(self, shape: tuple[int, ...]) -> Value:
         if self.dtype.kind in "sh" and 0 not in shape:
             raise InvalidArgumentError(
-                f"TensorArray {self.name} has no zeros of type {self.dtype.name}"
+                f"TensorArray {self.name} has no zero value of type {self.dtype.name}"
             )
         return zeros(self._xp, shape, self.dtype)
 

@@ -69,7 +69,7 @@ def test_serve_understands_tf_config():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--cluster", "{"], "--cluster is no JSON"),
+        (["--cluster", "{"], "--cluster is not JSON"),
         (["--cluster", "/nowhere"], "neither a JSON object nor a file"),
         (["--cluster", '{"ps": ["h:1"]}', "--job", "worker"], "no task 0 of job 'worker'"),
         (["--cluster", '{"ps": ["nohost"]}'], "'nohost' is no address"),

@@ -93,11 +93,11 @@ ILL = {
         "cannot load command 'zap'"
     ),
     "@hookimpl\ndef graphmill_register_kernels(kernels):\n    kernels.add_module('m', ['Nop'])": (
-        "kernels for ops that nobody defines, which are never used: Nop"
+        "kernels for undefined ops, so they are never used: Nop"
     ),
     "@hookimpl\ndef graphmill_register_lowerings(lowerings):\n"
     "    lowerings.add_module('m', ['Nop'])": (
-        "lowerings for ops that nobody defines, which are never used: Nop"
+        "lowerings for undefined ops, so they are never used: Nop"
     ),
     "@hookimpl\ndef graphmill_register_lowerings(lowerings):\n"
     "    lowerings.add(lowering('Neg')(lambda trace, x: -x))": (

@@ -226,7 +226,7 @@ def test_making_and_closing_a_session_take_bounded_time(
     with pytest.raises(errors.DeadlineExceededError, match=f"{task(1)}.*device_filters"):
         master.session(there_and_back(), timeout=0.05)
     session.close()
-    assert f"{task(1)} was not told: no answer" in caplog.text
+    assert f"{task(1)} could not be notified: no answer" in caplog.text
     with pytest.raises(errors.CancelledError):
         run(session, ["y:0"], {"x:0": 1.0})
 

@@ -377,7 +377,7 @@ def test_forbidden_effects_of_server_apply_to_all_graphs(
 def test_unsent_key_is_reported(cluster: Cluster) -> None:
     handles = there_and_back(cluster)
     outcomes = cluster.start(handles, {"x:0": np.float32(1)}, ["z:0"])
-    with pytest.raises(errors.InvalidArgumentError, match="without sending something"):
+    with pytest.raises(errors.InvalidArgumentError, match="without sending a value"):
         outcomes[0].get()
 
 

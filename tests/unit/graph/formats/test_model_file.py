@@ -167,7 +167,7 @@ def test_tag_sets_and_meta_graphs(tmp_path: Path) -> None:
     assert model.tag_sets() == [{"serve"}, {"serve", "gpu"}]
     assert model.meta_graph(1).tags == {"serve", "gpu"}
     assert model.meta_graph(1).meta_graph_def.signature_def["serving_default"].outputs
-    with pytest.raises(errors.InvalidArgumentError, match="no number 2"):
+    with pytest.raises(errors.InvalidArgumentError, match="no index 2"):
         model.meta_graph(2)
     with pytest.raises(errors.InvalidArgumentError, match="2 meta graphs"):
         model.graph()

@@ -256,7 +256,7 @@ ONE_RESULT = {"y": ("float32", "n:y:0")}
         (
             function_def("f", {"x": "float32"}, ONE_RESULT, neg("n", "x", "^gone")),
             errors.InvalidArgumentError,
-            "control input of 'n' is 'gone', which is no node of the body",
+            "control input of 'n' is 'gone', which is not a node of the body",
             None,
         ),
         (

@@ -93,7 +93,7 @@ def test_the_preferred_device_with_a_kernel_is_taken_p1(placing: Placing) -> Non
     placing.node("c", a, kernels="CPU")
     placing.place()
     assert (placing["b"], placing["c"]) == ("FAST:0", "CPU:0")
-    assert placing.records["b"].reason == "the first by preference"
+    assert placing.records["b"].reason == "the preferred device"
     assert placing.records["c"].reason == "the only device type with kernels for it"
 
 

@@ -79,7 +79,7 @@ class _Fields:
         """Return the fields of the next record, None at the end.
 
         Raises:
-            InvalidArgumentError: quotes stand where they may not. The record is passed over, which
+            InvalidArgumentError: quotes stand where they may not. The record is skipped, which
                 may be the rest of the file if a quote is never closed.
         """
         if self._place >= len(self._line):
@@ -223,7 +223,7 @@ class _Reading(ElementIterator):
     def __next__(self) -> Element:
         while True:
             if self._fields is None:
-                self._next_file += 1  # a file that cannot be opened is passed over the next time
+                self._next_file += 1  # a file that cannot be opened is skipped the next time
                 self._fields = self._dataset.open(self._next_file - 1)
                 if self._fields is None:
                     raise StopIteration

@@ -83,7 +83,7 @@ class _Reading(ElementIterator):
             if self._part is None:
                 if self._next_file == len(self._dataset.paths):
                     raise StopIteration
-                self._next_file += 1  # a file that cannot be opened is passed over the next time
+                self._next_file += 1  # a file that cannot be opened is skipped the next time
                 self._part = self._dataset.open(self._next_file - 1)
             try:
                 piece = self._part.next()
