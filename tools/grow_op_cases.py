@@ -113,7 +113,7 @@ def are_types(values: Any) -> bool:
 def is_type(name: str) -> bool:
     try:
         as_dtype(name)
-    except Exception:  # noqa: BLE001 - whatever it is, it is no type
+    except Exception:  # noqa: BLE001 - whatever it is, it is not a type
         return False
     return True
 

@@ -132,7 +132,7 @@ def _parts(own_dtype: str) -> list[list[list]]:
         vector = ["vector", "int64", [100], list(range(100 * number, 100 * number + 100))]
         shards[number] += [part, [*vector, f"300 {100 * number},100"]]
         shards[number].append([f"own_{number}", own_dtype, [3], [number, 1, 2]])
-    # One slice that takes everything is no slice.
+    # One slice that takes everything is not a slice.
     shards[2].append(["whole", "int32", [2], [8, 9], "2 0,2"])
     return shards
 

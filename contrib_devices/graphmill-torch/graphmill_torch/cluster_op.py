@@ -26,6 +26,6 @@ CLUSTER = OpDef(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramAttr(FuncAttr):
-    """Hold the program that a cluster runs; its `name` is no function of the graph's library."""
+    """Hold the program that a cluster runs; its `name` is not a function of the graph's library."""
 
     program: Program | None = None

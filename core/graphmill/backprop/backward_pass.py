@@ -186,8 +186,8 @@ class Walk(ShapesOfForward):
     def _inputs(self, node: Node) -> list[Output]:
         if is_merge_of_loop(node):
             raise InvalidArgumentError(
-                "a value of a loop's condition is used in its body; gradients go only through "
-                "what the body is given",
+                "the body of a loop uses a value that its condition computes; only inputs of the "
+                "body have gradients",
                 node=node.name,
                 op=node.op,
             )

@@ -38,8 +38,8 @@ def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Ten
     found = [op.branches(tensor)[-1:] for tensor in op.inputs]
     if len(found) != 2 or not all(found) or found[0][0][0] != found[1][0][0]:
         raise UnimplementedError(
-            f"{op.type} of {len(op.inputs)} inputs is not that of one conditional, so it has no "
-            "gradient",
+            f"{op.type} of {len(op.inputs)} inputs does not belong to one conditional, so it has "
+            "no gradient",
             node=op.name,
             op=op.type,
         )

@@ -129,7 +129,7 @@ class Structure:
         """Return the loop that an `Exit` belongs to.
 
         Raises:
-            UnimplementedError: it is no loop as `while_loop` makes it.
+            UnimplementedError: it is not a loop as `while_loop` makes it.
         """
         return self.loop(self._frames[node])
 
@@ -137,7 +137,7 @@ class Structure:
         """Return the loop of a frame.
 
         Raises:
-            UnimplementedError: it is no loop as `while_loop` makes it.
+            UnimplementedError: it is not a loop as `while_loop` makes it.
         """
         if path not in self._loops:
             self._loops[path] = self._read_loop(path)

@@ -122,8 +122,8 @@ def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
     if found or not walk.structure.frame_of(key):
         return found
     raise InvalidArgumentError(
-        f"{source.name!r} is in a loop that the ys are not in; ask for the gradient inside of the "
-        "loop, or by what comes into it"
+        f"{source.name!r} is in a loop that does not contain the ys; build the gradient inside the "
+        "loop, or by the inputs of the loop"
     )
 
 

@@ -68,7 +68,7 @@ class ForwardLoop:
         self.structure = walk.structure
         home = self.graph.control_flow.context_of(loop.goes_on)
         if not isinstance(home, WhileContext):
-            raise InternalError("the context of a loop is not known", node=loop.goes_on.name)
+            raise InternalError("the context of a loop is unknown", node=loop.goes_on.name)
         self.context: WhileContext = home
         self._goes_on = Tensor(loop.goes_on)
         self._depth = len(self.structure.branches((loop.goes_on, 0)))

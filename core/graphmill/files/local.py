@@ -90,7 +90,7 @@ class LocalWriter(Writer):
     """A local file that is written beside its place and moved there at the end.
 
     The temporary name is TensorFlow's (`.tempstate` and a number), so its cleaners know it. A
-    link stays one, and a file that is there keeps its permissions. What is no regular file (a
+    link stays one, and a file that is there keeps its permissions. What is not a regular file (a
     device, a pipe) is written straight.
     """
 

@@ -171,7 +171,7 @@ class Graph(ShapedGraph):
 
         Raises:
             NotFoundError: there is no such op or attr.
-            InvalidArgumentError: an input is no tensor of this graph, or is in a loop or branch
+            InvalidArgumentError: an input is not a tensor of this graph, or is in a loop or branch
                 that the node is not in; inputs or attrs do not fit; the op's own shape function
                 refuses the shapes of its inputs.
             AlreadyExistsError: a full name is taken.
@@ -200,7 +200,7 @@ class Graph(ShapedGraph):
             name: name of the node.
 
         Raises:
-            InvalidArgumentError: the value is no tensor, or does not fit `dtype` or `shape`.
+            InvalidArgumentError: the value is not a tensor, or does not fit `dtype` or `shape`.
         """
         if hasattr(value, "tensor_shape") or isinstance(value, TensorAttr):
             content = value if isinstance(value, TensorAttr) else TensorAttr(value)

@@ -31,7 +31,7 @@ class Variable(Tensor):
     """A variable; as a tensor it is the value that it has when the step reads it.
 
     Attributes:
-        handle: the resource handle, or the reference of a variable that is no resource.
+        handle: the resource handle, or the reference of a variable that is not a resource.
         initializer: the node that sets the initial value.
         initial_value: the initial value, as a tensor.
         trainable: whether optimizers change it.
@@ -71,7 +71,7 @@ class Variable(Tensor):
             use_resource: whether it is a resource variable, or one that is passed by reference.
 
         Raises:
-            InvalidArgumentError: the initial value is no tensor.
+            InvalidArgumentError: the initial value is not a tensor.
         """
         graph = graph_of() if callable(initial_value) else graph_of(initial_value)
         with (

@@ -61,7 +61,7 @@ class PassOptions:
             plugin: the name of the entry in `graph_options.rewrite_options.custom_optimizers`.
 
         Raises:
-            InvalidArgumentError: a setting is no number, truth value or text.
+            InvalidArgumentError: a setting is not a number, truth value or text.
         """
         return plugin_settings(self.config, plugin)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PluginFaultError(InternalError):
-    """The code of a plugin raised what is no error of a step; names the plugin."""
+    """The code of a plugin raised what is not an error of a step; names the plugin."""
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def load_function(name: str) -> Callable[..., Any]:
     Raises:
         NotFoundError: nobody publishes it.
         FailedPreconditionError: two distributions do.
-        PluginError: it cannot be imported, or is no function.
+        PluginError: it cannot be imported, or is not a function.
     """
     published = published_functions()
     found = [candidate for candidate in published if candidate.name == name]

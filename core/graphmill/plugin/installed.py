@@ -42,7 +42,9 @@ class EntryPoint(NamedTuple):
         """
         match = _REFERENCE.match(self.value)
         if match is None:
-            raise ValueError(f"{self.value!r} is no reference; expected module or module:attribute")
+            raise ValueError(
+                f"{self.value!r} is not a reference; expected module or module:attribute"
+            )
         found: object = importlib.import_module(match[1])
         for part in (match[2] or "").split("."):
             if part:

@@ -32,7 +32,7 @@ def plugin_settings(config: ConfigProto | None, name: str) -> dict[str, SettingV
         name: the plugin's name.
 
     Raises:
-        InvalidArgumentError: a setting is no number, truth value or text.
+        InvalidArgumentError: a setting is not a number, truth value or text.
     """
     if config is None:
         return {}

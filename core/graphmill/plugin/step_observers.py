@@ -105,5 +105,7 @@ class StepObservers:
 
         log = logging.getLogger("graphmill.plugin")
         log.error(
-            "step observer of %s raised; it is switched off", observer.record.owner, exc_info=error
+            "step observer of %s raised an exception; it is disabled",
+            observer.record.owner,
+            exc_info=error,
         )

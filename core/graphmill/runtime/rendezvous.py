@@ -72,7 +72,7 @@ class RendezvousKey(NamedTuple):
             try:
                 return cls(parts[0], int(parts[1], 16), parts[2], parts[3], parts[4])
             except ValueError:
-                pass  # the incarnation is no number
+                pass  # the incarnation is not a number
         raise InvalidArgumentError(
             f"Invalid rendezvous key: {text!r}; expected "
             "'SRC_DEVICE;INCARNATION;DST_DEVICE;EDGE_NAME;FRAME:ITER' with full device names"
@@ -237,7 +237,9 @@ class IntraProcessRendezvous(Rendezvous):
             _deliver(found, args, done)
         elif found is not None:
             done(
-                None, False, AbortedError(f"Duplicated recv: {key}. Somebody waits for it already")
+                None,
+                False,
+                AbortedError(f"Duplicated recv: {key}. Another receive waits for it already"),
             )
         elif args.cancellation is not None:
             self._watch_cancellation(key, waiting, args.cancellation)

@@ -179,7 +179,7 @@ class SessionInterface(ABC):
             UnimplementedError: the session is on a server, whose policy is its own.
         """
         raise UnimplementedError(
-            f"{type(self).__name__} cannot lift what its server forbids; allow the effect there"
+            f"{type(self).__name__} cannot allow what its server forbids; allow the effect there"
         )
 
     def check_open(self) -> None:

@@ -26,7 +26,7 @@ def shape_of_value(value: Value, dtype: DType) -> tuple[int, ...]:
 
 
 def dtype_of_value(value: Value) -> np.dtype[Any]:
-    """Return the element type of a value of which no type is known; variant if it is no array."""
+    """Return the element type of a value of unknown type; variant if it is not an array."""
     if hasattr(value, "__array__"):
         dtype: np.dtype[Any] = value.dtype
         return dtype

@@ -54,7 +54,7 @@ class TableReader:
         check: whether to compare checksums (needs google-crc32c).
 
     Raises:
-        DataLossError: the file is no table, or damaged.
+        DataLossError: the file is not a table, or damaged.
     """
 
     def __init__(self, reader: Reader, *, check: bool = True) -> None:

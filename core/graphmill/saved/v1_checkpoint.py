@@ -67,7 +67,7 @@ class V1Reader:
 
     Raises:
         NotFoundError: no file matches.
-        DataLossError: a file is no table, or damaged.
+        DataLossError: a file is not a table, or damaged.
     """
 
     def __init__(self, pattern: str, preferred_shard: int = -1, *, check: bool = True) -> None:

@@ -194,8 +194,8 @@ class DirectSession(SessionInterface):
         with self._graph_lock:
             if source.edit_count != self._source_edits:
                 raise FailedPreconditionError(
-                    "a node of the graph was changed or removed after the session took it; "
-                    "sessions only see nodes that are added. Make a new session"
+                    "a node of the graph was changed or removed after the session read it; "
+                    "sessions only see nodes that are added. Create a new session"
                 )
             size = source.num_node_ids
             self._state.extend_from(source, source.nodes_since(self._source_size))

@@ -120,7 +120,7 @@ def feed_name(feed: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for what a feed names; an operation's name stands for its output 0.
 
     Raises:
-        InvalidArgumentError: it is no tensor or name, or one of another graph.
+        InvalidArgumentError: it is not a tensor or name, or one of another graph.
     """
     name = feed if isinstance(feed, str) else _reference(feed, "feed", graph)
     return name if ":" in name else f"{name}:0"

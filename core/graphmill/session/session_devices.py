@@ -21,14 +21,14 @@ NAME_PREFIX = "/job:localhost/replica:0/task:0"
 def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREFIX) -> list[Device]:
     """Return all devices, types of higher priority first, then by name of the type.
 
-    A plugin of another distribution whose factory fails, or gives what is no device, is warned
+    A plugin of another distribution whose factory fails, or gives what is not a device, is warned
     about, and the session has the other devices; it fails only if `device_count` asks for the type.
     One that is built in, or that the program brought itself, fails the session.
 
     Raises:
         InvalidArgumentError: `device_count` asks for a type that nobody registered.
         PluginError: a factory that counts cannot be imported.
-        OpError: one failed, or gave what is no device.
+        OpError: one failed, or gave what is not a device.
     """
     types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
     wanted = {name for name, count in config.device_count.items() if count > 0}
@@ -57,7 +57,7 @@ def devices_of(
 
     Raises:
         PluginError: the factory cannot be imported.
-        OpError: it failed, or gave what is no device; names the plugin.
+        OpError: it failed, or gave what is not a device; names the plugin.
     """
     owner = host.devices.provenance(device_type)
     try:

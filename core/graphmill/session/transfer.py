@@ -62,7 +62,7 @@ def _when_there(device: Device) -> Copy:
 
 
 def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
-    """Return `convert` for host values; what is no host array is taken as it is, on its device.
+    """Return `convert` for host values; what is not a host array is taken as it is, on its device.
 
     Raises:
         InvalidArgumentError: its element type is another one (from the function).

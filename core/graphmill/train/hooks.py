@@ -242,7 +242,7 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class NanTensorHook(SessionRunHook):
-    """Stops when a loss is no number.
+    """Stops when a loss is not a number.
 
     Args:
         loss_tensor: the loss.
@@ -261,7 +261,7 @@ class NanTensorHook(SessionRunHook):
         """Check the loss for NaN.
 
         Raises:
-            NanLossDuringTrainingError: it is no number, and that is an error.
+            NanLossDuringTrainingError: it is not a number, and that is an error.
         """
         if not np.isnan(run_values.results).any():
             return
@@ -273,7 +273,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """A loss is no number."""
+    """A loss is not a number."""
 
 
 def _global_step(asker: str) -> Variable:

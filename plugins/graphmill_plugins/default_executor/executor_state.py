@@ -324,8 +324,8 @@ class ExecutorState:
     def _stuck(self) -> OpError:
         """Return the error of a deadlocked run: nothing is ready, but nodes are pending."""
         return InternalError(
-            "the step is stuck: nothing is ready, and these nodes wait for inputs that will not "
-            f"come:\n{self.story()}",
+            "the step is stuck: no node is ready, and these nodes wait for inputs that will never "
+            f"arrive:\n{self.story()}",
             device=self.device_name,
         )
 

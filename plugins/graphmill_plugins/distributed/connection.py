@@ -236,7 +236,7 @@ class Connection:
         if code is grpc.StatusCode.CANCELLED and channel.end is not None:
             raise channel.error()
         if future.cancelled():
-            raise CancelledError(f"{method} {self._where} was withdrawn")
+            raise CancelledError(f"{method} {self._where} was cancelled")
         raise self.error_of(future, method)
 
     def _ask(self) -> None:
@@ -257,7 +257,7 @@ class Connection:
         """End the calls in flight, and begin a new channel."""
         end = UnavailableError(
             f"{self.name} has been silent for {self._heartbeat.seconds:g} s while calls waited for "
-            f"it; {self._heartbeat}. Look whether its process was stopped, or its network lost"
+            f"it; {self._heartbeat}. Check whether its process was stopped, or its network was lost"
         )
         with self._lock:
             if self._is_closed:

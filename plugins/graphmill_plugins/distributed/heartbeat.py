@@ -38,7 +38,7 @@ def silence_seconds(config: proto.ConfigProto | None) -> float:
         Seconds; 0 if silence is not to be noticed.
 
     Raises:
-        InvalidArgumentError: it is no number of seconds.
+        InvalidArgumentError: it is not a number of seconds.
     """
     found = plugin_settings(config, "distributed").get(SETTING)
     source = f"{SETTING} of distributed"

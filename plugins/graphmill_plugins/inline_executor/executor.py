@@ -240,7 +240,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
         transfer = [node for node in graph.nodes if is_receive(node)]
         if transfer:
             raise UnimplementedError(
-                "SINGLE_THREADED_EXECUTOR waits for nothing, so it cannot receive from another "
+                "SINGLE_THREADED_EXECUTOR never waits, so it cannot receive from another "
                 f"device ({transfer[0].name!r}). Choose executor_type DEFAULT or INLINE",
                 node=transfer[0].name,
                 op=transfer[0].op,
@@ -268,6 +268,6 @@ def _refuse_dead(outputs: Sequence[Any]) -> None:
     """
     if any(value is DEAD for value in outputs):
         raise UnimplementedError(
-            "SINGLE_THREADED_EXECUTOR runs nothing that has no value for some of its outputs. "
+            "SINGLE_THREADED_EXECUTOR runs no node without a value for some of its outputs. "
             "Choose executor_type DEFAULT or INLINE"
         )

@@ -37,7 +37,7 @@ def scalar_path(value: Value, what: str) -> str:
     """Return the path in a string scalar.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or no path.
+        InvalidArgumentError: it is not a scalar, or no path.
     """
     array = np.asarray(value, object)
     if array.ndim:

@@ -46,7 +46,7 @@ def sole(name: str, value: Value) -> Value:
     """Return the only element of an input.
 
     Raises:
-        InvalidArgumentError: it is no scalar.
+        InvalidArgumentError: it is not a scalar.
     """
     if value.ndim:
         raise InvalidArgumentError(f"{name} must be rank 0 but is rank {value.ndim}")

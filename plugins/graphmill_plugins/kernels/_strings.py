@@ -70,7 +70,7 @@ def scalar_bytes(value: Value) -> bytes:
     """Return the element of a string scalar.
 
     Raises:
-        InvalidArgumentError: it is no scalar.
+        InvalidArgumentError: it is not a scalar.
     """
     if value.ndim:
         raise InvalidArgumentError(f"expected a scalar string, got shape {list(value.shape)}")

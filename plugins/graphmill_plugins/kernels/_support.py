@@ -86,7 +86,7 @@ def scalar_int(name: str, value: Value) -> int:
     """Return the integer in a concrete scalar input.
 
     Raises:
-        InvalidArgumentError: it is no scalar.
+        InvalidArgumentError: it is not a scalar.
     """
     if np.ndim(value):
         raise InvalidArgumentError(

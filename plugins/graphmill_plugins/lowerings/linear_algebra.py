@@ -39,7 +39,7 @@ def matrices_are_real(xp: ArrayNamespace, matrices: Value) -> Value:
     """Refuse complex matrices, for which XLA and LAPACK choose different pivots."""
     del xp
     if matrices.dtype.kind == "c":
-        raise NotTraceable("the pivots of complex matrices are chosen in another way")
+        raise NotTraceable("the pivots of complex matrices are chosen differently")
     return np.True_
 
 

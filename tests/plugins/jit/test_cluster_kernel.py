@@ -256,7 +256,7 @@ def test_required_static_values_are_found_by_tracing() -> None:
 
 
 def test_static_values_of_another_shape_are_another_signature() -> None:
-    """`[6]` and `[[6]]` have the same bytes; the latter is no shape."""
+    """`[6]` and `[[6]]` have the same bytes; the latter is not a shape."""
     with HotSession(RESHAPE) as session:
         good = {"x:0": ones(6), "i:0": np.array([6], np.int32)}
         assert session.run("y:0", good).shape == (6,)

@@ -50,7 +50,7 @@ class Both(NamedTuple):
 
 
 class Slotted:
-    """No dataclass, and its `shape` is no shape of a tensor."""
+    """No dataclass, and its `shape` is not a shape of a tensor."""
 
     __slots__ = ("items", "shape")
 

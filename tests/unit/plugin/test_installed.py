@@ -100,7 +100,7 @@ def test_a_reference_is_a_module_or_something_in_it() -> None:
 
     assert EntryPoint("a", "json").load() is json
     assert EntryPoint("a", "json : JSONDecoder.decode [x]").load() is json.JSONDecoder.decode
-    with pytest.raises(ValueError, match="is no reference"):
+    with pytest.raises(ValueError, match="is not a reference"):
         EntryPoint("a", "no way!").load()
 
 

@@ -29,7 +29,8 @@ def session() -> Any:
         assert session.run("y:0", {"x:0": 2.0}) == -2
 
 
-# -------------------------------------------------------------------------------- what is no graph
+# -------------------------------------------------------------------------------- what is not a
+# graph
 
 
 @pytest.mark.parametrize("content", [b"not a protobuf", b"\x00\x01\x02", b"\xff" * 100])
@@ -79,7 +80,8 @@ def test_missing_or_invalid_model_file_is_reported(tmp_path: Path) -> None:
         graphmill.Session(graph=path)
 
 
-# --------------------------------------------------------------------------------- what is no node
+# --------------------------------------------------------------------------------- what is not a
+# node
 
 
 @pytest.mark.parametrize(

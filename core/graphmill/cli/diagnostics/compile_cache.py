@@ -28,7 +28,7 @@ def advice_on_cache() -> list[str]:
     if not os.environ.get(_OWN) or not folder.exists():
         return []
     if not folder.is_dir():
-        return [f"{folder} ({_OWN}) is no folder: name another one for compiled programs"]
+        return [f"{folder} ({_OWN}) is not a folder: name another one for compiled programs"]
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
         return [f"{folder} ({_OWN}) belongs to another user: name a folder of your own"]

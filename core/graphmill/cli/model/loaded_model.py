@@ -118,7 +118,7 @@ def load_model(
         fetches: tensors to fetch instead of a signature's outputs.
 
     Raises:
-        OpError: it is no model, or has no such tags, signature or tensor.
+        OpError: it is not a model, or has no such tags, signature or tensor.
     """
     from graphmill.graph.formats.model_file import open_model
     from graphmill.graph.formats.model_format import Kind

@@ -39,8 +39,8 @@ class FollowedGraph:
         source = self._source
         if source.edit_count != self._edits:
             raise FailedPreconditionError(
-                "a node of the graph was changed or removed after the session took it; "
-                "sessions only see nodes that are added. Make a new session"
+                "a node of the graph was changed or removed after the session read it; "
+                "sessions only see nodes that are added. Create a new session"
             )
         size = source.num_node_ids
         state.extend_from(source, source.nodes_since(self._size))

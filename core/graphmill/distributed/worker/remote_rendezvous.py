@@ -104,7 +104,7 @@ class RemoteRendezvous(Rendezvous):
         """Return the keys for which this worker's nodes wait.
 
         None while another task may send something. What another task waits for is left out: a pull
-        that has come is no call any more before its node hears of it, and a foreign key in its
+        that has come is not a call any more before its node hears of it, and a foreign key in its
         place would make the step look stuck.
         """
         if self._calls or self._is_partial:

@@ -47,8 +47,8 @@ def case(
         The structure that all functions return, with a tensor for each leaf.
 
     Raises:
-        InvalidArgumentError: there are no pairs, a predicate is no bool tensor, or the functions do
-            not agree on what they return; see `cond`.
+        InvalidArgumentError: there are no pairs, a predicate is not a bool tensor, or the functions
+            do not agree on what they return; see `cond`.
     """
     pairs = _checked(pred_fn_pairs, default)
     predicates = [pred for pred, _ in pairs]

@@ -51,9 +51,9 @@ def cond(
         is there when the node is done.
 
     Raises:
-        InvalidArgumentError: the predicate is no bool tensor, a branch returns nothing, the
+        InvalidArgumentError: the predicate is not a bool tensor, a branch returns nothing, the
             branches do not agree, or one uses a tensor of another loop or branch.
-        FailedPreconditionError: the predicate is no tensor and there is no default graph.
+        FailedPreconditionError: the predicate is not a tensor and there is no default graph.
     """
     _check_arguments(pred, true_fn, false_fn)
     graph = graph_of(pred)

@@ -40,8 +40,8 @@ def switch_case(
         The structure that all functions return, with a tensor for each leaf.
 
     Raises:
-        InvalidArgumentError: the number is no integer tensor, there are no functions, their numbers
-            have gaps, or the functions do not agree on what they return; see `cond`.
+        InvalidArgumentError: the number is not an integer tensor, there are no functions, their
+            numbers have gaps, or the functions do not agree on what they return; see `cond`.
     """
     branches = _in_order(branch_fns, default)
     if not isinstance(branch_index, Tensor) or not branch_index.dtype.base_dtype.is_integer:

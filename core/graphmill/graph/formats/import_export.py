@@ -67,7 +67,7 @@ def extend_graph(
     Raises:
         NotFoundError: an op is unknown; the message names near matches.
         InvalidArgumentError: a name that is used twice, a missing input, a wrong type on an edge,
-            wrong attrs, a cycle that is no loop, or a message that needs a newer consumer.
+            wrong attrs, a cycle that is not a loop, or a message that needs a newer consumer.
         UnimplementedError: an op was removed in the GraphDef's version.
     """
     versions = _checked_versions(graph_def)

@@ -246,7 +246,7 @@ def open_model(source: str | os.PathLike[str] | bytes | memoryview) -> ModelFile
 
     Raises:
         NotFoundError: there is no such file, or no SavedModel in the folder.
-        InvalidArgumentError: it is no model; the message says what it looks like.
+        InvalidArgumentError: it is not a model; the message says what it looks like.
         DataLossError: it is a damaged one.
     """
     if isinstance(source, bytes | memoryview):

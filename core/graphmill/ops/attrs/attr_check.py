@@ -60,7 +60,7 @@ def typed_tensor(attr: AttrDef, value: Any, dtype: DType, op: str = "") -> Tenso
     """Return a tensor that a user gave beside its element type, as the value of a constant.
 
     Raises:
-        InvalidArgumentError: it is no tensor, or none of that type.
+        InvalidArgumentError: it is not a tensor, or none of that type.
     """
     if _is_attr_value(value):
         found: TensorAttr = attr_value.attr_from_proto(value)

@@ -107,7 +107,7 @@ def fixed_type(annotation: Annotation) -> DType | None:
     """
     if annotation.name in _NO_TENSOR:
         raise InvalidArgumentError(
-            f"{annotation} tells no element type; annotate with a type variable such as T, or with "
+            f"{annotation} names no element type; annotate with a type variable such as T, or with "
             "an element type such as 'float32'"
         )
     if _TYPE_VARIABLE.fullmatch(annotation.name) and not annotation.name.startswith("DT_"):

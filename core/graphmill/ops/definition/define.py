@@ -205,7 +205,7 @@ class _Reader:
         name = parameter.name.rstrip("_")
         kind = attr_type(annotation)
         if kind is None:
-            raise self.error(f"attr {parameter.name!r}: {annotation} is no type for an attr")
+            raise self.error(f"attr {parameter.name!r}: {annotation} is not a type for an attr")
         attr = AttrDef(name, kind)
         if parameter.default is not parameter.empty:
             default = NO_DEFAULT if parameter.default is NO_DEFAULT else parameter.default
@@ -224,7 +224,7 @@ class _Reader:
         """Return the outputs that the return annotation tells."""
         returned = inspect.signature(self.function).return_annotation
         if returned is inspect.Signature.empty:
-            raise self.error("the return annotation is missing, which tells the outputs")
+            raise self.error("the return annotation is missing; it declares the outputs")
         annotation = self.read(returned, "return")
         if annotation.name == "None":
             parts: tuple[Annotation, ...] = ()
@@ -245,14 +245,14 @@ class _Reader:
         if not annotation.is_list:
             return ""
         if not self.number_attrs:
-            raise self.error("a list output needs a list input, which tells its length")
+            raise self.error("a list output needs a list input of the same length")
         return self.number_attrs[0].name
 
     def argument(self, name: str, annotation: Annotation, number_attr: str) -> ArgDef:
         """Return an input or output of an annotated type."""
         element = annotation.parts[0] if annotation.is_list else annotation
         if element.parts:
-            raise self.error(f"{name!r}: {annotation} is no type for a tensor")
+            raise self.error(f"{name!r}: {annotation} is not a type for a tensor")
         fixed = self.fixed(element, name)
         if fixed is not None:
             return ArgDef(name, fixed, number_attr=number_attr)

@@ -168,7 +168,7 @@ class OpDef:
         traits: how the op behaves; see `graphmill.ops.definition.op_traits`. Like `shape_function`
             no part of what a message holds, nor of what two definitions must agree in.
         shape_function: tells the shapes of the outputs; see
-            `graphmill.ops.inference.shape_inference`. It is no part of what a message of the
+            `graphmill.ops.inference.shape_inference`. It is not a part of what a message of the
             definition holds, nor of what two must agree in.
         value_function: tells what is known of the outputs' values before the graph runs; see
             `graphmill.ops.inference.value_inference`.
@@ -394,7 +394,7 @@ def _bound(attrs: Mapping[str, Any], name: str) -> Any:
         value = attrs[name]
     except KeyError:
         raise InvalidArgumentError(
-            f"attr {name!r} is missing, which tells the types of inputs or outputs; "
+            f"attr {name!r} is missing; it determines the types of inputs or outputs; "
             f"given: {', '.join(attrs) or 'none'}"
         ) from None
     if isinstance(value, AttrPlaceholder):

@@ -76,7 +76,7 @@ def _validate_arg(op_def: OpDef, arg: ArgDef) -> None:
     ):
         if name and not (op_def.has_attr(name) and op_def.attr(name).type == wanted):
             raise _error(
-                op_def, f"{arg.name!r} refers to {name!r}, which is no attr of type {wanted}"
+                op_def, f"{arg.name!r} refers to {name!r}, which is not an attr of type {wanted}"
             )
 
 

@@ -143,7 +143,7 @@ class ShapeContext:
         """Return the shape that an input with sizes says, as far as it is known.
 
         Raises:
-            InvalidArgumentError: the op has no such input, or its value is no shape.
+            InvalidArgumentError: the op has no such input, or its value is not a shape.
         """
         known = self.partial_value(name)
         if known is None:

@@ -52,7 +52,7 @@ class TensorShape:
                 self.dims = tuple(map(_size, dims))
             except TypeError as error:
                 raise InvalidArgumentError(
-                    f"{dims!r} is no shape; expected sizes (None for an unknown one), or None for "
+                    f"{dims!r} is not a shape; expected sizes (None if unknown), or None for "
                     "an unknown rank"
                 ) from error
 

@@ -62,7 +62,7 @@ def plan_inputs(op_def: OpDef, inputs: Sequence[Any]) -> InputPlan:
         inputs: one for each of its inputs, a list for a list input.
 
     Raises:
-        InvalidArgumentError: one is no tensor, has a wrong type, or they are of several graphs.
+        InvalidArgumentError: one is not a tensor, has a wrong type, or they are of several graphs.
     """
     groups = [
         [_Item(given) for given in _as_list(op_def, arg, value)]
@@ -135,7 +135,7 @@ class _Item:
         if isinstance(given, (list, tuple)) and _holds_tensor(given):
             if depth > _LARGEST_RANK:
                 raise InvalidArgumentError(
-                    f"a list nested more than {_LARGEST_RANK} deep is no tensor"
+                    f"a list nested more than {_LARGEST_RANK} deep is not a tensor"
                 )
             self.parts = [_Item(part, depth + 1) for part in given]
 

@@ -35,7 +35,7 @@ def to_array(value: Any, dtype: DType | None = None) -> tuple[NDArray[Any], DTyp
         dtype: the type that it must have; by default that of the value.
 
     Raises:
-        InvalidArgumentError: it is no tensor, or cannot have the type without loss of its kind.
+        InvalidArgumentError: it is not a tensor, or cannot have the type without loss of its kind.
     """
     array, natural = _read(value)
     dtype = natural if dtype is None else dtype
@@ -54,7 +54,7 @@ def natural_dtype(value: Any) -> DType:
     """Return the element type that a value has by itself.
 
     Raises:
-        InvalidArgumentError: it is no tensor.
+        InvalidArgumentError: it is not a tensor.
     """
     return _read(value)[1]
 

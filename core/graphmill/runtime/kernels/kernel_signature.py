@@ -158,8 +158,8 @@ def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
     for name in definition.static:
         if op_defs and name not in inputs:
             raise InvalidArgumentError(
-                f"the kernel {definition.source} declares static={name!r}, which is no input of op "
-                f"{op_defs[0].name!r}{suggest(name, sorted(inputs))}; its inputs are "
+                f"the kernel {definition.source} declares static={name!r}, which is not an input "
+                f"of op {op_defs[0].name!r}{suggest(name, sorted(inputs))}; its inputs are "
                 f"{_listed(sorted(inputs))}",
                 op=op_defs[0].name,
             )

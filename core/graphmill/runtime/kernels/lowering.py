@@ -84,7 +84,7 @@ class TraceContext(Protocol):
         """Return the value of a variable that the node is given by handle or reference.
 
         Raises:
-            NotTraceable: it is no variable.
+            NotTraceable: it is not a variable.
         """
         ...
 
@@ -92,7 +92,7 @@ class TraceContext(Protocol):
         """Give a variable a new value, of the same type.
 
         Raises:
-            NotTraceable: it is no variable, or the value has another type.
+            NotTraceable: it is not a variable, or the value has another type.
         """
         ...
 

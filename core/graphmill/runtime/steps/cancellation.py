@@ -72,7 +72,7 @@ class CancellationManager:
                 import logging  # here: a session should not wait for the module
 
                 log = logging.getLogger("graphmill.runtime")
-                log.exception("a callback raised at cancellation")
+                log.exception("a cancellation callback raised an exception")
 
     def close(self) -> None:
         """Detach from the parent, so that a long-lived parent does not keep finished children."""

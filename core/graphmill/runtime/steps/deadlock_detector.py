@@ -69,9 +69,7 @@ class DeadlockDetector:
             rendezvous.start_abort(InternalError(self._story(keys)))
 
     def _story(self, keys: list[str]) -> str:
-        lines = [
-            "the step is stuck: nothing is ready, and what these receives wait for will not come:"
-        ]
+        lines = ["the step is stuck: no node is ready, and these receives wait for missing sends:"]
         names = {}
         for run in self._args.receiving:
             names.update(run.iteration_names())

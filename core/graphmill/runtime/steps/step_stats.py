@@ -25,7 +25,7 @@ class OutputStats(NamedTuple):
     """One output of a node that ran."""
 
     dtype: int
-    """Its number in `DataType`; 0 where it is no tensor or dead."""
+    """Its number in `DataType`; 0 where it is not a tensor or dead."""
     shape: tuple[int, ...]
     num_bytes: int
 

@@ -148,7 +148,7 @@ class TierTests:
     def test_the_kernel_of_a_gradient_wins(
         self, declared: str, place: str, open_session: Any
     ) -> None:
-        """An op that graphs of gradients are made of is no exception."""
+        """An op that graphs of gradients are made of is not an exception."""
         wins = scales("ReluGrad", 3.0, priority=10, **self._declared(declared, place))
         program = TierProgram(("d = ReluGrad(x, x)", "y = AddV2(d, x)"))
         with open_session(Foreign(kernels=[wins]), self._graph_of(program, place)) as steps:

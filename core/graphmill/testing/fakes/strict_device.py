@@ -132,7 +132,7 @@ class StrictDevice(Device):
         """Return the value of a box.
 
         Raises:
-            InternalError: it is no box of this device.
+            InternalError: it is not a box of this device.
         """
         if not isinstance(value, Box):
             raise InternalError(f"a host value was copied from {self.name}")

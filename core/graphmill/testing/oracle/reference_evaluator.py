@@ -52,7 +52,7 @@ class ReferenceSession:
         Gives `DEAD` for a tensor that is dead.
 
         Raises:
-            InvalidArgumentError: a cycle is no loop.
+            InvalidArgumentError: a cycle is not a loop.
             NotFoundError: a name stands for nothing.
         """
         self._step += 1

@@ -44,7 +44,7 @@ def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
         timeout_ms: after how long a step that waits is ended; 0 for never.
 
     Raises:
-        Exception: whatever TensorFlow raises for a case that is no case (an unknown op or attr).
+        Exception: whatever TensorFlow raises for a case that is not a case (an unknown op or attr).
     """
     answer = _ask(case, shapes=False, timeout_ms=timeout_ms)
     if answer.error and not answer.message.startswith(_RUN):

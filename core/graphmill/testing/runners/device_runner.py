@@ -149,7 +149,7 @@ def _snapshot(value: Any, device: Device) -> bytes | None:
         try:
             value = device.to_host(value)
         except errors.OpError:
-            return None  # what is no tensor of the device's
+            return None  # what is not a tensor of the device's
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
         return None
     return value.tobytes()

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
 NO_CASE = "<no case>"
-"""The error of what is no case at all: an op or an attr that is not there, an unwritable value."""
+"""The error of what is not a case at all: an op or an attr that is not there, an unwritable
+value."""
 NOT_APPLICABLE = "<not applicable>"
 CRASHED = "<crash>"
 HANGS = "<hang>"

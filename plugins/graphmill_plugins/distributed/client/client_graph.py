@@ -85,8 +85,8 @@ class ClientGraph:
         with self._lock:
             if source.edit_count != self._source_edits:
                 raise FailedPreconditionError(
-                    "a node of the graph was changed or removed after the session took it; "
-                    "sessions only see nodes that are added. Make a new session"
+                    "a node of the graph was changed or removed after the session read it; "
+                    "sessions only see nodes that are added. Create a new session"
                 )
             size = source.num_node_ids
             added = graph_to_graph_def(source, source.nodes_since(self._source_size))

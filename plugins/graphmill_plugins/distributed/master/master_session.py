@@ -194,7 +194,8 @@ class MasterSession:
         except OpError as error:
             if watch.is_client_gone:
                 raise AbortedError(
-                    "the step was cancelled: its client was gone. It may have been applied in part"
+                    "the step was cancelled because its client disconnected. It may have been "
+                    "applied in part"
                 ) from error
             raise
         finally:
@@ -278,7 +279,7 @@ class _ClientWatch:
     def cancel(self) -> None:
         """Cancel the step."""
         self.is_client_gone = True
-        self._cancellation.start_cancel(CancelledError("the client of the step is gone"))
+        self._cancellation.start_cancel(CancelledError("the client of the step disconnected"))
 
 
 class _Callable:

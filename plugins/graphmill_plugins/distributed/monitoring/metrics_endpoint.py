@@ -26,7 +26,7 @@ def metrics_port(config: proto.ConfigProto) -> int | None:
     """Return the port for metrics that a config asks for; None for none.
 
     Raises:
-        InvalidArgumentError: it is no port.
+        InvalidArgumentError: it is not a port.
     """
     found = plugin_settings(config, "distributed").get(SETTING)
     if found is None:

@@ -41,8 +41,8 @@ def parse_address(text: str) -> Address:
         host = ""
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
         raise InvalidArgumentError(
-            f"{text!r} is no address; expected 'HOST:PORT' with a port from 0 to {_MAX_PORT}, as "
-            "'127.0.0.1:7001' or '[::1]:7001'"
+            f"{text!r} is not an address; expected 'HOST:PORT' with a port from 0 to {_MAX_PORT}, "
+            "as '127.0.0.1:7001' or '[::1]:7001'"
         )
     return Address(host, int(port))
 

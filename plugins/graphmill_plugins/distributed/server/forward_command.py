@@ -17,7 +17,7 @@ from graphmill_plugins.distributed.server.stop_signals import stop_signal
     "--listen",
     default="127.0.0.1:0",
     show_default=True,
-    help="Where clients come, without TLS; port 0 for a free one. Whoever reaches it is let in.",
+    help="Where clients connect without TLS; port 0 for a free one. There is no access control.",
 )
 @common_options
 def forward(target: str, listen: str) -> None:

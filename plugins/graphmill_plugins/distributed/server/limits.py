@@ -87,7 +87,7 @@ class Limits(NamedTuple):
         """
         if not self.allow_reset:
             raise PermissionDeniedError(
-                "this server lets nobody clear resource containers (allow_reset). Close the "
+                "this server does not allow clearing resource containers (allow_reset). Close the "
                 "session, or let isolate_session_state give it variables of its own"
             )
 

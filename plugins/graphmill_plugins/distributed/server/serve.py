@@ -76,7 +76,7 @@ _log = logging.getLogger("graphmill.server")
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="How a line of it looks.",
+    help="The format of log lines.",
 )
 @common_options
 def serve(

@@ -74,7 +74,7 @@ class PieceFetch:
 
     def cancel(self) -> None:
         """Withdraw all calls, and end with CancelledError unless it is over."""
-        self._end(CancelledError("the fetch of a tensor in pieces was withdrawn"))
+        self._end(CancelledError("the fetch of a tensor in pieces was cancelled"))
 
     def _send(self, offset: int) -> None:
         withdraw = self._ask(offset, lambda data, error: self._received(offset, data, error))
@@ -88,7 +88,9 @@ class PieceFetch:
     def _received(self, offset: int, data: bytes | None, error: OpError | None) -> None:
         try:
             if data is None:
-                raise error or InternalError("neither a piece of a tensor nor an error came")
+                raise error or InternalError(
+                    "neither a piece of a tensor nor an error was received"
+                )
             _, tensors = RECV_TENSOR_RESPONSE.decode(data)
             if not tensors:
                 raise InternalError("a response has no piece of the tensor that was asked for")

@@ -68,7 +68,7 @@ class TransferSettings:
             if type(value) is not known.get(name):
                 expected = ", ".join(f"{_PREFIX}{n} ({k.__name__})" for n, k in known.items())
                 raise InvalidArgumentError(
-                    f"{key} = {value!r} is no setting of {PLUGIN}; expected one of {expected}"
+                    f"{key} = {value!r} is not a setting of {PLUGIN}; expected one of {expected}"
                 )
             given[name] = value
         return cls(**given)

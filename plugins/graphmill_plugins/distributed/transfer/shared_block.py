@@ -142,6 +142,6 @@ def _check(fd: int, name: str, num_bytes: int) -> None:
 
 def _is_gone() -> AbortedError:
     return AbortedError(
-        "the sender has given up a tensor in shared memory before it was taken: its step has ended "
+        "the sender released a tensor in shared memory before it was read: its step has ended "
         "there, or this task was stopped for too long"
     )

@@ -97,7 +97,7 @@ class TensorMessage(Generic[M]):
         """Return the bytes of a message with these tensors added.
 
         Raises:
-            InvalidArgumentError: a tensor or the whole is too large, or a value is no tensor.
+            InvalidArgumentError: a tensor or the whole is too large, or a value is not a tensor.
             UnimplementedError: a tensor is a variant.
         """
         number = self.field.number

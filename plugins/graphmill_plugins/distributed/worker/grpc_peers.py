@@ -127,7 +127,7 @@ class GrpcPeer(Peer):
         elif tensors:
             finish(tensors[0].value, False, None)
         else:
-            raise InternalError(f"{self._where} gave neither a tensor nor that it is dead")
+            raise InternalError(f"{self._where} returned neither a tensor nor a dead mark")
 
     def _take_offered(
         self, offer: OfferedTensor, first: Value, withdrawal: _Withdrawal, finish: Finish

@@ -113,14 +113,14 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
     merges = set(item.merges)
     for node in item.nodes:
         if node in keep:
-            raise NotProvenError(f"{node.name} has to stay")
+            raise NotProvenError(f"{node.name} must stay in the outer graph")
     for switch in item.switches:
         if any(
             is_merge(e.dst) and e.dst.input_types[e.dst_input].is_ref
             for e in switch.out_edges
             if not e.is_control
         ):
-            raise NotProvenError(f"{switch.name} gives a reference to a Merge")
+            raise NotProvenError(f"{switch.name} passes a reference to a Merge")
         _check_uses(switch, sides, merges, liveness)
     for branch, members in zip(sides, item.sides, strict=True):
         for node in members:

@@ -112,7 +112,7 @@ class _Prover:
         around = self.liveness.around(self.path)
         if around is None:
             raise NotProvenError(
-                "what enters it is not alive together, or waits for what comes out of it"
+                "its inputs are not live under one condition, or depend on its own results"
             )
         condition = self._condition()
         self.goes_on, self.is_done = self._sides(condition)
@@ -153,9 +153,9 @@ class _Prover:
             branch = self.liveness.of(node)
             if branch not in (self.root, done, goes_on):
                 raise NotProvenError(
-                    f"it is not known when {node.name} is alive"
+                    f"the condition of liveness is unknown of {node.name} is alive"
                     if branch is None
-                    else f"a conditional in it stays: {node.name} depends on "
+                    else f"a conditional inside is not functionalized: {node.name} depends on "
                     f"{branch.pred[0].name if branch.pred else ''}"
                 )
         return goes_on, done
@@ -165,11 +165,11 @@ class _Prover:
         starts = [node for node in sources if is_enter(node)]
         following = [node for node in sources if is_next_iteration(node)]
         if len(sources) != 2 or len(starts) != 1 or len(following) != 1:
-            raise NotProvenError(f"{merge.name} merges no Enter with a NextIteration")
+            raise NotProvenError(f"{merge.name} does not merge an Enter with a NextIteration")
         if starts[0].attrs["is_constant"]:
             raise NotProvenError(f"{starts[0].name} enters {merge.name} in each iteration")
         if merge.control_in_edges or any(edge.src_output == 1 for edge in merge.out_edges):
-            raise NotProvenError(f"{merge.name} waits, or its value_index is read")
+            raise NotProvenError(f"{merge.name} has control inputs, or its value_index is read")
         if merge.output_types[0].is_ref:
             raise NotProvenError(f"{merge.name} is a reference")
         return LoopVariable(starts[0], merge, following[0])
@@ -177,13 +177,13 @@ class _Prover:
     def _check(self, loop: Loop, keep: Collection[Node]) -> None:
         for node in loop.nodes:
             if node in keep:
-                raise NotProvenError(f"{node.name} has to stay")
+                raise NotProvenError(f"{node.name} must stay in the outer graph")
         for enter in loop.constants:
             if not enter.attrs["is_constant"]:
                 raise NotProvenError(f"{enter.name} enters the first iteration only")
         for node in loop.switches:
             if pred_of(node) != (loop.condition, 0):
-                raise NotProvenError(f"a conditional in it stays: {node.name}")
+                raise NotProvenError(f"a conditional inside is not functionalized: {node.name}")
         self._check_parts(loop)
         self._check_following(loop)
         for node in loop.exits:
@@ -193,7 +193,7 @@ class _Prover:
     def _check_parts(self, loop: Loop) -> None:
         for node in self.inside:
             if is_enter(node):
-                raise NotProvenError(f"a loop in it stays: {node.name}")
+                raise NotProvenError(f"an inner loop is not functionalized: {node.name}")
             if is_boundary(node):
                 raise NotProvenError(f"{node.in_edges[0].src.name} is fetched or sent")
             if self.liveness.of(node) is self.is_done and not is_exit(node):
@@ -209,16 +209,16 @@ class _Prover:
         known = {variable.following for variable in loop.variables}
         for node in self._of(is_next_iteration):
             if self.liveness.of(node) is not self.goes_on:
-                raise NotProvenError(f"{node.name} goes on when the condition is false")
+                raise NotProvenError(f"{node.name} continues when the loop condition is false")
             if node not in known:
-                raise NotProvenError(f"{node.name} leads to no Merge")
+                raise NotProvenError(f"{node.name} does not feed a Merge")
             if any(edge.is_control or not is_merge(edge.dst) for edge in node.out_edges):
-                raise NotProvenError(f"{node.name} leads to something besides a Merge")
+                raise NotProvenError(f"{node.name} feeds something besides a Merge")
 
     def _check_exit(self, node: Node, loop: Loop) -> None:
         src = node.in_edges[0].src
         if self.liveness.of(node) is not self.is_done or src not in loop.switches:
-            raise NotProvenError(f"{node.name} does not leave with the last iteration")
+            raise NotProvenError(f"{node.name} does not exit with the last iteration")
         merges = {variable.merge for variable in loop.variables}
         if src.in_edges[0].src not in merges or node.control_in_edges:
             raise NotProvenError(f"{node.name} does not give the last value of a loop variable")

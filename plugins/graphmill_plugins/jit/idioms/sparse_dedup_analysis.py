@@ -32,7 +32,7 @@ NAME: Final = "jit_sparse_dedup"
 _SUM: Final = "UnsortedSegmentSum"
 REASON: Final = "how many distinct values it finds is asked by others"
 APART: Final = "what it finds goes to another cluster"
-NOT_DISTINCT: Final = "the rows that it updates may repeat"
+NOT_DISTINCT: Final = "its row indices may contain duplicates"
 
 
 def is_elementwise(node: Node) -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 RESOURCE: Final = "resource"
 VARIANT: Final = "variant"
 HANDLE_TYPES: Final = frozenset({RESOURCE, VARIANT})
-"""Names of the types of what is no array."""
+"""Names of the types of what is not an array."""
 
 
 def was_switch(node: Node) -> bool:

@@ -54,7 +54,7 @@ def flatten(value: Any) -> Flat:
     """Flatten a pytree.
 
     Raises:
-        NotTraceable: there is something in it that is no array.
+        NotTraceable: there is something in it that is not an array.
     """
     leaves: list[Any] = []
     return Flat(_form(value, leaves), leaves)

@@ -37,7 +37,7 @@ class Inputs:
         pytrees: positions of variants, which must be pytrees.
         handles: positions of variables.
         nodes: those that name or keep variables; their positions follow the arguments.
-        known: those of `arrays` whose values must be known when it is compiled; grows as compiling
+        known: those of `arrays` whose values must be known at compile time; grows as compiling
             shows the need.
     """
 
@@ -63,7 +63,7 @@ class Inputs:
         """Return the key of the inputs' signature; None if they have none.
 
         There is none where a variable has no value, or a handle is of something else, or a variant
-        is no pytree.
+        is not a pytree.
         """
         known = self.known
         if self._has_only_arrays and not known:
@@ -89,7 +89,7 @@ class Inputs:
         Which ones are is a part of it: what was compiled when fewer were known tells less apart.
 
         Raises:
-            NotTraceable: a variant is no pytree.
+            NotTraceable: a variant is not a pytree.
         """
         arrays = [
             (values[index].shape, np.asarray(values[index]).tobytes())

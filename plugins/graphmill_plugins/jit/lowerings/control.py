@@ -29,5 +29,5 @@ def fake_param(_: NodeTrace) -> Absent:
 def check_condition(trace: NodeTrace, condition: Any, *_: Any) -> None:
     """Check the condition; if it fails, the interpreter reports the data."""
     if np.ndim(condition):
-        raise NotTraceable("its condition is no scalar")
+        raise NotTraceable("its condition is not a scalar")
     trace.require(condition)

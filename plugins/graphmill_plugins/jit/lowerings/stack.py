@@ -48,7 +48,7 @@ def _push(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     elements = _open(state, handle)
     if elements.size >= 0:
         if GUARD not in state:
-            raise NotTraceable("a stack may overflow, and nothing would notice")
+            raise NotTraceable("a stack may overflow undetected")
         guard(state, elements.length, elements.size)
     state[handle] = elements.pushed(value)
     return (value,)

@@ -80,7 +80,7 @@ def _gradient(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     if handle not in state:
         elements: Elements = state[forward]
         if elements.length is not None:
-            raise NotTraceable("the gradients of a tensor array are asked for that has grown")
+            raise NotTraceable("gradients of a tensor array that has grown are requested")
         made = Elements(elements.dtype, None, None, elements.size)
         state[handle] = made if elements.data is None else made.filled(elements.data.shape[1:])
     return handle, inputs[1]
@@ -113,7 +113,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     elements.check_declared(shape)
     if isinstance(indices, FirstRows):
         if indices.count is not elements.length:
-            raise NotTraceable("it is not known how many elements are read")
+            raise NotTraceable("the number of elements to read is unknown")
         return (FirstRows.of(elements, state, shape, elements.declared),)
     _check(state, indices, elements, rank=1)
     if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
@@ -134,9 +134,9 @@ def _scatter(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> t
 def _concat(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     elements: Elements = state[inputs[0]]
     if elements.data is None or elements.data.ndim < 2:
-        raise NotTraceable("a tensor array without rows is joined")
+        raise NotTraceable("a tensor array without rows is concatenated")
     if elements.length is not None:
-        raise NotTraceable("a tensor array that has grown is joined")
+        raise NotTraceable("a tensor array that has grown is concatenated")
     shape = attrs["element_shape_except0"]
     elements.check_declared(None if shape is None else (-1, *shape))
     rows = elements.data.shape[1]
@@ -148,7 +148,7 @@ def _split(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     del attrs
     handle, value, lengths, flow = inputs
     if not isinstance(lengths, np.ndarray) or len(set(lengths.tolist())) != 1:
-        raise NotTraceable("the parts of a split tensor array are not known to be of one length")
+        raise NotTraceable("the parts of a split tensor array may differ in length")
     elements = _with_room(state[handle], lengths.size)
     if lengths.size != elements.size or lengths.sum() != value.shape[0]:
         raise NotTraceable("the parts of a split tensor array do not fit it")

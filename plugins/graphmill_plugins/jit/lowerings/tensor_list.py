@@ -59,7 +59,7 @@ def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) 
     del state
     value = inputs[0]
     if not np.ndim(value):
-        raise NotTraceable("a list is made of a scalar")
+        raise NotTraceable("a list is created from a scalar")
     made = Elements(_dtype(attrs), value, None, value.shape[0])
     made.check(value.dtype, value.shape[1:])
     declared = known_shape(inputs[1])
@@ -153,7 +153,7 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     total = inputs[0]
     for other in inputs[1:]:
         if not isinstance(other, Elements) or other.size != total.size or other.may_grow:
-            raise NotTraceable("lists are added that may differ in length")
+            raise NotTraceable("lists that may differ in length are added")
         same = other.like(total)
         total = total.like(same)
         if total.dtype != same.dtype:

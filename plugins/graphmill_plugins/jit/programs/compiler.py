@@ -319,7 +319,7 @@ class _Build:
         if layout.is_guarded:
             outputs.append(guard)
         elif not guard:
-            raise NotTraceable("the interpreter refuses its values")
+            raise NotTraceable("the interpreter rejects its values")
         return outputs
 
 

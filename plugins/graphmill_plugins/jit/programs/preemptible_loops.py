@@ -159,7 +159,7 @@ class LimitedProgram:
                 self.is_long = True
             else:
                 raise IterationBudgetError(
-                    f"nested loops make more than {number} iterations, and nothing could stop them"
+                    f"nested loops make more than {number} iterations and could not be interrupted"
                 )
         assert self._staged is not None
         return self._staged.run(step, [*constants, *values])

@@ -108,7 +108,7 @@ class ProgramCache:
     def compile(self, lowered: Any, options: Mapping[str, Any]) -> Program:
         """Load a program from the folder, or compile and store it.
 
-        What is wrong with the folder or a file is told in the note; it is no error.
+        What is wrong with the folder or a file is told in the note; it is not an error.
 
         Args:
             lowered: a `jax.stages.Lowered` of a function jitted with `keep_unused`: which arguments
@@ -279,11 +279,11 @@ def _unwrapped(file: bytes, key: str) -> bytes:
     """Return the contents of a cache file.
 
     Raises:
-        CacheFileError: it is no whole file of ours with that key.
+        CacheFileError: it is not a whole file of ours with that key.
     """
     stream = io.BytesIO(file)
     if stream.readline(len(_MAGIC)) != _MAGIC:
-        raise CacheFileError("it is no program of this format")
+        raise CacheFileError("it is not a program of this format")
     try:
         header = json.loads(stream.readline(_LONGEST_HEADER))
         expected = header["key"], header["size"], header["sha256"]
@@ -299,14 +299,14 @@ def _read(path: Path) -> bytes:
     """Read a file that only the user can have written.
 
     Raises:
-        CacheFileError: it is no file, or others can write to it.
+        CacheFileError: it is not a file, or others can write to it.
         OSError: it cannot be read.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise CacheFileError("it is no file")
+            raise CacheFileError("it is not a file")
         reason = _why_not_private(status, 0o022, "it", "remove")
         if reason:
             raise CacheFileError(reason)

@@ -95,7 +95,7 @@ def _grouped(
                     blockers = blockers | {(_SOME_ROWS, edge.src.id, edge.src_output)}
         reason = why_not(node)
         if is_control_trigger(node) and blockers:
-            reason = "it lives although what it waits for may be dead"
+            reason = "it is live even where its ancestors may be dead"
         is_member = reason is None
         if reason is not None:
             outside[node] = reason

@@ -90,7 +90,7 @@ class Elements:
             NotTraceable: it is not known how many.
         """
         if self.size < 0:
-            raise NotTraceable("a stack or list grows without a bound that is known")
+            raise NotTraceable("a stack or list grows without a known bound")
         zeros = jax_module().numpy.zeros((self.size, *shape), self.dtype)
         return replace(self, data=zeros)
 
@@ -281,13 +281,13 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
     """Return the static shape in a tensor, -1 for any size; None if there is none.
 
     Raises:
-        NotTraceable: what it says is no shape.
+        NotTraceable: what it says is not a shape.
     """
     if not is_static(value):
         return None
     sizes = np.asarray(value)
     if sizes.ndim > 1 or (not sizes.ndim and sizes != -1) or np.any(sizes < -1):
-        raise NotTraceable(f"{sizes.tolist()} is no shape of elements")
+        raise NotTraceable(f"{sizes.tolist()} is not a shape of elements")
     return tuple(map(int, sizes.tolist())) if sizes.ndim else None
 
 
@@ -312,7 +312,7 @@ def set_and_grown(
             return replace(longer, length=None, may_grow=elements.may_grow)
         elements = elements.growing(1)
     if is_outside(index, elements.size):
-        raise NotTraceable("an element is set far behind the end")
+        raise NotTraceable("an element is set far beyond the end of the list")
     guard(state, index, elements.size)
     guard(state, index, elements.length + np.int32(1))  # what is between is not to be left out
     numpy = jax_module().numpy

@@ -213,7 +213,7 @@ class _Loop:
         sizes = [v.data.nbytes for v in held if isinstance(v, Elements) and v.length is not None]
         if sum(sizes) > _MOST_GUESSED:
             raise NotTraceable(
-                f"it is not known how often a loop iterates, and room for what grows in "
+                f"the trip count of a loop is unknown, and space for what grows in "
                 f"{_SOME_ITERATIONS} iterations takes {sum(sizes)} bytes"
             )
 
@@ -317,7 +317,7 @@ class _Loop:
             if is_same:
                 return
             raise NotTraceable(
-                f"loop variable {index} is no array, or not the same in each iteration"
+                f"loop variable {index} is not an array, or not the same in each iteration"
             )
         raise NotTraceable(f"loop variable {index} is another handle in each iteration")
 

@@ -66,7 +66,7 @@ class NodeTrace:
         """Return the value of a variable.
 
         Raises:
-            NotTraceable: it is no variable.
+            NotTraceable: it is not a variable.
         """
         return self.state[_checked(variable)]
 
@@ -74,7 +74,7 @@ class NodeTrace:
         """Set the value of a variable.
 
         Raises:
-            NotTraceable: it is no variable, or the value is of another type.
+            NotTraceable: it is not a variable, or the value is of another type.
         """
         held = self.read(variable)
         if value.dtype != held.dtype:

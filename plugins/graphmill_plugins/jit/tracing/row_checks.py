@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def value_with_rows(handle: Any, state: State) -> Any:
-    """Return the value of a variable that is no scalar.
+    """Return the value of a variable that is not a scalar.
 
     Raises:
-        NotTraceable: it is no variable, or a scalar.
+        NotTraceable: it is not a variable, or a scalar.
     """
     if not isinstance(handle, TracedVariable):
         raise NotTraceable("it reads no variable")

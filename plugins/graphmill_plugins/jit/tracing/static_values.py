@@ -42,7 +42,7 @@ def static_int(value: Any, what: str) -> int:
     if not is_static(value):
         raise NotTraceable(f"{what} is computed in the same program")
     if value.ndim:
-        raise NotTraceable(f"{what} is no scalar")
+        raise NotTraceable(f"{what} is not a scalar")
     return int(value)
 
 

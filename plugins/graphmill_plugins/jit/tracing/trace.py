@@ -153,7 +153,7 @@ class Tracer:
             return (inputs[0],)
         choice = self._kernels.choice(node)
         if not choice.has_function and any(isinstance(value, FirstRows) for value in inputs):
-            raise NotTraceable("it reads rows whose number is computed in the same program")
+            raise NotTraceable("it reads rows whose count is computed in the same program")
         if choice.is_call:
             return self._call_node(node, inputs, state)
         if choice.has_function:
@@ -238,7 +238,7 @@ class Tracer:
         self._num_traced += 1
         unknown = unknown_static(node, definition, inputs)
         if unknown:
-            text = f"input {unknown[0]} must be known when it is compiled"
+            text = f"input {unknown[0]} must be known at compile time"
             raise NeedsKnown(text, node, unknown)
         self.rows.check(node, inputs)
         if kept is None:
@@ -277,7 +277,7 @@ class Tracer:
     def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         for value, expected in zip(outputs, node.output_types, strict=True):
             if expected.base_dtype.name == VARIANT:
-                flatten(value)  # refuses what is no pytree
+                flatten(value)  # refuses what is not a pytree
             _check_type(value, expected)
         return outputs
 
@@ -315,7 +315,7 @@ class Tracer:
         """Check that the row indices of an update are unique and in range."""
         rows = self.rows.wanted(node)
         if rows is None:
-            raise NotTraceable("the rows that it updates may repeat")
+            raise NotTraceable("its row indices may contain duplicates")
         held = value_with_rows(inputs[0], state)
         require_rows_in_range(held, rows, state)
 
@@ -338,7 +338,7 @@ class Tracer:
             of_kind = {called.kind: called.function for called in calls}
             test, body = of_kind[CallKind.LOOP_CONDITION], of_kind[CallKind.LOOP_BODY]
             return self._trace_while(test, body, inputs[first:], state)
-        raise NotTraceable("it calls its functions in a way that no compiler follows")
+        raise NotTraceable("it calls functions in a way that the compiler does not support")
 
     def _function(self, attr: FuncAttr) -> Callable[..., Any]:
         scheduled = self._bodies.function(attr)
@@ -350,7 +350,7 @@ class Tracer:
             finally:
                 self._depth -= 1
             if any(isinstance(result, FirstRows) for result in results):
-                raise NotTraceable(f"function {attr.name} gives rows whose number it computes")
+                raise NotTraceable(f"function {attr.name} returns a data-dependent number of rows")
             return results, after
 
         return call
@@ -397,7 +397,7 @@ class Tracer:
         """Trace a branch: by a predicate between two functions, by an index among several."""
         is_predicate = len({called.call.attr for called in calls}) > 1
         if is_predicate and np.ndim(inputs[0]) and was_switch(node):
-            raise NotTraceable("its predicate is no scalar")
+            raise NotTraceable("its predicate is not a scalar")
         branches = [self._function(called.function) for called in calls]
         if is_predicate:
             branches.reverse()  # the first function is for what holds

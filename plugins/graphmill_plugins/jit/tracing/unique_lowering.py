@@ -82,7 +82,7 @@ def distinct(node: Node, values: Any) -> tuple[Any, Any]:
     """
     jnp = jax_module().numpy
     if not isinstance(values, (np.ndarray, jax_module().Array)) or values.ndim != 1:
-        raise NotTraceable("it is not given a vector")
+        raise NotTraceable("its input is not a vector")
     if values.dtype.kind != "i":
         raise NotTraceable(f"it is given {values.dtype}")
     values = jnp.asarray(values)

@@ -36,7 +36,7 @@ def unrolled(
         cond, body, args, state: as for `loops.trace_while`.
         num_traced: tells how many nodes were traced so far.
 
-        why: begins the reason why it cannot be unrolled: why it is no loop of XLA's.
+        why: begins the reason why it cannot be unrolled: why it is not a loop of XLA's.
 
     Returns:
         The last values, and the state after.
@@ -49,7 +49,7 @@ def unrolled(
     while True:
         found, after = cond(values, after)
         if not is_static(found[0]):
-            raise NotTraceable(f"{why}it is not known how many iterations a loop makes")
+            raise NotTraceable(f"{why}the trip count of a loop is unknown")
         if not _holds(found[0]):
             return values, after
         if num_traced() >= most:

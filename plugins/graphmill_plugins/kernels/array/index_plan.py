@@ -28,7 +28,7 @@ def gather_axis(axis: Value, rank: int) -> int:
     """Return the gather axis, counted from the front.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or no axis.
+        InvalidArgumentError: it is not a scalar, or no axis.
     """
     if axis.ndim:
         raise InvalidArgumentError(f"axis must be scalar, got shape {shape_text(axis.shape)}")

@@ -44,7 +44,7 @@ def multi_hot(
 def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
     """Return (rows, depth): how often each number stands in a row; others do not count."""
     count = rows.shape[0]
-    # What is no index goes to a column of its own, which is left out.
+    # What is not an index goes to a column of its own, which is left out.
     places = xp.where((rows >= 0) & (rows < depth), rows, depth)
     places = places + np.arange(count, dtype=np.int64)[:, None] * (depth + 1)
     size = count * (depth + 1)

@@ -127,7 +127,7 @@ def invert_permutation(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value]
     """Return y with y[x[i]] = i.
 
     Raises:
-        InvalidArgumentError: on NumPy, if x is no permutation of 0 … n-1.
+        InvalidArgumentError: on NumPy, if x is not a permutation of 0 … n-1.
     """
 
     def invert(x: Value) -> Value:

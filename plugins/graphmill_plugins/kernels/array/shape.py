@@ -265,7 +265,7 @@ def _pairs(s0: Value, s1: Value) -> list[tuple[int, int]]:
     """Return the sizes that two shapes have along each axis of the longer one.
 
     Raises:
-        InvalidArgumentError: they do not broadcast, or one is no vector.
+        InvalidArgumentError: they do not broadcast, or one is not a vector.
     """
     for name, given in (("s0", s0), ("s1", s1)):
         if given.ndim != 1:

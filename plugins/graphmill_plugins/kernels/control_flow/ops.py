@@ -51,7 +51,7 @@ def switch(xp: ArrayNamespace) -> Any:
     """Return `data` at output 1 if `pred` is true, else at output 0.
 
     Raises:
-        InvalidArgumentError: `pred` is no scalar.
+        InvalidArgumentError: `pred` is not a scalar.
     """
     del xp
 
@@ -74,7 +74,7 @@ def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int
     """Return `data` at output `output_index`; at the last one for an index out of range.
 
     Raises:
-        InvalidArgumentError: `output_index` is no scalar.
+        InvalidArgumentError: `output_index` is not a scalar.
     """
     del xp
     if output_index.ndim:

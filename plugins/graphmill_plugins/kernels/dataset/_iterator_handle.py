@@ -28,7 +28,7 @@ def named_handle(string_handle: Value) -> ResourceHandleProto:
     """Return the resource handle in a string handle.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or no handle.
+        InvalidArgumentError: it is not a scalar, or no handle.
     """
     from google.protobuf.message import DecodeError
 

@@ -48,7 +48,7 @@ def _place_in_inputs(group_size: Value, group_key: Value, instance_key: Value) -
     """Return the place that a node's inputs tell.
 
     Raises:
-        InvalidArgumentError: an input is no scalar.
+        InvalidArgumentError: an input is not a scalar.
     """
     values = (group_key, group_size, instance_key)
     names = ("group_key", "group_size", "instance_key")

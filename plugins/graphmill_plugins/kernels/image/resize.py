@@ -28,7 +28,7 @@ def output_size(size: Value, images: Value | None = None) -> tuple[int, int]:
         images: what is resized, if its batch and channels stay.
 
     Raises:
-        InvalidArgumentError: it is no vector of two positive sizes, or images have no channel.
+        InvalidArgumentError: it is not a vector of two positive sizes, or images have no channel.
         ResourceExhaustedError: no memory holds the output.
     """
     array = np.asarray(size)

@@ -57,8 +57,8 @@ def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[
     """Give each gradient to the first maximum, or to all for volumes, tap by tap."""
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
-    # A tap in the padding is no input, whatever stands there: a NaN equals nothing, and integers
-    # have a mask, which is slower.
+    # A tap in the padding is not an input, whatever stands there: a NaN equals nothing, and
+    # integers have a mask, which is slower.
     is_whole = x.dtype.kind in "iu"
     # The barrier keeps XLA from computing what the pooling read again for every tap.
     x = lax.optimization_barrier(x)

@@ -64,7 +64,7 @@ def column(
     """Return the keys or values selected by `index`: line numbers (-1), lines (-2), a column.
 
     Raises:
-        InvalidArgumentError: a line has too few columns, or a field is no value of `kind`.
+        InvalidArgumentError: a line has too few columns, or a field is not a value of `kind`.
     """
     out = np.empty(len(lines), kind.as_numpy_dtype)
     if index == _LINE_NUMBER:

@@ -42,7 +42,7 @@ def bins_of(size: Value) -> int:
     """Return the number of bins in an input.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or negative.
+        InvalidArgumentError: it is not a scalar, or negative.
     """
     if size.ndim:
         raise InvalidArgumentError(f"size must be a scalar, got shape {shape_text(size.shape)}")

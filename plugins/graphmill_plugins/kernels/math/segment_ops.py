@@ -54,7 +54,7 @@ def segment_count(num_segments: Value) -> int:
     """Return the number of segments in an input.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or negative.
+        InvalidArgumentError: it is not a scalar, or negative.
     """
     count = scalar_int("num_segments", num_segments)
     if count < 0:

@@ -223,7 +223,7 @@ def vector_input(value: Value, rank: int, what: str) -> tuple[int, ...]:
     """Return a shape that is an input as Python integers.
 
     Raises:
-        InvalidArgumentError: it is no vector.
+        InvalidArgumentError: it is not a vector.
     """
     array = np.asarray(value)
     if array.ndim != 1:

@@ -90,7 +90,7 @@ def _without_points(low: Any, high: Any, places: Any) -> Any:
         before = high[chosen]
         low[chosen], places[chosen] = _cut(low[chosen], in_low[chosen], before >> _U64(56))
         high[chosen] = before << _U64(8) | _U64(ord("0"))
-        in_high[chosen] = 0  # a second one stays, and is no digit
+        in_high[chosen] = 0  # a second one stays, and is not a digit
     chosen = np.flatnonzero(in_high)
     if chosen.size:
         high[chosen], behind = _cut(high[chosen], in_high[chosen], _U64(ord("0")))

@@ -101,7 +101,7 @@ def binomial(generator: _philox.Philox, counts: Any, chances: Any, samples: int)
     everything = ~nothing & (chance >= 1)
     out[nothing] = 0
     out[everything] = 0  # turned around below: none is missing
-    # Of a count that is no number, or without end, no sample would ever be accepted: it is NaN.
+    # Of a count that is not a number, or without end, no sample would ever be accepted: it is NaN.
     drawn = ~nothing & ~everything & ~np.isnan(chance) & np.isfinite(count)
     is_large = mean >= 10
     places = np.arange(count.size)

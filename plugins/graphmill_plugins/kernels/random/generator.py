@@ -45,7 +45,7 @@ def advanced(resource: Any, count: int) -> tuple[Any, _philox.Philox]:
 
     Raises:
         FailedPreconditionError: the variable has no value.
-        InvalidArgumentError: it is no vector of at least three `int64`.
+        InvalidArgumentError: it is not a vector of at least three `int64`.
     """
     variable = resource.expect(Variable)
     with variable.lock:

@@ -110,7 +110,7 @@ def sparse_column(indices: Value, values: Value, shape: Value, name: str) -> Col
     """Return the features of each row of a sparse matrix, in the order of its elements.
 
     Raises:
-        InvalidArgumentError: it is no matrix, or its parts do not fit.
+        InvalidArgumentError: it is not a matrix, or its parts do not fit.
     """
     if indices.ndim != 2 or indices.shape[1] != 2:
         raise InvalidArgumentError(

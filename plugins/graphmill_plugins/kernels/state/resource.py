@@ -101,7 +101,7 @@ def variable_of(handle: Value) -> Variable:
 
     Raises:
         NotFoundError: the variable has no value: not initialised yet, or destroyed.
-        InvalidArgumentError: the resource is no variable.
+        InvalidArgumentError: the resource is not a variable.
     """
     variable: Variable = handle.expect(Variable)
     if variable.value is None:

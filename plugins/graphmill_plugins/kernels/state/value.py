@@ -111,7 +111,7 @@ def count_up_to(variable: Variable, limit: int) -> Value:
 
     Raises:
         OutOfRangeError: the value has reached `limit`.
-        InvalidArgumentError: the variable is no scalar.
+        InvalidArgumentError: the variable is not a scalar.
     """
     with variable.lock:
         value = initialized(variable)

@@ -76,7 +76,7 @@ def add_images(summary: Summary, tag: str, tensor: Value, most: int, bad_color: 
     """Add the first pictures of a batch, as PNG.
 
     Raises:
-        InvalidArgumentError: the tensor is no batch of pictures of 1, 3 or 4 channels.
+        InvalidArgumentError: the tensor is not a batch of pictures of 1, 3 or 4 channels.
     """
     if tensor.ndim != 4 or tensor.shape[3] not in (1, 3, 4):
         raise InvalidArgumentError(

@@ -28,7 +28,7 @@ def tag_of(tag: Value, what: str = "tag") -> str:
     """Return the tag in a scalar.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or no UTF-8.
+        InvalidArgumentError: it is not a scalar, or no UTF-8.
     """
     if tag.ndim:
         raise InvalidArgumentError(f"{what} must be scalar, got shape {shape_text(tag.shape)}")

@@ -185,7 +185,7 @@ def write_graph_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: 
         GraphDef.FromString(content)
     except DecodeError as error:
         raise DataLossError(
-            "the tensor of a WriteGraphSummary is no serialised GraphDef"
+            "the tensor of a WriteGraphSummary is not a serialised GraphDef"
         ) from error
     event = Event(wall_time=time.time(), step=_number(step, "step"), graph_def=content)
     _file(writer).add(event)

@@ -98,7 +98,7 @@ class TensorList:
         """Return the list of sums; unset elements count as zero.
 
         Raises:
-            InvalidArgumentError: `other` is no list, or one of another type, shape or length.
+            InvalidArgumentError: `other` is not a list, or one of another type, shape or length.
         """
         if not isinstance(other, TensorList):
             raise InvalidArgumentError(f"cannot add {other!r} to a list of tensors")

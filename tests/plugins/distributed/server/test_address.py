@@ -24,7 +24,7 @@ def test_an_address_is_parsed_and_written(text, address):
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "::1:1", "h:65536", "h:-1"])
 def test_a_malformed_address_is_refused(text):
-    with pytest.raises(InvalidArgumentError, match="is no address"):
+    with pytest.raises(InvalidArgumentError, match="is not an address"):
         parse_address(text)
 
 

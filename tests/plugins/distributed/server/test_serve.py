@@ -72,7 +72,7 @@ def test_serve_understands_tf_config():
         (["--cluster", "{"], "--cluster is not JSON"),
         (["--cluster", "/nowhere"], "neither a JSON object nor a file"),
         (["--cluster", '{"ps": ["h:1"]}', "--job", "worker"], "no task 0 of job 'worker'"),
-        (["--cluster", '{"ps": ["nohost"]}'], "'nohost' is no address"),
+        (["--cluster", '{"ps": ["nohost"]}'], "'nohost' is not an address"),
         (["--config", '{"no_such_field": 1}'], "no_such_field"),
     ],
 )

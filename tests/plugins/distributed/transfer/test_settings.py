@@ -35,7 +35,7 @@ def test_settings_are_read_from_the_config():
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"transfer_no_such": number(1)}, "transfer_no_such = 1 is no setting"),
+        ({"transfer_no_such": number(1)}, "transfer_no_such = 1 is not a setting"),
         ({"transfer_pieces": number(1)}, "transfer_pieces = 1 .* transfer_pieces .bool"),
         ({"transfer_piece_bytes": number(1)}, "piece_bytes of distributed is 1; expected 65536"),
         ({"transfer_max_mapped": number(-1)}, "max_mapped of distributed is -1; expected 0"),

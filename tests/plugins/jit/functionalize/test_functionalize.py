@@ -168,7 +168,7 @@ def test_untraceable_node_keeps_its_loop(functionalizing) -> None:
         end = counting(graph, graph.constant(3))
     functionalizing.keep = {"while/LoopCond"}
     assert functionalizing.run(graph, end) == 3
-    assert functionalizing.outcomes == [("while", "while/LoopCond has to stay")]
+    assert functionalizing.outcomes == [("while", "while/LoopCond must stay in the outer graph")]
 
 
 def test_small_constants_are_cloned_large_ones_passed(functionalizing) -> None:

@@ -59,4 +59,4 @@ def test_folder_of_another_user_is_reported(folder, monkeypatch) -> None:
 def test_file_in_place_of_cache_folder_is_reported(folder) -> None:
     folder.write_text("")
     (line,) = advice_on_cache()
-    assert "is no folder" in line
+    assert "is not a folder" in line

@@ -235,7 +235,7 @@ def test_remote_waits_are_not_a_deadlock(manager: RendezvousMgr) -> None:
     step.initialize(7, {DEVICE}, peer)
     manager.recv_local_async(7, key_to("e"), Outcomes())
     awaited: list[Any] = []
-    # The node hears of a pull that has come only after it is no call any more.
+    # The node hears of a pull that has come only after it is not a call any more.
     step.recv_async(key_from("f"), HOST, lambda *outcome: awaited.append(step.awaited_keys()))
     assert step.awaited_keys() is None
     peer.asked[key_from("f")](1, False, None)

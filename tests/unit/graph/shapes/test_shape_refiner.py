@@ -139,7 +139,7 @@ def test_custom_op_shape_error_is_raised_at_build_time(graph: Graph) -> None:
     ("function", "text"),
     [
         (lambda op: op.shape("x").nothing, "test_shape_refiner.*failed: AttributeError"),
-        (lambda _: [1.5], "is no shape"),
+        (lambda _: [1.5], "is not a shape"),
         (lambda op: op.shape("y"), "op has no input 'y'; it has x"),
         (lambda op: op.get_attr("n"), "node has no attr 'n'"),
     ],

@@ -174,13 +174,13 @@ def nested(x: list[list[T]]) -> None: ...
         (no_annotation, "'y' needs an annotation"),
         (star, "stands for no single input"),
         (default_input, "cannot have a default"),
-        (any_input, "tells no element type"),
+        (any_input, "names no element type"),
         (misspelt, "did you mean 'float32'"),
-        (odd_attr, "no type for an attr"),
+        (odd_attr, "not a type for an attr"),
         (wrong_default, "expected an int"),
         (list_output, "needs a list input"),
         (expression, "none that an op can have"),
-        (nested, "no type for a tensor"),
+        (nested, "not a type for a tensor"),
     ],
 )
 def test_signatures_without_an_op(function: Any, message: str) -> None:

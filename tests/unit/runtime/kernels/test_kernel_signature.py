@@ -153,5 +153,9 @@ def test_static_input_that_the_op_does_not_have_is_refused() -> None:
     def reshape(xp: Any, tensor: Any, shape: Any) -> Any:
         return tensor
 
-    with pytest.raises(InvalidArgumentError, match=r"static='shap', which is no input.*'shape'"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"static='shap', which is not an "
+        r"input.*'shape'",
+    ):
         checked(reshape)

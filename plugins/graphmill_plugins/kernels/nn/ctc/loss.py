@@ -194,8 +194,9 @@ def ctc_loss(
 ) -> tuple[Value, Value]:
     """Return -log p(labels | inputs) of each sequence, and its gradient by the inputs.
 
-    `inputs` (steps, batch, classes) are logits; the last class is the blank one. What is no label
-    of a sequence of length zero, or is longer than it and ignored, has loss and gradient zero.
+    `inputs` (steps, batch, classes) are logits; the last class is the blank one. What is not a
+    label of a sequence of length zero, or is longer than it and ignored, has loss and gradient
+    zero.
     """
     _check(inputs, labels_indices, labels_values, sequence_length)
     steps, batch, classes = inputs.shape

@@ -156,7 +156,7 @@ def check_vector(name: str, value: Value) -> tuple[int, ...]:
     """Return a window input (ksize, strides) as four integers.
 
     Raises:
-        InvalidArgumentError: it is no vector of four elements.
+        InvalidArgumentError: it is not a vector of four elements.
     """
     array = np.asarray(value)
     if array.shape != (4,):

@@ -62,7 +62,7 @@ def check_steps(seq_len_max: Value, steps: int) -> None:
     """Check how many steps are asked for; `seq_len_max` may be a traced value.
 
     Raises:
-        InvalidArgumentError: it is no scalar, or not within the input.
+        InvalidArgumentError: it is not a scalar, or not within the input.
     """
     if np.ndim(seq_len_max):
         raise InvalidArgumentError(

@@ -142,7 +142,7 @@ def _read_weights(path: str) -> Iterator[float]:
     """Yield the last comma-separated field of each line.
 
     Raises:
-        InvalidArgumentError: it is no number.
+        InvalidArgumentError: it is not a number.
     """
     for line in files.read_bytes(files.as_path(path)).splitlines():
         try:
