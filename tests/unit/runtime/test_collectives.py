@@ -90,7 +90,7 @@ def test_an_instance_can_be_used_again() -> None:
     ("changes", "kind", "why"),
     [
         ({"group_size": 3}, errors.InternalError, "group size 3, but others of the group have 2"),
-        ({"kind": "Gather"}, errors.InternalError, "does not fit"),
+        ({"kind": "Gather"}, errors.InternalError, "does not match"),
         ({"agreed": {"shape": [2]}}, errors.InvalidArgumentError, r"shape \[2\], but .* \[1\]"),
         ({"group_size": 0}, errors.InvalidArgumentError, "must be positive"),
     ],
