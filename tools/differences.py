@@ -24,6 +24,9 @@ HEAD = """\
 
 <!-- Made by tools/make_op_reference.py from the op cases; edit those, or tools/differences.py. -->
 
+For people who move a model from TensorFlow, and for contributors. After this page you know
+every result that differs on purpose, and what is not supported, op by op.
+
 TensorFlow is the referee: each op is asked thousands of questions whose answers TensorFlow gave,
 on every backend (`tests/conformance`), and random graphs are compared with it live (`tox -e
 oracle`). What follows is all that differs, from the results of these tests; a difference that is
