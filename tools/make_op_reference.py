@@ -32,11 +32,13 @@ HEAD = """\
 
 <!-- Made by tools/make_op_reference.py from the kernels and the op cases; edit those. -->
 
-What graphmill computes, held to TensorFlow's stored answers. The columns:
+This page is for people who want to know whether graphmill supports the ops of a model. It lets you
+look up each op's types, backends and restrictions, as tested against stored TensorFlow results.
+The columns:
 
-- **types**: the element types that cases ask for, against those of TensorFlow's CPU kernels.
-  "all" says that there is a case with TensorFlow's answer for each (variants and resources
-  aside); else what is missing stands behind "all but".
+- **types**: the element types that test cases cover, compared with TensorFlow's CPU kernels.
+  "all" means that each type has a case with TensorFlow's result (except variants and
+  resources); "all but" lists the types without one.
 - **backends**: NumPy runs everything on the host; JAX lowers the op for its devices.
 - **compiled**: whether a compiler may trace it; if not, why: it needs *values* on the host, has
   *state*, *waits*, or gives a *shape* that depends on values.

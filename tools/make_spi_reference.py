@@ -27,11 +27,13 @@ HEAD = """\
 
 <!-- Made by tools/make_spi_reference.py from core/graphmill/spi and docstrings; edit those. -->
 
-`graphmill.spi` has a version of its own, {version} here.
-[What stays as it is](../explanation/stability.md) says what its numbers mean. Names are imported
+This page is for plugin authors. It lets you look up every name that a plugin may rely on.
+
+`graphmill.spi` has its own version, {version} here.
+[What stays as it is](../explanation/stability.md) explains its version numbers. Names are imported
 when they are first used. A plugin may also import `graphmill.errors`, `graphmill.dtypes`, and
 the functions of `graphmill.ops`, which build nodes.
-The built-in plugins import nothing else; `tests/unit/test_builtin_imports.py` holds them to it.
+The built-in plugins import nothing else; `tests/unit/test_builtin_imports.py` checks this.
 
 """
 

@@ -1,13 +1,14 @@
 """Every hook that a plugin can implement.
 
-A plugin implements any of them, as functions marked `@graphmill.hookimpl`, and takes only those
-arguments that it needs. While a `Host` is assembled, the registration hooks are called in the order
-below, for all plugins one after the other, then `graphmill_configure`. No hook is called per node,
-and none under a lock.
+For plugin authors: look up which hook to implement, its arguments, and when it is called.
 
-A hook that raises puts its plugin out of use, with all that the plugin registered: a warning and
-`graphmill plugins` say so. (A required plugin raises: one that the program passes to `Host`, and
-those that are installed with graphmill.)
+Implement a hook as a function marked `@graphmill.hookimpl`, with only the arguments that it needs.
+While a `Host` is assembled, the registration hooks are called in the order below, each for all
+plugins in turn, then `graphmill_configure`. No hook is called per node, or while a lock is held.
+
+If a hook raises, its plugin is disabled with everything that it registered, and a warning and
+`graphmill plugins` report it. The error propagates from a required plugin: one that the program
+passes to `Host`, or one that is installed with graphmill.
 """
 
 from __future__ import annotations
