@@ -193,7 +193,7 @@ def test_plugin_identity_gradient_reports_why_interpreted(tier: str, host: graph
     assert found
     for node in found:
         assert node.tier == INTERPRETED
-        expected = "compilation is off" if tier == "off" else "only its kernel knows"
+        expected = "compilation is off" if tier == "off" else "only its kernel determines"
         assert expected in node.tier_reason
 
 

@@ -170,7 +170,9 @@ class SimNpuDevice(Device):
 
     def _check_health(self, node: str | None, number: int) -> None:
         if self.fail_at is not None and node == self.fail_at:
-            raise errors.InternalError(f"{self.name} cannot do {node}: it was told to fail there")
+            raise errors.InternalError(
+                f"{self.name} cannot do {node}: it is configured to fail there"
+            )
         if self.fail_after is not None and number > self.fail_after:
             raise errors.UnavailableError(f"{self.name} is gone after {self.fail_after} commands")
 

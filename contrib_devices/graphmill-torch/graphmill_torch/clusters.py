@@ -161,7 +161,7 @@ def _note(graph: Graph, name: str, members: list[Node], backend: str) -> None:
         "any shapes",
         tier=COMPILED if backend else STRAIGHT_LINE,
         is_wanted=bool(backend),
-        reason="" if backend else "the setting `compile` of torch asks for no compiler",
+        reason="" if backend else "the setting `compile` of torch disables compilation",
     )
     nodes = tuple(node.name for node in members)
     compilation_of(graph).clusters.append(ClusterRecord(name, nodes, signatures=[signature]))

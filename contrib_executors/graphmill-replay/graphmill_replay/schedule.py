@@ -72,7 +72,7 @@ class Scheduler:
         ready = ", ".join("/".join(filter(None, key)) for key, _, _ in self._ready[:5])
         text = (
             f"the recorded schedule does not fit this step: kernel {number} was "
-            f"{wanted[0] if wanted else 'the last'}, ready now: {ready}. Record it anew: the "
+            f"{wanted[0] if wanted else 'the last'}, ready now: {ready}. Record it again: the "
             "graph, the feeds or what is fetched has changed"
         )
         for _, _, done in self._ready:

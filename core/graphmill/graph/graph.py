@@ -167,7 +167,7 @@ class Graph:
         return edge
 
     def add_control_edge(self, src: Node, dst: Node) -> Edge:
-        """Have `src` run before `dst`; an edge that is there already is returned."""
+        """Have `src` run before `dst`; an edge that already exists is returned."""
         for edge in dst.control_in_edges:
             if edge.src is src:
                 return edge

@@ -110,5 +110,5 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    """List the families beside what is there already."""
+    """List the families beside what already exists."""
     return sorted({*globals(), *FAMILIES})

@@ -150,7 +150,7 @@ class PluginManager:
         if earlier is not None:
             other = self._loaded[earlier]
             if record.source != "entry point":
-                self.records.remove(record)  # asked for again: it is there already
+                self.records.remove(record)  # asked for again: it already exists
                 return
             reason = f"{record.module} is registered by {other.owner} already"
             self.refuse(record, "conflict", reason)

@@ -32,7 +32,7 @@ def write_plugin(kind: str, name: str, folder: Path) -> list[Path]:
 
     Raises:
         InvalidArgumentError: there is no such kind, or the name cannot be one.
-        AlreadyExistsError: the distribution's folder is there already.
+        AlreadyExistsError: the distribution's folder already exists.
     """
     if kind not in KINDS:
         raise InvalidArgumentError(
@@ -44,7 +44,7 @@ def write_plugin(kind: str, name: str, folder: Path) -> list[Path]:
         )
     target = folder / f"graphmill-{name}"
     if target.exists():
-        raise AlreadyExistsError(f"{target} is there already; choose another name or --folder")
+        raise AlreadyExistsError(f"{target} already exists; choose another name or --folder")
     written = []
     for path, template in _files(kind, name):
         file = target / path

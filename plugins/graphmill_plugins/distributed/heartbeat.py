@@ -50,8 +50,8 @@ def silence_seconds(config: proto.ConfigProto | None) -> float:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
         raise InvalidArgumentError(
-            f"{source} is {found!r}; expected a number of seconds, or 0 to wait for a silent task "
-            "for ever"
+            f"{source} is {found!r}; expected a number of seconds, or 0 to wait indefinitely for "
+            f"a silent task"
         )
     return seconds
 

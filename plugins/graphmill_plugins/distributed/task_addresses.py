@@ -32,4 +32,6 @@ def lost_task(task: str, address: str | None) -> AbortedError:
         address: where it is now; None if it is not there any more.
     """
     where = "is not in the cluster any more" if address is None else f"was restarted at {address}"
-    return AbortedError(f"{task} {where}: what was registered there is gone. Begin a new session")
+    return AbortedError(
+        f"{task} {where}: the graphs that were registered there are lost. Start a new session"
+    )

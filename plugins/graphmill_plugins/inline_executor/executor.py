@@ -227,7 +227,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
         """Return an executor of `graph`.
 
         Raises:
-            UnimplementedError: the graph has control flow of version 1, or sends and receives.
+            UnimplementedError: the graph contains v1 control flow, or sends and receives.
         """
         found = [node for node in graph.nodes if _needs_frames(node)]
         if found:

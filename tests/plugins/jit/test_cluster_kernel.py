@@ -167,7 +167,7 @@ def test_losing_tier_is_retried_twice(monkeypatch: pytest.MonkeyPatch, recovers:
 
         for _ in range(6):
             session.run("y:0", {"x:0": ones(2)})
-        while not run(1).reason.endswith("it is tried again after 5 calls"):
+        while not run(1).reason.endswith("it will be tried again after 5 calls"):
             pass
         assert run(5).num_compiled == 8
         is_slow = not recovers

@@ -172,7 +172,7 @@ def test_required_static_values_are_reported(graph: graphmill.Graph, graphmill_h
     assert "int32[2]=[2 3]" in signature.signature
     first, second = signature.compiles
     assert (first.outcome, second.outcome) == ("refused", "compiled")
-    assert second.cause.startswith("again, with more inputs known: ")
+    assert second.cause.startswith("recompiled with more constant inputs: ")
 
 
 def test_many_signatures_are_reported_in_one_record(

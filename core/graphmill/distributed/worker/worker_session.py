@@ -124,7 +124,7 @@ class WorkerSessionMgr:
         master_task: str = "",
         master_incarnation: int = 0,
     ) -> WorkerSession:
-        """Make a session; one that is there already is kept, as the call may come twice.
+        """Make a session; one that already exists is kept, as the call may come twice.
 
         Args:
             handle: the master's name for it.

@@ -114,7 +114,9 @@ class MasterSession:
         else:
             names = tuple([feed.name for feed in feeds])
             if len(names) > 1 and len(set(names)) != len(names):
-                raise InvalidArgumentError(f"a tensor is fed twice; fed are {', '.join(names)}")
+                raise InvalidArgumentError(
+                    f"a tensor is fed twice; the fed tensors are {', '.join(names)}"
+                )
             signature = names, fetches, tuple(message.target[:])
             fed = [feed.value for feed in feeds]
             values = self._session.run(signature, fed, options, metadata, cancellation)
@@ -294,7 +296,9 @@ class _Callable:
         feeds = tuple(map(_with_number, given.feed))
         fetches = tuple(map(_with_number, given.fetch))
         if len(set(feeds)) != len(feeds):
-            raise InvalidArgumentError(f"a tensor is fed twice; fed are {', '.join(feeds)}")
+            raise InvalidArgumentError(
+                f"a tensor is fed twice; the fed tensors are {', '.join(feeds)}"
+            )
         options = type(given)()
         options.CopyFrom(given)
         # Over the wire every value comes from the host's memory and goes there.

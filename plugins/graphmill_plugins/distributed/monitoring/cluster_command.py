@@ -24,7 +24,7 @@ def cluster() -> None:
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
     show_default=True,
-    help="For how many seconds each task may take to answer.",
+    help="Timeout in seconds for each task's response.",
 )
 @common_options
 @click.make_pass_decorator(Settings, ensure=True)

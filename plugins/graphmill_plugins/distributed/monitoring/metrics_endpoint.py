@@ -55,7 +55,7 @@ class MetricsEndpoint:
             self._server = _Server((host, port), _handler(text))
         except OSError as error:
             raise UnavailableError(
-                f"metrics cannot be offered on {host}:{port}: {error.strerror or error}"
+                f"cannot serve metrics on {host}:{port}: {error.strerror or error}"
             ) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="graphmill-metrics", daemon=True

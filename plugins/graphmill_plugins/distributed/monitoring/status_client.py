@@ -38,7 +38,7 @@ def cluster_status(target: str, seconds: float) -> list[dict[str, Any]]:
     address = address_of(target)
     first = task_status(address, seconds)
     if first["state"] == UNREACHABLE:
-        raise UnavailableError(f"the server at {address} gives no status: {first['error']}")
+        raise UnavailableError(f"the server at {address} returned no status: {first['error']}")
     addresses = first.get("cluster", {})
     others = {task: where for task, where in addresses.items() if task != first["task"]}
     if not others:

@@ -230,7 +230,7 @@ class RayCluster:
             self.kill_task(job, index)
             if not has_come.wait(timeout):
                 raise DeadlineExceededError(
-                    f"/job:{job}/task:{index} has not come back within {timeout:g} s"
+                    f"/job:{job}/task:{index} did not restart within {timeout:g} s"
                 )
         finally:
             end()
@@ -350,7 +350,7 @@ def _elsewhere(others: Mapping[str, Any] | None, jobs: dict[str, int]) -> Cluste
     both = [f"/job:{job}/task:{i}" for job, n in jobs.items() for i in spec.get(job, {}) if i < n]
     if both:
         raise InvalidArgumentError(
-            f"Ray starts {', '.join(both)}, which others has as well; give it another number"
+            f"Ray starts {', '.join(both)}, which is also in `others`; choose another number"
         )
     return spec
 

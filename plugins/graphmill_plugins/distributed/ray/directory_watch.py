@@ -75,10 +75,10 @@ class DirectoryWatch:
                     self._changed(table)
         except CancelledError:
             if not self._is_closed:
-                _logger.warning("the watch of a cluster's directory was cancelled by others")
+                _logger.warning("the watch of a cluster's directory was cancelled")
         except OpError as error:
             # Ray restarts the directory and repeats calls to it: it is gone for good.
-            _logger.warning("the directory of the cluster is gone: %s", error)
+            _logger.warning("the directory of the cluster does not exist any more: %s", error)
 
     def _next_call(self) -> PendingCall | None:
         with self._lock:

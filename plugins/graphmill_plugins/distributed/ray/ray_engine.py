@@ -117,7 +117,7 @@ class RayEngine(Engine):
             return ray.remote(kind).options(**wanted).remote(*args)
         except ActorAlreadyExistsError as error:
             raise AlreadyExistsError(
-                f"an actor {options.name!r} of {options.namespace!r} is there already"
+                f"an actor {options.name!r} of {options.namespace!r} already exists"
             ) from error
 
     def find_actor(self, name: str, namespace: str) -> Any:
@@ -177,7 +177,7 @@ def _typed_errors(method: str) -> Iterator[None]:
     except TaskCancelledError as error:
         raise CancelledError(f"the call of {method!r} was cancelled") from error
     except RayActorError as error:
-        raise UnavailableError(f"the actor is gone: {method!r} failed: {error}") from error
+        raise UnavailableError(f"the actor has ended: {method!r} failed: {error}") from error
     except RayTaskError as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, OpError):

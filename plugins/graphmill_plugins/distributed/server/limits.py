@@ -119,8 +119,8 @@ class StepSlots:
         with self._lock:
             if self._running >= self._limit:
                 raise ResourceExhaustedError(
-                    f"{self._running} steps run on this server, and no more may "
-                    "(max_running_steps). Try again later"
+                    f"{self._running} steps run on this server, which is its limit "
+                    f"(max_running_steps). Try again later"
                 )
             self._running += 1
 

@@ -31,15 +31,17 @@ _log = logging.getLogger("graphmill.server")
 @click.option(
     "--cluster",
     help='The addresses of all tasks by job, as JSON or the name of a file of it: \'{"worker": '
-    '["127.0.0.1:7001"]}\'. By default what TF_CONFIG says, or one task on its own.',
+    '["127.0.0.1:7001"]}\'. Default: the cluster of TF_CONFIG, or one task on its own.',
 )
 @click.option("--job", help="The job of this task.")
-@click.option("--task", type=click.IntRange(min=0), help="The number of this task in its job.")
+@click.option("--task", type=click.IntRange(min=0), help="The index of this task in its job.")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Without a cluster: the address to listen on. Whoever reaches it may run any program.",
+    help=(
+        "Without a cluster: the address to listen on. Anybody who can reach it can run any program."
+    ),
 )
 @click.option(
     "--port",
@@ -56,13 +58,15 @@ _log = logging.getLogger("graphmill.server")
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="For how many seconds calls may go on after SIGTERM or SIGINT.",
+    help="How many seconds running calls may continue after SIGTERM or SIGINT.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Offer metrics for Prometheus at http://HOST:PORT/metrics; 0 for a free port, which the "
-    "log tells.",
+    help=(
+        "Offer metrics for Prometheus at http://HOST:PORT/metrics; 0 for a free port, which "
+        "is logged."
+    ),
 )
 @click.option(
     "--log-level",

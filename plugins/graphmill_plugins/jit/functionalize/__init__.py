@@ -189,7 +189,9 @@ class _Functionalizer:
             maker = IfMaker(self.graph, self.ops, item, ranks(item, self.graph, self.waits))
             maker.rewrite()
         except NotProvenError as reason:
-            item.around.keeps_control_flow = f"conditional {item.name} in it stays: {reason}"
+            item.around.keeps_control_flow = (
+                f"conditional {item.name} inside is not functionalized: {reason}"
+            )
             self._record(region, names, str(reason))
             return
         self.liveness.forget(region.nodes)

@@ -194,7 +194,7 @@ class BodyBuilder:
         origin = origin_of(tensor)
         if not is_cloned(origin):
             if tensor[0].output_types[tensor[1]].is_ref:
-                raise NotProvenError(f"{tensor[0].name} is a reference from outside")
+                raise NotProvenError(f"{tensor[0].name} is a reference from outside of the region")
             return None
         known = self.inside.get((origin, 0))
         if known is not None:
@@ -202,7 +202,9 @@ class BodyBuilder:
         name = origin.name
         if self.graph.has_node(name):
             if _is_ref_variable(origin):  # named after its node
-                raise NotProvenError(f"variable {name} is both inside and outside")
+                raise NotProvenError(
+                    f"variable {name} is used both inside and outside of the region"
+                )
             name = self._unique_name(name)
         node = self.graph.add_unconnected(name, origin.op_def, origin.attrs, origin.device)
         node.assigned_device = origin.assigned_device

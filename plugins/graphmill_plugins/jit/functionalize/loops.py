@@ -139,7 +139,7 @@ class _Prover:
     def _condition(self) -> Node:
         found = self._of(is_loop_cond)
         if len(found) != 1:
-            raise NotProvenError(f"it has {len(found)} LoopConds")
+            raise NotProvenError(f"it has {len(found)} LoopCond nodes, expected 1")
         if self.liveness.of(found[0]) is not self.root:
             raise NotProvenError(f"the condition {found[0].name} may be dead")
         for edge in found[0].out_edges:
@@ -180,7 +180,9 @@ class _Prover:
                 raise NotProvenError(f"{node.name} must stay in the outer graph")
         for enter in loop.constants:
             if not enter.attrs["is_constant"]:
-                raise NotProvenError(f"{enter.name} enters the first iteration only")
+                raise NotProvenError(
+                    f"{enter.name} is used in the loop body but enters only the first iteration"
+                )
         for node in loop.switches:
             if pred_of(node) != (loop.condition, 0):
                 raise NotProvenError(f"a conditional inside is not functionalized: {node.name}")
@@ -221,7 +223,7 @@ class _Prover:
             raise NotProvenError(f"{node.name} does not exit with the last iteration")
         merges = {variable.merge for variable in loop.variables}
         if src.in_edges[0].src not in merges or node.control_in_edges:
-            raise NotProvenError(f"{node.name} does not give the last value of a loop variable")
+            raise NotProvenError(f"{node.name} does not return the last value of a loop variable")
         if node.output_types[0].is_ref:
             raise NotProvenError(f"{node.name} is a reference")
 
@@ -229,7 +231,7 @@ class _Prover:
         """Check that all inputs of the loop are alive together, so that no effect is added."""
         of = self.liveness.of
         if any(of(variable.enter) is not loop.around for variable in loop.variables):
-            raise NotProvenError("some of its variables may be dead when others are not")
+            raise NotProvenError("its loop variables may differ in deadness")
         early = [node for node in loop.constants if of(node) is not loop.around]
         if not early:
             return
@@ -244,7 +246,10 @@ class _Prover:
                     tied.append(edge.dst)
         for node in (*loop.test, *loop.body):
             if self.liveness.may_act(node) and node not in dead:
-                raise NotProvenError(f"{node.name} runs when {early[0].name} is alive")
+                raise NotProvenError(
+                    f"{node.name} has effects and may run when the loop does not: it depends "
+                    f"only on loop inputs such as {early[0].name}"
+                )
 
 
 def _is_plain(node: Node) -> bool:

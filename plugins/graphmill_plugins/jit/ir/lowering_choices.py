@@ -199,7 +199,7 @@ class LoweringChoices:
         """Return the choice for a node that only calls functions, as its op declares."""
         calls = node.op_def.calls
         if not all(call.kind in _FOLLOWED for call in calls) or any(c.counted for c in calls):
-            return "when it calls its functions, only its kernel knows"
+            return "only its kernel determines when its functions are called"
         reason = "" if choice is None else self._why_overridden(node, choice)
         return reason or LoweringChoice(is_call=True)
 
@@ -225,7 +225,7 @@ def _why_not(
     effects |= definition.effects
     if definition.keeps_variable:
         if not chosen.variable:
-            return "the kernel that interprets it keeps no variable"
+            return "its kernel does not hold a variable"
         return _forbidden(effects - _DRAWS)
     if definition.traces_variables:
         return _forbidden(effects - _VARIABLES)

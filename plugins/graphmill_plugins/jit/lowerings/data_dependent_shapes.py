@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _why_not_counted(_: Node) -> str:
     """Return why a `Unique` is not compiled unless `SparseDedupAnalysis` accepts its consumers."""
-    return "its result has as many elements as there are distinct values"
+    return "the size of its result depends on the number of distinct values"
 
 
 @lowering("Unique", refuse=_why_not_counted)
@@ -36,7 +36,11 @@ def element_range(trace: NodeTrace, *_: Any) -> Any:
 def _why_not_stitched(node: Node) -> str | None:
     """Return why the size of a stitch depends on values; None if it does not."""
     indices = [edge.src for edge in node.in_edges[: len(node.in_edges) // 2]]
-    return None if are_of_shapes(indices) else "the step's values say where its rows go"
+    return (
+        None
+        if are_of_shapes(indices)
+        else "the destination of its rows depends on values that are computed in the step"
+    )
 
 
 @lowering("DynamicStitch", "ParallelDynamicStitch", refuse=_why_not_stitched)

@@ -37,7 +37,7 @@ def structure_lowerings(
         dtype = node.attrs.get(element_type)
         if dtype is None or not np.dtype(dtype.as_numpy_dtype).hasobject:
             return None
-        return f"it holds elements of {dtype.name}"
+        return f"its elements have dtype {dtype.name}"
 
     return LoweringTable(
         Lowering((op,), _lowering_of(function, counting), static=static.get(op, ()), refuse=refuse)

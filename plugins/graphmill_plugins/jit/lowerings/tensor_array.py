@@ -151,7 +151,7 @@ def _split(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
         raise NotTraceable("the parts of a split tensor array may differ in length")
     elements = _with_room(state[handle], lengths.size)
     if lengths.size != elements.size or lengths.sum() != value.shape[0]:
-        raise NotTraceable("the parts of a split tensor array do not fit it")
+        raise NotTraceable("the parts of a split tensor array do not match its size")
     rows = value.reshape((lengths.size, int(lengths[0]), *value.shape[1:]))
     state[handle] = elements.with_rows(np.arange(lengths.size), rows, add=handle.adds)
     return (flow,)
@@ -187,7 +187,7 @@ def _check_distinct(state: State, indices: Any) -> None:
     """Check that no element is written twice at once."""
     if is_static(indices):
         if np.unique(indices).size != indices.size:
-            raise NotTraceable("an element of a tensor array is written twice at once")
+            raise NotTraceable("one write sets an element of a tensor array twice")
     elif GUARD in state:
         numpy = jax_module().numpy
         state[GUARD] = state[GUARD] & numpy.all(numpy.diff(numpy.sort(indices)) != 0)

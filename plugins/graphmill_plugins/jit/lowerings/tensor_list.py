@@ -50,7 +50,7 @@ def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> t
 
 def _empty(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
-    size = -1 if not is_static(inputs[1]) else static_int(inputs[1], "the room in a list")
+    size = -1 if not is_static(inputs[1]) else static_int(inputs[1], "the capacity of a list")
     made = Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
     return (replace(made, declared=known_shape(inputs[0])),)
 
@@ -91,7 +91,7 @@ def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     asked: int = attrs["num_elements"]
     if asked >= 0:
         if is_static(count) and count != asked:
-            raise NotTraceable(f"a list of {count} elements is to have {asked}")
+            raise NotTraceable(f"a list of {count} elements cannot be resized to {asked}")
         guard(state, count, asked + 1)
         guard(state, asked, count + 1)
         count = np.int32(asked)
@@ -159,7 +159,7 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
         if total.dtype != same.dtype:
             raise NotTraceable(f"lists of {total.dtype} and {same.dtype} are added")
         if total.data is not None and total.data.shape != same.data.shape:
-            raise NotTraceable("lists of elements of different shapes are added")
+            raise NotTraceable("the lists that are added have elements of different shapes")
         total = total.mapped(lambda data, more=same.data: data + more)
     return (total,)
 

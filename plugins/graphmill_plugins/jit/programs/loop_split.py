@@ -97,7 +97,7 @@ def split_at_loops(closed: core.ClosedJaxpr, num_loops: int) -> SplitProgram:
             eqns.append(eqn)
             continue
         if eqn.primitive.name != "while":
-            raise NotTraceable(f"the iterations of a loop are counted by {eqn.primitive.name}")
+            raise NotTraceable(f"the trip count of a loop depends on {eqn.primitive.name}")
         _add_straight(stages, closed, eqns, [*rest[place:]], results, slots)
         eqns = []
         stages.append(_loop(eqn, limit, counts, slots))

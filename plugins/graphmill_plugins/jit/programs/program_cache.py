@@ -291,7 +291,7 @@ def _unwrapped(file: bytes, key: str) -> bytes:
         raise CacheFileError("its header is damaged") from error
     content = stream.read()
     if expected != (key, len(content), hashlib.sha256(content).hexdigest()):
-        raise CacheFileError("it is cut off, damaged, or another program")
+        raise CacheFileError("it is truncated, damaged, or another program")
     return content
 
 
@@ -323,5 +323,8 @@ def _why_not_private(status: os.stat_result, forbidden: int, what: str, remedy: 
     if status.st_uid != os.geteuid():
         return f"{what} belongs to another user"
     if status.st_mode & forbidden:
-        return f"{what} is open to others (mode {stat.S_IMODE(status.st_mode):o}); {remedy} it"
+        return (
+            f"{what} is accessible to other users (mode {stat.S_IMODE(status.st_mode):o}); "
+            f"{remedy} it"
+        )
     return ""

@@ -54,7 +54,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
                 made.contract()
                 outside.pop(loop, None)
     else:
-        outside = dict.fromkeys(graph.nodes, "nothing is compiled for its device")
+        outside = dict.fromkeys(graph.nodes, "compilation is not supported on its device")
     compilation_of(graph).outside.extend(
         OutsideNote(node.name, node.op, reason) for node, reason in outside.items()
     )

@@ -73,7 +73,7 @@ class Contraction:
         """Return why the cluster cannot be contracted; empty if it can."""
         for edge in self._leaving():
             if self._leaves_as_reference(edge):
-                return f"{edge.dst.name} takes the variable itself, which a cluster cannot give"
+                return f"{edge.dst.name} uses the variable itself, which a cluster cannot return"
         return ""
 
     def contract(self) -> str:

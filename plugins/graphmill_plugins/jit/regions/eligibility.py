@@ -67,11 +67,11 @@ class Eligibility:
         """Return why a node cannot be in a cluster, or None if it can."""
         traits = node.op_def.traits
         if is_argument_or_result(node):
-            return "it is where the graph begins or ends"
+            return "it is an argument or result of the graph"
         if traits.is_control_flow:
-            return "it says by dead values what runs"
+            return "it controls execution with dead values"
         if traits.gives_dead:
-            return "it may give dead values"
+            return "it may return dead values"
         choice = LoweringChoice() if is_source(node) else self.choices.of(node)
         reason = _bad_type(node, _handles_taken(node, choice))
         if reason is not None:

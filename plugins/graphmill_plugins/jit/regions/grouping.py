@@ -30,7 +30,11 @@ _OF_CALLS: Final = 100  # weight of a node that calls functions
 MIN_SIZE: Final = 2
 """Fewer nodes are no cluster, unless the config says otherwise."""
 _SWITCHES: Final = (ControlFlow.SWITCH, ControlFlow.SWITCH_N)
-_WAITS, _MAY_BE_DEAD, _SOME_ROWS = "waits", "may be dead", "has as many rows as a program finds out"
+_WAITS, _MAY_BE_DEAD, _SOME_ROWS = (
+    "waits",
+    "may be dead",
+    "has a number of rows that is computed in the step",
+)
 _Blockers: TypeAlias = frozenset[tuple[str, int, int]]
 
 
@@ -134,9 +138,9 @@ def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
 
 def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | None:
     if node in in_loop:
-        return "it is in a loop of control flow v1 that stays as it is"
+        return "it is in a v1 control-flow loop that is not functionalized"
     if is_source(node):
-        return "each cluster that reads it has it itself"
+        return "each cluster that reads it contains a copy"
     return eligibility.why_not(node)
 
 

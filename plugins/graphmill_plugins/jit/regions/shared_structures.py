@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Edge, Graph, Node
 
-REASON: Final = "it works on a tensor array, list or stack that others have outside its cluster"
+REASON: Final = "it uses a tensor array, list or stack that is also used outside of its cluster"
 
 
 def shared_structures(

@@ -82,9 +82,9 @@ class StraightLoops:
         if refused is not None:
             return refused, 0
         if node.op_def.traits.may_be_dead:
-            return "it may give dead values", 0
+            return "it may return dead values", 0
         if is_transfer(node) or "net" in effects_of(node.op_def):
-            return "it talks to another device", 0
+            return "it communicates with another device", 0
         found = self._choices.kernel_choice(node)
         if found is None:
             return "it has no kernel", 0
@@ -93,7 +93,7 @@ class StraightLoops:
             return "its kernel runs other nodes", 0
         if definition.async_ and definition.waits is None:
             # The executor may run ten iterations at once, and generated code one after the other.
-            return "its kernel returns before it is done, so iterations may overlap", 0
+            return "its kernel is asynchronous, so iterations may overlap", 0
         return "", int(self._waits.may_wait(node))
 
     def _look_at_functions(self, names: Iterable[str], node: Node) -> tuple[str, int]:
@@ -118,7 +118,7 @@ class StraightLoops:
             return f"function {name}: {error.message}", 0
         for inner in body.graph.nodes:
             if inner.op_def.traits.is_control_flow:
-                return f"function {name} has control flow of version 1", 0
+                return f"function {name} contains v1 control flow", 0
             if elsewhere := self._choices.why_elsewhere(inner):
                 return f"{inner.name} ({inner.op}) in function {name}: {elsewhere}", 0
         return self._look_at(body.graph.nodes)
@@ -137,7 +137,9 @@ def straight_regions(
         if len({node.assigned_device or node.device for node in region.nodes}) > 1:
             return reason
         why_not = loops.why_not_region(region)
-        return f"{reason}; nor is it straight-line code: {why_not}" if why_not else None
+        return (
+            f"{reason}; straight-line code is not possible either: {why_not}" if why_not else None
+        )
 
     return wanted
 

@@ -90,7 +90,7 @@ class ProgramBuilder:
                     return Refusal(Event.COMPILER_RAISED, reason, error.culprit)
                 if not (isinstance(error, compiler.NeedsKnown) and self._learn(error)):
                     break
-                cause = f"again, with more inputs known: {reason}"
+                cause = f"recompiled with more constant inputs: {reason}"
             else:
                 self._note(record, made, cause, values)
                 return cast("CompiledCluster", made)

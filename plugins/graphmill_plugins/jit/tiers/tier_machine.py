@@ -231,7 +231,7 @@ class TierMachine:
             signature.calls_left = CALLS_SUSPENDED
             cause = (
                 f"its checks failed in {failed} calls and held in {held}: the interpreter, which "
-                f"had to do these calls too, does the next {CALLS_SUSPENDED} alone"
+                f"had to repeat these calls, runs the next {CALLS_SUSPENDED} alone"
             )
             self._apply(signature, Event.CHECKS_FAIL, cause)
 
@@ -265,7 +265,10 @@ class TierMachine:
         calls = self._rules.calls
         if not calls:
             return Event.WANTED_AT_ONCE, _BEING_COMPILED
-        return Event.WANTED, f"it is compiled after {calls} calls with inputs of these shapes"
+        return (
+            Event.WANTED,
+            f"it will be compiled after {calls} calls with inputs of these shapes",
+        )
 
     def _new(self, key: Hashable, record: SignatureRecord) -> Signature:
         return Signature(key, record, self._story, is_compared=self._rules.is_compared)
@@ -378,7 +381,7 @@ class TierMachine:
             return
         calls = signature.calls_left = CALLS_TO_NEXT_TRIAL[signature.num_losses - 1]
         signature.straight_times = CallTimes()
-        self._apply(signature, Event.LOST, f"{cause}; it is tried again after {calls} calls")
+        self._apply(signature, Event.LOST, f"{cause}; it will be tried again after {calls} calls")
 
     def _release(self, signature: Signature, event: Event, cause: str) -> None:
         """Send an event that takes the program from a signature."""

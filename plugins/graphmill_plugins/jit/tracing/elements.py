@@ -176,7 +176,7 @@ class Elements:
         if self.size < 0 and isinstance(self.length, np.integer):
             longer = self._longer(value)
         elif self.size < 0 and self.data is not None:
-            raise ShapesChange("a list that has elements grows in a loop")
+            raise ShapesChange("a non-empty list grows in a loop")
         else:
             elements = self if self.data is not None else self.filled(np.shape(value))
             longer = elements.with_element(self.length, value)
@@ -205,7 +205,7 @@ class Elements:
             NotTraceable: it is of another type, or not of the declared shape.
         """
         if dtype != self.dtype:
-            raise NotTraceable(f"an element is of {dtype}, not of {self.dtype}")
+            raise NotTraceable(f"an element has dtype {dtype}, expected {self.dtype}")
         if not _fit(shape, self.declared):
             raise NotTraceable(f"an element of shape {shape} is none of {self.declared}")
 

@@ -199,7 +199,7 @@ class _Loop:
                 self._keys = [key for key in self._carried if key in iteration.changed]
                 self._check_room()
                 return
-        raise ShapesChange("the shapes of a loop's values do not settle")
+        raise ShapesChange("the shapes of a loop's values change in each iteration")
 
     def _check_room(self) -> None:
         """Check that the room for lists with an unknown number of appends is not too large.
@@ -319,7 +319,7 @@ class _Loop:
             raise NotTraceable(
                 f"loop variable {index} is not an array, or not the same in each iteration"
             )
-        raise NotTraceable(f"loop variable {index} is another handle in each iteration")
+        raise NotTraceable(f"loop variable {index} is a different handle in each iteration")
 
     @staticmethod
     def _array(value: Any) -> Any:

@@ -114,5 +114,5 @@ class NodeTrace:
 
 def _checked(variable: Any) -> TracedVariable:
     if not isinstance(variable, TracedVariable):
-        raise NotTraceable("it reads no variable")
+        raise NotTraceable("it does not read a variable")
     return variable

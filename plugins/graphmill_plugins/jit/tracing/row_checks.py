@@ -22,7 +22,7 @@ def value_with_rows(handle: Any, state: State) -> Any:
         NotTraceable: it is not a variable, or a scalar.
     """
     if not isinstance(handle, TracedVariable):
-        raise NotTraceable("it reads no variable")
+        raise NotTraceable("it does not read a variable")
     held = state[handle]
     if not np.ndim(held):
         raise NotTraceable("the variable has no rows")

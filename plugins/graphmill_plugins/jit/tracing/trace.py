@@ -187,7 +187,7 @@ class Tracer:
         assert choice.lowering is not None
         static = positions_of(node, choice.lowering.static)
         if static:
-            trace.check_static(static, "its size and shape must be known")
+            trace.check_static(static, "its size and shape must be constant at compile time")
         self._check(node, choice, inputs, state, "inputs")
         result = self._kernels.lowered(node, [trace, *inputs])
         source = f"the lowering {choice.lowering.source}"

@@ -41,7 +41,7 @@ class DistinctRows:
             NotTraceable: how many values it finds is asked, or it is given no numbers of rows.
         """
         if node not in self._repeated:
-            raise NotTraceable("its result has as many elements as there are distinct values")
+            raise NotTraceable("the size of its result depends on the number of distinct values")
         self._looked_up[node] = values
         return distinct(node, values)
 
@@ -62,7 +62,7 @@ class DistinctRows:
         rank = max(np.ndim(value) for n, value in enumerate(inputs) if n not in beside)
         shapes = [np.shape(inputs[position]) for position in beside]
         if any(len(shape) > rank or (len(shape) == rank and shape[0] != 1) for shape in shapes):
-            raise NotTraceable("it has a row for each distinct one")
+            raise NotTraceable("the number of its rows depends on the number of distinct values")
 
 
 def no_row(dtype: np.dtype[Any]) -> Any:

@@ -53,7 +53,7 @@ def unrolled(
         if not _holds(found[0]):
             return values, after
         if num_traced() >= most:
-            raise NotTraceable(f"{why}a loop makes too many iterations to be unrolled")
+            raise NotTraceable(f"{why}a loop has too many iterations to unroll")
         values, after = body(values, after)
 
 

@@ -74,7 +74,7 @@ def form_of_both(first: Any, second: Any, what: str) -> Any:
             return first if second.data is None else second
         first_leaves, second_leaves = first.leaves(), second.leaves()
     elif isinstance(first, Elements) or isinstance(second, Elements):
-        raise NotTraceable(f"{what} a list and something else")
+        raise NotTraceable(f"{what} a list and another kind of value")
     elif not (is_shape(first) and is_shape(second)):
         if first is second:
             return first
@@ -83,7 +83,7 @@ def form_of_both(first: Any, second: Any, what: str) -> Any:
         _check_same_form(first, second, what)
         first_leaves, second_leaves = leaves_of(first), leaves_of(second)
     if len(first_leaves) != len(second_leaves):
-        raise NotTraceable(f"{what} lists that grow and lists that do not")
+        raise NotTraceable(f"{what} growing lists and lists of fixed length")
     for one, other in zip(first_leaves, second_leaves, strict=True):
         if np.shape(one) != np.shape(other) or one.dtype != other.dtype:
             raise NotTraceable(

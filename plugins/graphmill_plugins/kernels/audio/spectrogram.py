@@ -60,8 +60,8 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
     last = int(high / width)
     if last >= bins:
         raise InvalidArgumentError(
-            f"upper_frequency_limit {high} lies beyond what {bins} bins at a sample rate of {rate} "
-            "tell"
+            f"upper_frequency_limit {high} exceeds the range of {bins} bins at a sample rate of "
+            f"{rate}"
         )
     for number in range(int(1.5 + low / width), last + 1):
         pitch = _mel(number * width)

@@ -43,7 +43,7 @@ def _rendezvous(ctx: OpKernelContext) -> Any:
     if rendezvous is None:
         raise errors.InternalError(
             f"Op kernel context needs to provide a rendezvous for {ctx.op}: the step runs on one "
-            "device, so nobody is at the other end"
+            f"device, so there is no peer"
         )
     return rendezvous
 

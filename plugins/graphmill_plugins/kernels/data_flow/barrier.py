@@ -71,8 +71,8 @@ class Barrier(Store):
             if not parts and self.is_closed:
                 raise CancelledError(
                     f"Barrier {self.name} is closed, but attempted to insert a brand new key: "
-                    f"{key.decode(errors='replace')}. Pending inserts not cancelled, so the keys "
-                    "that are there may be completed."
+                    f"{key.decode(errors='replace')}. Pending inserts not cancelled, so existing "
+                    f"keys may be completed."
                 )
             if component in parts:
                 raise InvalidArgumentError(

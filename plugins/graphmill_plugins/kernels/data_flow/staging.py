@@ -77,7 +77,7 @@ class Area(Store):
         """Store components of an element by index until all `whole` of them are there.
 
         Raises:
-            InvalidArgumentError: one is there already.
+            InvalidArgumentError: one already exists.
         """
         part = self.partial.setdefault(key, {})
         for place in values:

@@ -119,7 +119,7 @@ def _check_rows(requests: Requests, *, exactly: bool) -> None:
 def _value(request: CollectiveRequest) -> Array:
     value = request.value
     if value is None:
-        raise InternalError(f"{request}: the member has brought no tensor")
+        raise InternalError(f"{request}: the member has provided no tensor")
     return value
 
 

@@ -84,7 +84,7 @@ class Gradients:
         `wanted` has the keys of the batch that the step brought, and is None if it brought none.
 
         Raises:
-            InvalidArgumentError: the key is there already, or a gradient is wanted twice.
+            InvalidArgumentError: the key already exists, or a gradient is wanted twice.
         """
         calls: list[Call] = []
         with self._lock:

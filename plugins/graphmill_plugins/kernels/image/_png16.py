@@ -67,7 +67,7 @@ def decode(contents: bytes, header: Header) -> Any:
     rows = np.frombuffer(raw, np.uint8).reshape(header.height, row)
     filters = rows[:, 0]
     if filters.max() > 4:
-        raise InvalidArgumentError(f"Invalid PNG data: there is no filter {filters.max()}")
+        raise InvalidArgumentError(f"Invalid PNG data: unknown filter {filters.max()}")
     found = _unfiltered(filters, rows[:, 1:].reshape(header.height, header.width, size))
     return (
         found.reshape(header.height, -1)

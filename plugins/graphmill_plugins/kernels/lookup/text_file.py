@@ -70,7 +70,7 @@ def column(
     if index == _LINE_NUMBER:
         if kind is not dtypes.int64:
             raise errors.InvalidArgumentError(
-                f"the line number is an int64, the table wants {kind.name}"
+                f"the line number is an int64, but the table expects {kind.name}"
             )
         out[:] = np.arange(len(lines))
         return out

@@ -37,7 +37,7 @@ def _axes(
         if len(values) != 4 or values[0] != 1 or values[3] != 1 or min(values) < 1:
             raise InvalidArgumentError(
                 f"{name} must be [1, height, width, 1] with positive sizes, got {list(values)}: "
-                "there is no stride or rate along batch and depth"
+                "strides and rates over the batch and depth are not supported"
             )
     if x.ndim != 4 or kernel_.ndim != 3 or x.shape[3] != kernel_.shape[2]:
         raise InvalidArgumentError(

@@ -201,7 +201,7 @@ class _Translator:
         for flag in on + off:
             if flag == "U":
                 raise errors.UnimplementedError(
-                    f"regex {self._pattern!r}: the flag (?U) has no counterpart in Python"
+                    f"regex {self._pattern!r}: the flag (?U) is not supported by Python"
                 )
             if flag not in "ims":
                 raise self._fail(f"invalid perl operator: (?{flag}")
@@ -266,7 +266,7 @@ class _Translator:
             return self._octal(char)
         if char == "C":
             raise errors.UnimplementedError(
-                f"regex {self._pattern!r}: \\C (any byte) has no counterpart in Python"
+                f"regex {self._pattern!r}: \\C (any byte) is not supported by Python"
             )
         if char.isalnum():
             raise self._fail(f"invalid escape sequence: \\{char}")

@@ -34,7 +34,7 @@ class _Policy(NamedTuple):
 def _policy(errors_: str, replacement_char: int, replace_control_characters: bool) -> _Policy:
     if not 0 <= replacement_char <= 0x10FFFF or 0xD800 <= replacement_char <= 0xDFFF:
         raise errors.InvalidArgumentError(
-            f"replacement_char {replacement_char} is no Unicode character"
+            f"replacement_char {replacement_char} is not a Unicode character"
         )
     return _Policy(errors_, replacement_char, replace_control_characters)
 

@@ -163,7 +163,7 @@ class TensorArray:
             if not self._may_have_gradient:
                 raise InvalidArgumentError(
                     f"Unable to create a gradients TensorArray for {self.name}: several values "
-                    "were written to one index, so it cannot be known whose gradient is read"
+                    f"were written to one index, so the gradient of each is ambiguous"
                 )
             known = self._element_shape
             made = TensorArray(

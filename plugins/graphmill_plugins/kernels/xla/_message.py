@@ -44,7 +44,7 @@ class _Reader:
         return self._place >= len(self._message)
 
     def is_no_message(self) -> InvalidArgumentError:
-        return InvalidArgumentError(f"dimension_numbers is no {self._name} message")
+        return InvalidArgumentError(f"dimension_numbers is not a {self._name} message")
 
     def varint(self) -> int:
         value = shift = 0

@@ -86,8 +86,8 @@ def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]
     places = at + low - middle
     if (np.sort(places, axis=1) != at).any():
         raise InvalidArgumentError(
-            "the comparator gives the elements no order: it must say of no two that each is "
-            "before the other, and be transitive"
+            "the comparator does not define an order of the elements: it must be asymmetric and "
+            "transitive"
         )
     found = np.empty_like(order)
     np.put_along_axis(found, places, order, 1)

@@ -91,7 +91,7 @@ def test_other_paths_are_not_found(server: Any) -> None:
 def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(errors.UnavailableError, match=f"metrics cannot be offered .*{port}"):
+        with pytest.raises(errors.UnavailableError, match=f"cannot serve metrics .*{port}"):
             graphmill.Server(config=config_with(port))
 
 
@@ -140,7 +140,7 @@ def test_unreachable_task_is_listed_with_the_others() -> None:
 def test_a_target_that_is_away_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         away = f"grpc://127.0.0.1:{nobody.getsockname()[1]}"
-    with pytest.raises(errors.UnavailableError, match="gives no status"):
+    with pytest.raises(errors.UnavailableError, match="returned no status"):
         cluster_status(away, 5)
 
 

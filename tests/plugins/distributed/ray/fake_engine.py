@@ -169,7 +169,7 @@ class FakeEngine(Engine):
     def start_actor(self, kind: type, args: Sequence[Any], options: ActorOptions) -> Any:
         key = (options.namespace, options.name)
         if key in self.actors:
-            raise AlreadyExistsError(f"{key} is there already")
+            raise AlreadyExistsError(f"{key} already exists")
         self.actors[key] = FakeActor(self, kind, args, options)
         return self.actors[key]
 

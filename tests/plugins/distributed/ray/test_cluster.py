@@ -169,7 +169,7 @@ def test_task_that_does_not_restart_is_reported(
     engine: Any, cluster: RayCluster, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(engine, "kill", lambda actor, *, restarts: None)
-    with pytest.raises(DeadlineExceededError, match="worker/task:1 has not come back within 0 s"):
+    with pytest.raises(DeadlineExceededError, match="worker/task:1 did not restart within 0 s"):
         cluster.restart("worker", 1, timeout=0)
     monkeypatch.undo()
 

@@ -191,7 +191,7 @@ def test_a_client_whose_connection_is_half_open_loses_its_step(
         error = ended_steps.next()
         waiting.cancel()
     assert isinstance(error, errors.AbortedError)
-    assert "its client was gone" in error.message
+    assert "its client disconnected" in error.message
 
 
 def test_a_half_open_connection_fails_a_receive_of_another_task(address: str) -> None:
@@ -252,7 +252,7 @@ def test_killed_client_loses_only_its_step(server: Any, ended_steps: Any) -> Non
             process.kill()
         error = ended_steps.next()
         assert isinstance(error, errors.AbortedError)
-        assert "its client was gone" in error.message
+        assert "its client disconnected" in error.message
         session.run("go_on", {"x:0": 6})
         assert stays() == 6
 

@@ -77,7 +77,7 @@ def test_task_restarted_at_same_address_is_reconnected(cluster: Cluster) -> None
     with graphmill.Session(cluster.first.target, graph=program()) as session:
         assert cluster.run(session) == 10
         cluster.resolver.update(cluster.resolver.cluster_spec(), [("worker", 1)])
-        with pytest.raises(AbortedError, match="Begin a new session"):
+        with pytest.raises(AbortedError, match="Start a new session"):
             cluster.run(session)
     with graphmill.Session(cluster.first.target, graph=program()) as session:
         assert cluster.run(session) == 10

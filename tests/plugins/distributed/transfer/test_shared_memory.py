@@ -100,7 +100,7 @@ def test_late_receiver_is_aborted(pool):
     block = pool.put(A, 1, 11)
     pool.end_step(1)
     pool.put(A + 1, 2, 12)
-    with pytest.raises(errors.AbortedError, match="given up a tensor in shared memory"):
+    with pytest.raises(errors.AbortedError, match="released a tensor in shared memory"):
         map_block(os.getpid(), block.fd, block.name, 11, A.nbytes)
 
 

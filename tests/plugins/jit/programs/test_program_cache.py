@@ -191,7 +191,7 @@ def test_world_writable_file_is_not_read(folder: Path) -> None:
     cache = ProgramCache(str(folder))
     cache.compile(lowered(), {})
     the_file(folder).chmod(0o622)
-    assert "open to others" in cache.compile(lowered(), {}).note
+    assert "accessible to other users" in cache.compile(lowered(), {}).note
     assert cache.compile(lowered(), {}).is_loaded
 
 

@@ -461,7 +461,7 @@ def test_story_lists_state_changes_of_signature_with_reasons() -> None:
     cluster.compiled("a")
     for _ in range(8):
         cluster.call("a")
-    reason = "it is compiled after 2 calls with inputs of these shapes"
+    reason = "it will be compiled after 2 calls with inputs of these shapes"
     assert cluster.machine.story().splitlines() == [
         f"int32['a']: new -> counting (wanted): {reason}",
         "int32['a']: counting -> queued (called often): it waits for the compiler",

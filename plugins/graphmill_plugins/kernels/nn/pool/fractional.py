@@ -265,8 +265,8 @@ def fractional_max_pool_grad(
             best = np.concatenate([flat[:, :1], best], 1).argmax(axis=1)
             if (np.take_along_axis(flat, best[:, None], 1)[:, 0] != out[:, row, column]).any():
                 raise InvalidArgumentError(
-                    "tensor_out_dup is not the same as tensor_out: orig_output is not what "
-                    "pooling the input gives"
+                    "tensor_out_dup is not the same as tensor_out: orig_output does not equal "
+                    "the pooled input"
                 )
             y, x = np.divmod(best, window.shape[2])
             places = batch, cut.start + y, along.start + x, depth
