@@ -14,7 +14,7 @@ from graphmill.backprop.control_flow_analysis import is_trainable
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.backprop.loops import restore_contexts
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.node_roles import is_enter
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array
@@ -71,7 +71,7 @@ def gradients(
             f"unconnected_gradients is {unconnected_gradients!r}, expected 'none' or 'zero'"
         )
     ends, sources = _tensors(ys), _tensors(xs)
-    graph = graph_of(*ends, *sources)
+    graph = infer_graph(*ends, *sources)
     given = [None] * len(ends) if grad_ys is None else _as_list(grad_ys)
     if len(given) != len(ends):
         raise InvalidArgumentError(f"{len(given)} grad_ys were given for {len(ends)} ys")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes
 from graphmill.graph.control_flow.cond import cond
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.ops import control_flow
 from graphmill.ops.inputs import values
 from graphmill.ops.inputs.default_graph import SymbolicTensor
@@ -41,7 +41,7 @@ def Assert(  # noqa: N802 - TensorFlow's name; `assert` is Python's
     Raises:
         InvalidArgumentError: the condition is not bool, or the data are no list of tensors.
     """
-    graph = graph_of(condition, list(data))
+    graph = infer_graph(condition, list(data))
     with graph.as_default(), graph.name_scope(name or "Assert"):
 
         def check() -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.node import Node
 from graphmill.graph.structures import flatten
 from graphmill.graph.tensor import Tensor
@@ -33,7 +33,7 @@ def group(*inputs: Any, name: str | None = None) -> Node:
         InvalidArgumentError: one is neither tensor nor node.
     """
     nodes = [_node_of(item) for item in flatten(inputs)]
-    graph = graph_of(*nodes)
+    graph = infer_graph(*nodes)
     with graph.as_default(), graph.name_scope(name or "group_deps") as scope:
         by_device: dict[str, list[Node]] = {}
         for node in nodes:
@@ -67,7 +67,7 @@ def tuple(  # noqa: A001 - TensorFlow's name
             nor node.
     """
     items = list(tensors)
-    graph = graph_of(items, list(control_inputs or ()))
+    graph = infer_graph(items, list(control_inputs or ()))
     with graph.as_default(), graph.name_scope(name or "tuple"):
         items = [
             item if item is None or isinstance(item, Node) else graph.convert(item)
@@ -95,7 +95,7 @@ def with_dependencies(
         InvalidArgumentError: a dependency is neither tensor nor node.
     """
     nodes = [_node_of(item) for item in dependencies]
-    graph = graph_of(output, *nodes)
+    graph = infer_graph(output, *nodes)
     tensor = graph.convert(output)
     with (
         graph.name_scope(name or "control_dependency") as scope,

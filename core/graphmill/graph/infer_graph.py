@@ -12,7 +12,7 @@ from graphmill.graph.tensor import Tensor
 from graphmill.ops.inputs.default_graph import get_default_graph
 
 
-def graph_of(*values: Any) -> Graph:
+def infer_graph(*values: Any) -> Graph:
     """Return the graph of the first tensor or node among values, or else the default graph.
 
     Args:

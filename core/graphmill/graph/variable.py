@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.node_roles import is_constant
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, state
@@ -73,7 +73,7 @@ class Variable(Tensor):
         Raises:
             InvalidArgumentError: the initial value is not a tensor.
         """
-        graph = graph_of() if callable(initial_value) else graph_of(initial_value)
+        graph = infer_graph() if callable(initial_value) else infer_graph(initial_value)
         with (
             graph.as_default(),
             graph.control_dependencies(None),
@@ -135,7 +135,7 @@ class Variable(Tensor):
 
 def global_variables(graph: Graph | None = None) -> list[Variable]:
     """Return all variables of a graph, by default the default graph, in order."""
-    return list((graph_of() if graph is None else graph).variables)
+    return list((infer_graph() if graph is None else graph).variables)
 
 
 def trainable_variables(graph: Graph | None = None) -> list[Variable]:
@@ -150,7 +150,7 @@ def variables_initializer(variables: Iterable[Variable], name: str = "init") -> 
 
 def global_variables_initializer(graph: Graph | None = None) -> Node:
     """Return a node that sets the initial values of all variables of a graph."""
-    graph = graph_of() if graph is None else graph
+    graph = infer_graph() if graph is None else graph
     with graph.as_default():
         return variables_initializer(graph.variables)
 

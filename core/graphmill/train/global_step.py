@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import AlreadyExistsError
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _NAME = "global_step"
 
 def get_global_step(graph: Graph | None = None) -> Variable | None:
     """Return the global step of a graph, by default the default graph; None if it has none."""
-    found = (variable for variable in (graph_of() if graph is None else graph).variables)
+    found = (variable for variable in (infer_graph() if graph is None else graph).variables)
     return next((v for v in found if v.variable_name == _NAME), None)
 
 
@@ -29,7 +29,7 @@ def create_global_step(graph: Graph | None = None) -> Variable:
     Raises:
         AlreadyExistsError: there is one already.
     """
-    graph = graph_of() if graph is None else graph
+    graph = infer_graph() if graph is None else graph
     if get_global_step(graph) is not None:
         raise AlreadyExistsError('"global_step" already exists.')
     with graph.as_default(), graph.name_scope(None):
@@ -38,6 +38,6 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 
 def get_or_create_global_step(graph: Graph | None = None) -> Variable:
     """Return the global step of a graph; add it if there is none."""
-    graph = graph_of() if graph is None else graph
+    graph = infer_graph() if graph is None else graph
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found

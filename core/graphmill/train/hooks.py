@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.train.global_step import get_global_step
 from graphmill.train.session_run_hook import SessionRunArgs, SessionRunHook
 
@@ -277,7 +277,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 def _global_step(asker: str) -> Variable:
-    found = get_global_step(graph_of())
+    found = get_global_step(infer_graph())
     if found is None:
         raise FailedPreconditionError(
             f"{asker} needs a global step; call graphmill.train.get_or_create_global_step() and "

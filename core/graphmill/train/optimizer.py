@@ -13,7 +13,7 @@ from graphmill.backprop.gradients import gradients
 from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable, trainable_variables
 from graphmill.ops import array, math
 from graphmill.ops.definition.op_functions import add_op
@@ -119,7 +119,7 @@ class Optimizer:
         pairs = [(grad, variable) for grad, variable in grads_and_vars if grad is not None]
         if not pairs:
             raise InvalidArgumentError("No gradients provided for any variable")
-        graph = graph_of(pairs[0][1])
+        graph = infer_graph(pairs[0][1])
         with graph.as_default():
             for _, variable in pairs:
                 self._create_slots(variable)

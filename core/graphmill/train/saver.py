@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill import errors, files, proto
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group, with_dependencies
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.ops import array, io, state
 from graphmill.saved.bundle_format import index_path
 from graphmill.saved.checkpoint import STATE_FILE, read_state
@@ -204,7 +204,7 @@ def variable_def(variable: Variable) -> Any:
 
 def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:
     if var_list is None:
-        var_list = (graph_of() if graph is None else graph).variables
+        var_list = (infer_graph() if graph is None else graph).variables
     if hasattr(var_list, "items"):
         named = dict(var_list)
     else:

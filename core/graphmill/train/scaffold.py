@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import FailedPreconditionError
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import variables_initializer
 from graphmill.saved.checkpoint import latest_checkpoint
 from graphmill.train.saver import Saver
@@ -49,7 +49,7 @@ class Scaffold:
         *,
         graph: Graph | None = None,
     ) -> None:
-        self.graph = graph_of() if graph is None else graph
+        self.graph = infer_graph() if graph is None else graph
         self.saver = saver
         self._init_op = init_op
         self._init_feed_dict = init_feed_dict

@@ -13,7 +13,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.assertion import Assert
 from graphmill.graph.control_flow.cond import cond
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import array, math
 
@@ -52,7 +52,7 @@ def case(
     """
     pairs = _checked(pred_fn_pairs, default)
     predicates = [pred for pred, _ in pairs]
-    graph = graph_of(predicates)
+    graph = infer_graph(predicates)
     with graph.as_default(), graph.name_scope(name):
         build: Callable[[], Any] = default or partial(_last_of, pairs)
         for pred, function in reversed(pairs if default is not None else pairs[:-1]):

@@ -14,7 +14,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.control_flow.cond_context import CondContext
 from graphmill.graph.dependencies import with_dependencies
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.node import Node
 from graphmill.graph.structures import check_same, flatten_with_paths, pack
 from graphmill.ops import array, control_flow
@@ -56,7 +56,7 @@ def cond(
         FailedPreconditionError: the predicate is not a tensor and there is no default graph.
     """
     _check_arguments(pred, true_fn, false_fn)
-    graph = graph_of(pred)
+    graph = infer_graph(pred)
     with graph.as_default(), graph.name_scope(name or "cond"):
         pred = graph.convert(pred, dtypes.bool, "pred")
         when_false, when_true = control_flow.switch(pred, pred)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.control_flow.cond import cond
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.tensor import Tensor
 from graphmill.ops import math
 
@@ -46,7 +46,7 @@ def switch_case(
     branches = _in_order(branch_fns, default)
     if not isinstance(branch_index, Tensor) or not branch_index.dtype.base_dtype.is_integer:
         raise InvalidArgumentError(f"branch_index is {branch_index!r}, expected an integer tensor")
-    graph = graph_of(branch_index)
+    graph = infer_graph(branch_index)
     with graph.as_default(), graph.name_scope(name):
         last = len(branches) - 1
         if not last:

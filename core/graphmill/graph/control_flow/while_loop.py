@@ -16,7 +16,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.control_flow.cond_context import switch
 from graphmill.graph.control_flow.while_context import WhileContext
-from graphmill.graph.infer_graph import graph_of
+from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.structures import check_same, flatten, flatten_with_paths, is_structure, pack
 from graphmill.ops import array, control_flow, math
 from graphmill.ops.inputs import values
@@ -72,7 +72,7 @@ def while_loop(
     """
     del shape_invariants
     _check_arguments(cond, body, loop_vars, parallel_iterations)
-    graph = graph_of(loop_vars, maximum_iterations)
+    graph = infer_graph(loop_vars, maximum_iterations)
     with graph.as_default(), graph.name_scope(name or "while"):
         limit = None if maximum_iterations is None else _Limit(graph, maximum_iterations)
         context = WhileContext(graph, parallel_iterations, back_prop, swap_memory)
