@@ -187,7 +187,9 @@ def test_a_value_of_a_loop_has_no_gradient_outside() -> None:
             return s * x
 
         y = repeat(3, body, x)
-        with pytest.raises(errors.InvalidArgumentError, match="is in a loop that the ys are not"):
+        with pytest.raises(
+            errors.InvalidArgumentError, match="is in a loop that does not contain the ys"
+        ):
             graphmill.gradients(y, kept[0])
 
 

@@ -57,7 +57,9 @@ def _parse(kind: type[_M], content: bytes, what: str) -> _M:
     try:
         return kind.FromString(content)
     except DecodeError as error:
-        raise InvalidArgumentError(f"{what}: the bytes are no {kind.DESCRIPTOR.name}") from error
+        raise InvalidArgumentError(
+            f"{what}: the bytes are not a valid {kind.DESCRIPTOR.name}"
+        ) from error
 
 
 def _from_dict(kind: type[_M], value: dict[str, Any], what: str) -> _M:

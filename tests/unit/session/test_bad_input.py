@@ -35,9 +35,13 @@ def session() -> Any:
 
 @pytest.mark.parametrize("content", [b"not a protobuf", b"\x00\x01\x02", b"\xff" * 100])
 def test_bytes_that_are_no_protobuf(content: bytes, session: Any) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match="graph: the bytes are no GraphDef"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match="graph: the bytes are not a valid GraphDef"
+    ):
         graphmill.Session(graph=content)
-    with pytest.raises(errors.InvalidArgumentError, match="graph_def: the bytes are no GraphDef"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match="graph_def: the bytes are not a valid GraphDef"
+    ):
         session.extend(content)
 
 
@@ -45,7 +49,7 @@ def test_bytes_that_are_no_protobuf(content: bytes, session: Any) -> None:
 def test_bytes_that_are_cut_short(cut: int) -> None:
     content = graph_def(const_def("c", np.arange(100, dtype=np.float32)), X).SerializeToString()
     content = content[: content.index(b"Const") + cut] if cut > 0 else content[:cut]
-    with pytest.raises(errors.InvalidArgumentError, match="are no GraphDef"):
+    with pytest.raises(errors.InvalidArgumentError, match="are not a valid GraphDef"):
         graphmill.Session(graph=content)
 
 

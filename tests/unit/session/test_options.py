@@ -54,7 +54,7 @@ def test_s1_a_message_of_another_library_is_read() -> None:
         (5, "config is a int; expected a ConfigProto message, its bytes, or a dict"),
         ([], "config is a list"),
         (proto.RunOptions(), "config is a RunOptions"),
-        (b"\xff\xff\xff", "config: the bytes are no ConfigProto"),
+        (b"\xff\xff\xff", "config: the bytes are not a valid ConfigProto"),
         ({"alow_soft_placement": True}, r"alow_soft_placement.* has the fields allow_soft_pl"),
         ({"allow_soft_placement": "maybe"}, "config: "),
         ({"device_count": 5}, "config: "),

@@ -63,7 +63,7 @@ def decode(contents: bytes, header: Header) -> Any:
     except zlib.error as error:
         raise InvalidArgumentError(f"Invalid PNG data: {error}") from None
     if len(raw) < row * header.height:
-        raise InvalidArgumentError("Invalid PNG data: it is cut off")
+        raise InvalidArgumentError("Invalid PNG data: the data is truncated")
     rows = np.frombuffer(raw, np.uint8).reshape(header.height, row)
     filters = rows[:, 0]
     if filters.max() > 4:

@@ -50,7 +50,7 @@ class _Reader:
         value = shift = 0
         while True:
             if self.is_at_end or shift > 63:
-                raise InvalidArgumentError("dimension_numbers is cut off")
+                raise InvalidArgumentError("dimension_numbers is truncated")
             byte = self._message[self._place]
             self._place += 1
             value |= (byte & 0x7F) << shift
@@ -66,7 +66,7 @@ class _Reader:
             length = self.varint()
             end = self._place + length
             if end > len(self._message):
-                raise InvalidArgumentError("dimension_numbers is cut off")
+                raise InvalidArgumentError("dimension_numbers is truncated")
             while self._place < end:
                 yield self.varint()
         else:
