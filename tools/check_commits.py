@@ -25,7 +25,8 @@ SINCE: Final = "a7cf6861950242ceb181cac794828d4926044a1d"
 """The last commit before these rules."""
 LONGEST_SUBJECT: Final = 72
 _VERBS: Final = """
-abort accept add adjust align allow annotate apply assert assign avoid backport batch begin
+abort accept add adjust align allow annotate answer apply ask assert assign avoid backport batch
+begin
 bind block bound build bump cache call cancel cap catch change check choose clarify clean clear
 close collect combine compare compile compute configure convert copy correct count cover create
 cut deal declare decode decouple default defer define delay delete deprecate derive describe
@@ -46,7 +47,7 @@ scope search select send separate serialize serve set share ship shorten show sh
 skip sort speed split stabilize standardize start state stop store stream strip suggest support
 suppress swap switch synchronize tag take teach tell test throttle time tolerate trace track
 train transfer translate treat trim try turn type unify unpack unroll update upgrade use
-validate vectorize verify wait warm warn watch widen wrap write
+validate vectorize verify wait warm warn watch widen word wrap write
 """
 VERBS: Final = frozenset(_VERBS.split())
 """Imperatives that subjects begin with; a verb that is missing is added here."""
