@@ -48,12 +48,12 @@ def copies_out(
     return tuple(
         identity
         if device is None or device.is_host_memory or is_always_host(dtype)
-        else (_when_there(device) if i in staying else compose(device.to_host, _scalar))
+        else (_wait_for_device(device) if i in staying else compose(device.to_host, _scalar))
         for i, device, dtype in ((i, devices.get(i), dtype) for i, dtype in enumerate(types))
     )
 
 
-def _when_there(device: Device) -> Copy:
+def _wait_for_device(device: Device) -> Copy:
     def wait(value: Value) -> Value:
         device.sync()
         return value
