@@ -170,7 +170,7 @@ class TensorSender:
         block = None if self.pool is None else self.pool.find(wanted.transfer_id)
         if block is None or self.pool is None:
             raise AbortedError(
-                f"transfer {wanted.transfer_id}  is unknown here: its step has ended, "
+                f"transfer {wanted.transfer_id} is unknown here: its step has ended, "
                 "or this worker was restarted"
             )
         if not 0 <= wanted.offset < block.num_bytes:
