@@ -153,7 +153,7 @@ class _Prover:
             branch = self.liveness.of(node)
             if branch not in (self.root, done, goes_on):
                 raise NotProvenError(
-                    f"the condition of liveness is unknown of {node.name} is alive"
+                    f"the condition under which {node.name} is alive is unknown"
                     if branch is None
                     else f"a conditional inside is not functionalized: {node.name} depends on "
                     f"{branch.pred[0].name if branch.pred else ''}"
