@@ -128,7 +128,7 @@ class SimNpuDevice(Device):
                 self._check_health(node, number)
                 with np.errstate(all="ignore"):
                     result = function(*unwrapped(args), **unwrapped(keywords))
-            except Exception as error:  # noqa: BLE001 - told to whoever wants the value
+            except Exception as error:  # noqa: BLE001 - reported to whoever fetches the value
                 made.fail(_with_node(error, node))
                 return
             if isinstance(result, (np.ndarray, np.generic)) and result.dtype != object:

@@ -102,8 +102,8 @@ class _Recording:
         for race in found:
             _log.warning("%s", race)
         if self.settings.path and self.settings.mode != "replay":
-            told = [race.as_dict() for race in found]
-            self.steps[step.number] = {"order": step.scheduler.order, "races": told}
+            races = [race.as_dict() for race in found]
+            self.steps[step.number] = {"order": step.scheduler.order, "races": races}
             held = {"steps": [self.steps[number] for number in sorted(self.steps)]}
             text = json.dumps(held, indent=1) + "\n"
             Path(self.settings.path).write_text(text, encoding="utf-8")

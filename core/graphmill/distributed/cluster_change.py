@@ -1,4 +1,4 @@
-"""`ClusterChange`: which tasks of a cluster moved or restarted, and those who are told of it."""
+"""`ClusterChange`: which tasks of a cluster moved or restarted, and its observers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _by_task(cluster: Mapping[str, Mapping[int, str]]) -> dict[Task, str]:
 
 
 class Watchers:
-    """Those who are told of a cluster's changes.
+    """The observers of a cluster's changes.
 
     Threads: any may add and publish; `_lock` guards the table, `_order` keeps changes in order.
     """
@@ -85,7 +85,7 @@ class Watchers:
         return remove
 
     def publish(self, change: ClusterChange) -> None:
-        """Tell all of a change; one that raises is logged, the others are told all the same."""
+        """Notify all observers of a change; one that raises is logged, the others still run."""
         if not change:
             return
         with self._order:

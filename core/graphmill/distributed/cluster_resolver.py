@@ -43,7 +43,7 @@ class ClusterResolver(ABC):
         """Return the addresses as they are now.
 
         Raises:
-            OpError: they cannot be told.
+            OpError: they are unknown.
         """
 
     def master(self, task_type: str | None = None, task_id: int | None = None) -> str:
@@ -73,7 +73,7 @@ class ClusterResolver(ABC):
         A resolver that hears of changes by itself does nothing here.
 
         Raises:
-            OpError: the addresses cannot be told.
+            OpError: the addresses are unknown.
         """
 
 

@@ -61,7 +61,7 @@ class CallCounts:
 
 @dataclass(slots=True, eq=False)
 class SignatureRecord:
-    """One signature of a cluster, or all those that are not told apart.
+    """One signature of a cluster, or all those that share one record.
 
     Attributes:
         signature: element types and shapes of the inputs, and values that must be known, as text.

@@ -218,7 +218,7 @@ def _kernel_reason(node: Node, choice: KernelChoice | None) -> str:
         return "it is the only matching kernel"
     lower = sum(reason == "ranks lower" for _, reason in choice.rejected)
     others = len(choice.rejected) - lower
-    told = [f"{lower} rank lower"] if lower else []
+    reasons = [f"{lower} rank lower"] if lower else []
     if others:
-        told.append(f"{others} do not fit" if others > 1 else "1 does not match")
-    return f"it matches and ranks first; of the others {', '.join(told)}"
+        reasons.append(f"{others} do not match" if others > 1 else "1 does not match")
+    return f"it matches and ranks first; of the others {', '.join(reasons)}"

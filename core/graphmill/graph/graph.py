@@ -219,7 +219,7 @@ class Graph:
         """Change an attr of a node, in canonical form; its copies in other graphs keep theirs.
 
         Raises:
-            InvalidArgumentError: the types of inputs or outputs cannot be told from the attrs.
+            InvalidArgumentError: the attrs do not determine the types of inputs or outputs.
         """
         attrs = {**node.attrs, name: value}
         input_types, output_types = node.op_def.input_types(attrs), node.op_def.output_types(attrs)

@@ -64,7 +64,7 @@ class Variable(Tensor):
 
         Args:
             initial_value: a value or tensor, or a function without arguments that makes one.
-            trainable: whether optimizers change it unless told otherwise.
+            trainable: whether optimizers update it by default.
             name: its name, by default `Variable`.
             dtype: its element type, by default that of the initial value.
             shape: its shape, for an initial value whose shape is known only when the graph runs.

@@ -120,7 +120,8 @@ class _Rewriter:
 
     Attributes:
         joined: for tensors that others take the place of, these.
-        arg_devices, retval_devices: by tensor name, where it comes in and goes out if that is told.
+        arg_devices, retval_devices: by tensor name, the device of its `_Arg` or `_Retval` if one is
+            requested.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Verify that a graph is well formed, also after each pass (row P4); `GRAPHMILL_VALIDATE=1`.
 
-What a pass must keep is told in `docs/howto/pass.md`. Semantics: what
+`docs/howto/pass.md` says what a pass must preserve. Semantics: what
 `tensorflow/core/graph/validate.cc` and `graph_constructor.cc` refuse, of the graph in memory.
 """
 

@@ -259,7 +259,7 @@ def graphmill_register_commands(commands: Registrar[object]) -> None:
     """
 
 
-# Life cycle: what a plugin is told.
+# Life cycle: notifications for plugins.
 
 
 @hookspec

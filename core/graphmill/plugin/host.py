@@ -273,8 +273,8 @@ _default: _Assembly | None = None
 def default_host() -> Host:
     """Return the host of sessions that are given none; assembled by the first call, then kept.
 
-    Threads: any; while one assembles it, the others wait. If that fails, each of them is told, and
-    the next call tries again.
+    Threads: any; while one assembles it, the others wait. If that fails, each of them gets the
+    error, and the next call tries again.
 
     Raises:
         FailedPreconditionError: a plugin asks for it while it is being assembled.

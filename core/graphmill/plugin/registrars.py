@@ -229,7 +229,7 @@ class KernelRegistrar(_Registrar):
             modules: names of the modules.
             backend: import them only for devices that accept this backend.
             ops: by module, the ops that it has kernels for; such a module is imported when one of
-                these is used. What is not told of is imported with the first op of the family.
+                these is used. Others are imported with the first op of the family.
         """
         registry = self._registry
         registry.add_family(family, *modules, backend=backend, ops=ops, owner=self.owner)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """What an observer is told about a step.
+    """What an observer learns about a step.
 
     Attributes:
         step_id: the number of the step, unique in the process.

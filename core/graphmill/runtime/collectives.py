@@ -285,9 +285,9 @@ def _fail(members: Sequence[_Member], error: OpError, author: _Member | None) ->
         if member is author:
             member.done(None, error)
         else:
-            told = type(error)(f"{member.request} is aborted by: {error.message}")
-            told.is_derived = error.is_derived
-            member.done(None, told)
+            derived = type(error)(f"{member.request} is aborted by: {error.message}")
+            derived.is_derived = error.is_derived
+            member.done(None, derived)
 
 
 def _finish(members: list[_Member]) -> None:
@@ -300,7 +300,7 @@ def _finish(members: list[_Member]) -> None:
     except OpError as error:
         _fail(members, error, members[0])
         return
-    except Exception as error:  # noqa: BLE001 - all members wait to be told
+    except Exception as error:  # noqa: BLE001 - all members wait for the outcome
         failure = InternalError(f"{members[0].request}: {type(error).__name__}: {error}")
         _fail(members, failure, members[0])
         return

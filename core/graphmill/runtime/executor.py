@@ -301,7 +301,7 @@ class ExecutorBarrier:
                     self._args.rendezvous.start_abort(error)
                 self._args.start_cancel(error)
             elif self.error.is_derived and not error.is_derived:
-                self.error = error  # a partition that was only told to stop may end first
+                self.error = error  # a partition that was only cancelled may end first
             elif error is not self.error:
                 error.is_derived = True
         if not self._left:

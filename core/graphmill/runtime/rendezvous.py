@@ -128,7 +128,7 @@ class Rendezvous(ABC):
         """Fail all that wait, and all calls from now on; only the first call counts."""
 
     def awaited_keys(self) -> list[str] | None:
-        """Return the keys for which somebody waits; None if that cannot be told.
+        """Return the keys that receives wait for; None if that is unknown.
 
         It is asked for when a step has nothing left to do, to tell one that will never end.
         """

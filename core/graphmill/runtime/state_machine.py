@@ -41,7 +41,7 @@ Event = TypeVar("Event", bound=Label)
 Action = TypeVar("Action", bound=Label)
 
 STORY_LENGTH: Final = 48
-"""How many transitions a story keeps unless it is told otherwise."""
+"""How many transitions a story keeps by default."""
 
 
 class Transition(NamedTuple):

@@ -139,7 +139,7 @@ def run_step_with_options(
 
 
 def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys) -> StepInfo:
-    """Return what the observers of a step are told; few hosts have any."""
+    """Return what the observers of a step receive; few hosts have any."""
     from graphmill.plugin.step_observers import StepInfo
 
     return StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)

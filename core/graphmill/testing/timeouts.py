@@ -57,9 +57,9 @@ def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:
 def no_leaked_threads(*, but: tuple[str, ...] = (), seconds: float = TIMEOUT) -> Iterator[None]:
     """Assert that all threads started in the block end soon after it.
 
-    Threads are told apart and not counted: one of those that were there before may end meanwhile,
-    and one that is about to end, as a timer that was cancelled or a compilation that is dropped, is
-    still there for a moment. Those that serve all sessions may stay.
+    Threads are compared by identity and not counted: one of those that were there before may end
+    meanwhile, and one that is about to end, as a timer that was cancelled or a compilation that is
+    dropped, is still there for a moment. Those that serve all sessions may stay.
 
     Args:
         but: how the names of others begin that may stay.

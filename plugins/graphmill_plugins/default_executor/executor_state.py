@@ -301,7 +301,7 @@ class ExecutorState:
     def _finish_if_done(self) -> None:
         error = self._error
         if error is not None and self._outstanding:
-            # Kernels that wait are told to stop; the run ends when the last of them has.
+            # Kernels that wait are cancelled; the run ends when the last of them has.
             self.args.start_cancel(error)
         if self._outstanding:
             return

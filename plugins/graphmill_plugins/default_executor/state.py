@@ -1,7 +1,7 @@
 """The dynamic state of a run: frames and their iterations (row E4).
 
 Semantics: `tensorflow/core/common_runtime/propagator_state.h`. What each collection holds, and what
-is always true of it, is told in docs/explanation/executor-states.md.
+is always true of it, is described in docs/explanation/executor-states.md.
 """
 
 from __future__ import annotations

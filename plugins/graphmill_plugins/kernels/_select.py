@@ -45,7 +45,7 @@ def where_of(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
 def passed(xp: ArrayNamespace, mask: Value, t: Value) -> Value:
     """Return `t` times the mask as 0 or 1: NaN stays NaN, and infinity times 0 is NaN.
 
-    XLA would choose between `t` and 0 if it were told to multiply by a mask.
+    XLA would choose between `t` and 0 for a product with a mask.
     """
     if not is_numpy(xp):
         return xp.where(mask, t, t * t.dtype.type(0))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROOT_SECONDS: Final = 1.0
 """How long the cause of an error is waited for that another task has felt first."""
 END_SECONDS: Final = 1.0
-"""How long the tasks of a failed step are waited for after they were told to end."""
+"""How long the tasks of a failed step are waited for after their cancellation."""
 
 
 class ClusterStep:
@@ -84,7 +84,7 @@ class ClusterStep:
 
         Raises:
             DeadlineExceededError: the time ran out; names the tasks that had not ended.
-            OpError: the root cause; the other tasks have been told to end.
+            OpError: the root cause; the other tasks have been cancelled.
         """
         calls = TaskCalls()
         token = self.cancellation.register(calls.interrupt)

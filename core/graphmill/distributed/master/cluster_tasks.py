@@ -66,7 +66,7 @@ class ClusterTasks:
         self._session_handle = session_handle
         self._timeout = timeout
         self._has_sessions = False
-        # Each task is told of the devices of all: that grows with the square of their number.
+        # Each task gets the devices of all: that grows with the square of their number.
         self._tells = (
             config.share_cluster_devices_in_session
             or config.experimental.share_cluster_devices_in_session
@@ -118,7 +118,7 @@ class ClusterTasks:
     def delete_sessions(self) -> None:
         """End the session on all tasks, in bounded time.
 
-        A task that does not answer is told of in the log: it has lost the session, or drops it when
+        A task that does not answer is logged: it has lost the session, or drops it when
         it hears of this master's next life.
         """
         if not self._has_sessions:

@@ -109,7 +109,7 @@ def named(task: str, error: OpError) -> OpError:
 def root_cause(errors: dict[str, OpError]) -> OpError:
     """Return the error of a call to several tasks: the first that does not follow from another.
 
-    Further ones of that kind are told in its message.
+    Further ones of that kind are listed in its message.
     """
     roots = {task: error for task, error in errors.items() if not error.is_derived} or errors
     (task, first), *others = roots.items()

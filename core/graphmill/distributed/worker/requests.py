@@ -64,7 +64,7 @@ class Request(Generic[_Result]):
             caller(result, error)
 
     def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
-        """Give a caller up, who is told so; without any the work is cancelled."""
+        """Release a caller with an error; without any caller the work is cancelled."""
         gone = CancelledError("the caller of the step has disconnected, or its deadline is over")
         with self._table.lock:
             if self.outcome is not None or caller not in self._callers:

@@ -91,7 +91,7 @@ class WorkerStep:
         """Run the graph to its end, in the calling thread.
 
         Raises:
-            OpError: the first error; all that waits in the rendezvous has been told of it.
+            OpError: the first error; the rendezvous has been aborted with it.
         """
         is_traced = self.collector is not None
         items = self._graph.items_of_next_step(self._call.step_id, is_traced=is_traced)

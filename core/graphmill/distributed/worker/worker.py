@@ -248,7 +248,7 @@ class Worker:
             result = step.result(self._outputs(call))
         except OpError as error:
             failure = error
-        except Exception as error:  # noqa: BLE001 - the end of a thread: the caller must be told
+        except Exception as error:  # noqa: BLE001 - the end of a thread: it is passed to the caller
             failure = InternalError(f"the step failed: {type(error).__name__}: {error}")
         cancellation.close()
         graph.release()

@@ -148,7 +148,7 @@ def _fits(buffer: Buffer, start: int, end: int, message: Descriptor, levels: int
         # The end of a truncated file; what was seen before it decides.
         if end < len(buffer) or not seen:
             return False
-    # Every node has an op: what else has a string there is told from a node by this.
+    # Every node has an op: this distinguishes a node from other messages with a string there.
     return message.name != "NodeDef" or 2 in seen
 
 

@@ -269,7 +269,7 @@ class _Placer:
 
     def _support(self, group: _Group, device: Device) -> int:
         if len(self.types) == 1:
-            return _NATIVE  # what has no kernel is told, all at once, when kernels are chosen
+            return _NATIVE  # missing kernels are reported together when kernels are chosen
         return min(
             (self._support_of(n, device) for n in group.members if self._has_kernel(n)),
             default=_NATIVE,

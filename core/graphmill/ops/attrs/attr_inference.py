@@ -72,7 +72,7 @@ def _known_length(arg: ArgDef, attrs: Mapping[str, Any]) -> int | None:
 
 
 class _Inference:
-    """The attrs known so far, and which input told each of them."""
+    """The attrs inferred so far, and the input that each was inferred from."""
 
     def __init__(self, op_def: OpDef, attrs: dict[str, Any]) -> None:
         self.op_def = op_def

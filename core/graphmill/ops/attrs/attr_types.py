@@ -45,7 +45,7 @@ NO_DEFAULT: Final = UNSET
 
 
 class ShapeAttr(tuple[int, ...]):
-    """A shape as attr value: a tuple of sizes, told apart from a list of ints by its class."""
+    """A shape as attr value: a tuple of sizes, distinguished from a list of ints by its class."""
 
     __slots__ = ()
 

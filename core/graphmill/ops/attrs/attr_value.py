@@ -1,6 +1,6 @@
 """Convert `AttrValue` messages to canonical Python values and back, without loss.
 
-The canonical forms are told in `graphmill.ops.attrs.attr_types`. Messages of TensorFlow's own
+`graphmill.ops.attrs.attr_types` describes the canonical forms. Messages of TensorFlow's own
 classes are read too: only field names are used.
 """
 

@@ -4,7 +4,7 @@ The table is data for the trait `int32_attrs` of TensorFlow's ops; an op of a pl
 own.
 
 Semantics: GetAttr with an int32 (tensorflow/core/framework/node_def_util.cc), of which kernels and
-shape functions make use in no order that could be told from the OpDef: this is what they said when
+shape functions make use in no order that the OpDef determines: this is what they said when
 they were given 2^40.
 """
 

@@ -123,7 +123,7 @@ def op(
 
 
 def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
-    """Return what `op` is told of the op's behaviour."""
+    """Return the traits that the arguments of `op` declare."""
     given = traits or DEFAULT_TRAITS
     if effects is None:
         return given

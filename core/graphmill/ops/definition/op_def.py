@@ -1,7 +1,7 @@
 """`OpDef`: inputs, outputs and attrs of an op, as frozen data.
 
 Semantics: tensorflow/core/framework/op_def.proto, node_def_util.cc (which types a node has) and
-op_def_util.cc. How attr values look in Python is told in `graphmill.ops.attrs.attr_types`.
+op_def_util.cc. `graphmill.ops.attrs.attr_types` describes attr values in Python.
 """
 
 from __future__ import annotations
@@ -347,7 +347,7 @@ class OpDef:
         if plan is not None:
             types: tuple[Any, ...] = tuple([fixed or attrs.get(attr) for fixed, attr in plan])
             for dtype in types:
-                if type(dtype) is not DType:  # missing or a placeholder: told below
+                if type(dtype) is not DType:  # missing or a placeholder: reported below
                     break
             else:
                 return types

@@ -88,12 +88,12 @@ def add_op(
 
 def explicit_attrs(op_def: OpDef) -> list[AttrDef]:
     """Return the attrs that inputs do not tell, in order: those without default first."""
-    told = {
+    given = {
         name
         for arg in op_def.input_args
         for name in (arg.type_attr, arg.type_list_attr, arg.number_attr)
     }
-    attrs = [attr for attr in op_def.attrs if attr.name not in told]
+    attrs = [attr for attr in op_def.attrs if attr.name not in given]
     return sorted(attrs, key=lambda attr: attr.has_default)
 
 

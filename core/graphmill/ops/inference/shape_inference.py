@@ -42,7 +42,7 @@ _FAMILIES: Final = frozenset(
 
 
 class Sources(Protocol):
-    """What can be told of a node's inputs besides their shapes."""
+    """What is known of a node's inputs besides their shapes."""
 
     def value(self, index: int) -> NDArray[Any] | None:
         """Return what is known of a value: an array, None for elements that are not known."""

@@ -68,7 +68,7 @@ def _specs(op: ShapeContext, count: int) -> Iterator[_Spec]:
         is_index = bool(masks["shrink_axis"] & bit) and not (is_new or is_ellipsis)
         if step == 0:
             raise InvalidArgumentError(f"strides[{place}] must be non-zero")
-        # A bound that is left out is told from one that is not known by a string of its own.
+        # A bound that is left out is a string, to distinguish it from an unknown one.
         yield _Spec(
             _LEFT_OUT if masks["begin"] & bit and not is_index else begin,
             _LEFT_OUT if masks["end"] & bit else end,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
-# A merge is told by the shape refiner, which knows loops.
+# The shape of a merge is inferred by the shape refiner, which knows loops.
 _OF_INPUT: Final = (
     *(ControlFlow.SWITCH, ControlFlow.ENTER, ControlFlow.EXIT),
     *(ControlFlow.NEXT_ITERATION, ControlFlow.LOOP_COND, ControlFlow.SWITCH_N),

@@ -1,7 +1,7 @@
 """Shapes of ops that pass values on.
 
-Semantics: tensorflow/core/ops/control_flow_ops.cc. `Merge` is told by the shape refiner, which
-knows loops.
+Semantics: tensorflow/core/ops/control_flow_ops.cc. The shape of `Merge` is inferred by the shape
+refiner, which knows loops.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Detect kernels that wait for another node without declaring it: part of `GRAPHMILL_VALIDATE=1`.
 
-That a call waits cannot be told from one that computes. That another node ends the wait can: an
-asynchronous kernel's `done` is called, or a condition notified on which a kernel's thread waits,
-by the call of another kernel. Conditions are those of `threading`, on which its events, semaphores
-and barriers, `queue.Queue` and futures are built.
+A call that waits cannot be distinguished from one that computes. That another node ends the wait
+can: an asynchronous kernel's `done` is called, or a condition notified on which a kernel's thread
+waits, by the call of another kernel. Conditions are those of `threading`, on which its events,
+semaphores and barriers, `queue.Queue` and futures are built.
 """
 
 from __future__ import annotations

@@ -161,11 +161,11 @@ class KernelRegistry:
         With `backend` they are imported only for a device that accepts that backend; a module of
         which `ops` tells the ops, only for one of these.
         """
-        told = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
+        listed = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
         with self._lock:
             known = self._modules_by_family.setdefault(family, [])
             known.extend(
-                _LazyModule(module, backend, owner, told.get(module)) for module in modules
+                _LazyModule(module, backend, owner, listed.get(module)) for module in modules
             )
             self._changed()
 

@@ -2,8 +2,8 @@
 
 The child has one thread, the one that forked. Threads of pools are gone although their objects are
 there, and a lock that another thread held at that moment is held for ever. So objects that own
-threads are tracked and told in the child, long-lived locks are re-initialised there, and what must
-not be torn (an import, a write into the memory of a variable) ends before the fork.
+threads are tracked and notified in the child, long-lived locks are re-initialised there, and what
+must not be torn (an import, a write into the memory of a variable) ends before the fork.
 
 A step that is in progress cannot be continued in the child, only new steps can be run.
 """
@@ -40,7 +40,7 @@ _deferral: Final = threading.RLock()
 
 
 def track_forks(owner: ForkAware) -> None:
-    """Tell an object about forks, in the child; those that were tracked first are told first."""
+    """Notify an object of forks, in the child; those that were tracked first come first."""
     _tracked[owner] = None
 
 

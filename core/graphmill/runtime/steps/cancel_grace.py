@@ -67,7 +67,7 @@ class CancellationGracePeriod:
             self._timer.cancel()
 
     def _listen(self) -> None:
-        """Ask to be told of a cancellation; called once, before the driving thread first waits."""
+        """Register for a cancellation; called once, before the driving thread first waits."""
         self._runner.watches.remove(self._listen)
         cancellation = self._args.parent_cancellation
         if cancellation is not None:

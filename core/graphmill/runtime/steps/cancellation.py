@@ -68,7 +68,7 @@ class CancellationManager:
             try:
                 callback()
             except Exception:  # it is code of plugins
-                # Others wait to be told too; what a kernel's callback gets wrong is its own affair.
+                # The other callbacks must still run; an error in a kernel's callback is its own.
                 import logging  # here: a session should not wait for the module
 
                 log = logging.getLogger("graphmill.runtime")

@@ -83,7 +83,7 @@ def record_node(
         collector: `ExecutorArgs.stats_collector`.
         device: name of the device.
         node: what ran.
-        started: when its kernel was called, as `now` told it.
+        started: when its kernel was called, according to `now`.
         result: what its kernel returned.
     """
     times = (thread_id(), started, started, now())

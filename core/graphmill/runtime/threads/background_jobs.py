@@ -148,7 +148,7 @@ class BackgroundWork:
                 self._owner, job = self._jobs.popleft()
             try:
                 job()
-            except BaseException:  # noqa: BLE001 - told as in any thread; the other jobs go on
+            except BaseException:  # noqa: BLE001 - reported as in any thread; the other jobs go on
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
             del job
             with self._job_done:

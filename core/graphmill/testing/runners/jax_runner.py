@@ -53,7 +53,7 @@ class JaxRunner(KernelRunner):
             chunk = plain[start : start + _TOGETHER]
             try:
                 answers.update(self._run_together(chunk))
-            except Exception:  # noqa: BLE001 - found again, and told, when each runs alone
+            except Exception:  # noqa: BLE001 - found again, and reported, when each runs alone
                 alone += chunk
         for case in alone:
             try:

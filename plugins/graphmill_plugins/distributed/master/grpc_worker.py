@@ -155,7 +155,7 @@ class GrpcWorker(WorkerInterface):
                 result = read(answer)
             except OpError as failure:
                 done(None, failure)
-            except Exception as failure:  # noqa: BLE001 - the end of a thread: the master must be told
+            except Exception as failure:  # noqa: BLE001 - the end of a thread: it is passed to the master
                 where = f"{name} of {self._connection.name}"
                 text = f"{where} failed: {type(failure).__name__}: {failure}"
                 done(None, InternalError(text))

@@ -38,7 +38,7 @@ class Table:
     Attributes:
         version: of the table.
         jobs: how many tasks each job has.
-        tasks: those that have told where they are.
+        tasks: those that have registered their address.
     """
 
     version: Version

@@ -34,8 +34,8 @@ class RayClusterResolver(ClusterResolver):
     Args:
         name: of the cluster.
         task_type, task_id: which task this process is, if any.
-        timeout: for how many seconds tasks are waited for that have not told where they are: the
-            cluster is just starting, or its directory has restarted.
+        timeout: for how many seconds tasks are waited for that have not registered their address:
+            the cluster is just starting, or its directory has restarted.
         engine: what stands for Ray in tests.
 
     Raises:
@@ -163,7 +163,7 @@ def registered_change(
 
 
 def _missing(jobs: dict[str, int], tasks: dict[Task, Registration]) -> list[str]:
-    """Return the names of the tasks that have not told where they are."""
+    """Return the names of the tasks that have not registered their address."""
     return [
         f"/job:{job}/task:{index}"
         for job, count in jobs.items()

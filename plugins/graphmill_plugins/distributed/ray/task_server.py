@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.ray.engine import Engine
 
 NOT_STARTED: Final = "0.0.0.0:0"
-"""The address of a task that has not told where it is: nothing can be reached there."""
+"""The address of a task that has not registered one: nothing can be reached there."""
 _HEALTH_SECONDS: Final = 5.0
 
 

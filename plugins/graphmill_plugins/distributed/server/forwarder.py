@@ -1,7 +1,7 @@
 """`Forwarder`: a local port for clients without TLS, such as TensorFlow's.
 
 What comes in on it goes to a server by TLS, with the credentials of this process; whoever reaches
-the port is let in, so it listens on the loopback interface unless it is told otherwise.
+the port is let in, so it listens on the loopback interface by default.
 """
 
 from __future__ import annotations

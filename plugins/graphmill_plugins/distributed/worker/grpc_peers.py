@@ -105,7 +105,7 @@ class GrpcPeer(Peer):
                 self._take(data, withdrawal, finish)
             except OpError as failure:
                 finish(None, False, failure)
-            except Exception as failure:  # noqa: BLE001 - the end of a thread: the step must be told
+            except Exception as failure:  # noqa: BLE001 - the end of a thread: it is passed to the step
                 finish(None, False, self._unexpected(failure))
 
         withdrawal = _Withdrawal()
@@ -159,7 +159,7 @@ class GrpcPeer(Peer):
         def finished(data: bytes | None, error: OpError | None) -> None:
             try:
                 done(data, error)
-            except Exception as failure:  # noqa: BLE001 - the end of a thread: the step must be told
+            except Exception as failure:  # noqa: BLE001 - the end of a thread: it is passed to the step
                 done(None, self._unexpected(failure))
 
         return self._connection.start("RecvTensor", request, finished, waits=True)

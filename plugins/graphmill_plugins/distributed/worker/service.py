@@ -363,11 +363,11 @@ def _for_worker(error: OpError) -> OpError:
 
     Where it reaches a client first, it is all that the client learns.
     """
-    made, told = copy.copy(error), copy.copy(error)
+    made, described = copy.copy(error), copy.copy(error)
     cause = error.__cause__
     if error.is_derived and isinstance(cause, OpError):
-        told.node, told.op, told.device = cause.node, cause.op, cause.device
-    made.message = error_message(told)
+        described.node, described.op, described.device = cause.node, cause.op, cause.device
+    made.message = error_message(described)
     made.node = made.op = made.device = made.plugin = None  # they are in the text
     return made
 

@@ -108,7 +108,7 @@ class ProgramCache:
     def compile(self, lowered: Any, options: Mapping[str, Any]) -> Program:
         """Load a program from the folder, or compile and store it.
 
-        What is wrong with the folder or a file is told in the note; it is not an error.
+        A problem with the folder or a file is described in the note; it is not an error.
 
         Args:
             lowered: a `jax.stages.Lowered` of a function jitted with `keep_unused`: which arguments

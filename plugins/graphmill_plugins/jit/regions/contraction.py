@@ -39,7 +39,7 @@ class Contraction:
         members: the cluster, in topological order.
         options: of the pass.
         op_def: of the node that is put there.
-        told: the graph that is told of it, if it is another one.
+        recorder: the graph that records it, if it is another one.
         owner: the function of the library that the nodes are of, if they are of one.
 
     Attributes:
@@ -52,10 +52,10 @@ class Contraction:
         members: list[Node],
         options: PassOptions,
         op_def: OpDef = CLUSTER,
-        told: Graph | None = None,
+        recorder: Graph | None = None,
         owner: FuncAttr | None = None,
     ) -> None:
-        self.told = told or graph
+        self.recorder = recorder or graph
         self.owner = owner
         self.functions: Mapping[FunctionKey, FunctionBody] = {}
         self.graph = graph
@@ -95,7 +95,7 @@ class Contraction:
             self._add_result(copies[src], output, index)
         name = f"{self._name()}/{next(_numbers)}"
         record = ClusterRecord(name, tuple(node.name for node in self.members))
-        compilation_of(self.told).clusters.append(record)
+        compilation_of(self.recorder).clusters.append(record)
         self._replace(self._attr(record), leaving)
         return ""
 
@@ -109,7 +109,7 @@ class Contraction:
             cache_bytes=options.jit_cache_bytes,
             record=record,
             functions=self.functions,
-            calls=CALLS if self.told is self.graph else INNER_CALLS,
+            calls=CALLS if self.recorder is self.graph else INNER_CALLS,
             owner=self.owner,
         )
 

@@ -49,7 +49,7 @@ def find_clusters(
     Args:
         graph: is looked at.
         eligibility: which nodes can be in a cluster.
-        outside: is told which nodes are in none, and why.
+        outside: records which nodes are in none, and why.
         names_variable: whether a node gives handles of variables, and of nothing else.
     """
     outside = {} if outside is None else outside

@@ -39,7 +39,7 @@ def inner_bodies(
     """Return the bodies of functions that a loop calls, directly or not, with clusters formed.
 
     Args:
-        graph: that the loop is in; it is told of the clusters.
+        graph: that contains the loop; it records the clusters.
         loop: a functional one.
         options: of the pass.
         device: where the loop runs; by default the host's processor.
@@ -65,7 +65,7 @@ def inner_bodies(
 
 def _form(
     body: Graph,
-    told: Graph,
+    recorder: Graph,
     options: PassOptions,
     eligibility: Eligibility,
     owner: FuncAttr | None,
@@ -74,4 +74,4 @@ def _form(
     clusters = find_clusters(body, eligibility, names_variable=is_source)
     for members in clusters:
         if sum(weight(node, eligibility.choices) for node in members) >= _MIN_SIZE:
-            Contraction(body, members, options, told=told, owner=owner).contract()
+            Contraction(body, members, options, recorder=recorder, owner=owner).contract()

@@ -126,7 +126,7 @@ class StraightLine:
         if node is not None:
             iteration = self._iteration_of(error)
             if node.op == CLUSTER.name and status.node is not None:
-                add_iteration(status, iteration)  # it told its node, and knows of no loop
+                add_iteration(status, iteration)  # it names its node, but not the iteration
             at_node(status, node, kernel, self._device, iteration)
         return status
 

@@ -16,7 +16,7 @@ from graphmill_plugins.jit.tracing.static_values import is_static
 class Offsets:
     """The static differences between the integers in the begin and end of slices.
 
-    Values are told apart by identity and kept alive, so that ids stay theirs.
+    Values are distinguished by identity and kept alive, so that ids stay theirs.
     """
 
     def __init__(self) -> None:

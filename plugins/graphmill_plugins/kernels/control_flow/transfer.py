@@ -77,7 +77,7 @@ class Recv(_Transfer):
     """Receive a value, or `DEAD`."""
 
     def __call__(self, ctx: OpKernelContext, *, done: Callable[..., None]) -> None:
-        """Have the executor told when the value is there."""
+        """Notify the executor when the value is there."""
 
         def received(value: Value, is_dead: bool, error: BaseException | None) -> None:
             done(DEAD if is_dead else value, error)

@@ -227,8 +227,8 @@ def check_betainc(a: Value, b: Value, x: Value) -> None:
     """
     shapes = {value.shape for value in (a, b, x) if value.ndim}
     if len(shapes) > 1:
-        told = " vs. ".join(map(shape_text, sorted(shapes)))
-        raise InvalidArgumentError(f"Shapes of a, b and x are inconsistent: {told}")
+        shown = " vs. ".join(map(shape_text, sorted(shapes)))
+        raise InvalidArgumentError(f"Shapes of a, b and x are inconsistent: {shown}")
 
 
 def _incomplete_gamma(name: str) -> Callable[[], Callable[[Value, Value], Value]]:

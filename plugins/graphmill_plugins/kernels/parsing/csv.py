@@ -112,7 +112,7 @@ def _column(
         try:
             return parser(fields).reshape(shape)
         except InvalidArgumentError:
-            pass  # told below
+            pass  # reported below
     given = [not field or field == missing for field in fields]
     if any(given) and not default.size:
         raise InvalidArgumentError(

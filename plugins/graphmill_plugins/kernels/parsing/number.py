@@ -61,7 +61,7 @@ def _floats_one_by_one(items: list[bytes]) -> Any:
         try:
             return np.fromiter(map(float, items), np.float64, len(items))
         except ValueError:
-            pass  # hexadecimal, or none: told below
+            pass  # hexadecimal, or none: reported below
     return np.fromiter(map(_to_float, items), np.float64, len(items))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Shape, Value
 
 # Kernels of lists take the element type as a NumPy dtype; strings, handles and quantised types are
-# told apart by `as_dtype`.
+# distinguished by `as_dtype`.
 
 
 def list_of(handle: Any) -> TensorList:

@@ -118,7 +118,7 @@ class Prefetching(ElementIterator):
     def next_async(self, done: Done, step: CancellationManager) -> None:
         """Call `done` with the next element (None at the end) or an error, now or later.
 
-        No thread waits meanwhile. With `step` cancelled, `done` is told so.
+        No thread waits meanwhile. With `step` cancelled, `done` gets the error.
         """
         waiter = Waiter(done)
         with self._lock:
@@ -195,7 +195,7 @@ class Prefetching(ElementIterator):
 
 
 class Waiter:
-    """One who waits for an element, and is told once: of it, of an error, or to give up.
+    """A waiter for an element, notified once: with it, with an error, or to give up.
 
     Threads: `_lock` guards who is first to tell; `done` is called outside of it.
     """
@@ -210,7 +210,7 @@ class Waiter:
         self._token: int | None = None
 
     def watch(self, step: CancellationManager, give_up: Callable[[], None]) -> None:
-        """Have `give_up` called if the step is cancelled before the waiter is told."""
+        """Have `give_up` called if the step is cancelled before the waiter is notified."""
         token = step.register(give_up)
         if token is None:
             give_up()

@@ -241,7 +241,7 @@ def beam_search(
         lengths: how many steps each sequence has.
         width: how many prefixes are followed.
         paths: how many are wanted.
-        merge_repeated: whether a label that is repeated in the result is told once.
+        merge_repeated: whether a repeated label is kept once in the result.
 
     Raises:
         InvalidArgumentError: more paths are asked for than the beam holds.
