@@ -1,4 +1,4 @@
-"""Tell kernels which values are constant across calls of the program being traced.
+"""Mark for kernels which values are constant across calls of the program being traced.
 
 A lowering may prepare such a value (transform the weights of a convolution, say), at a price that
 is worth paying once and not for every call. Whoever traces marks the values; the preparation is

@@ -25,7 +25,7 @@ ClusterSpec: TypeAlias = "dict[str, dict[int, str]]"
 
 
 class ClusterResolver(ABC):
-    """Tells the addresses of a cluster's tasks, and which of them this process is.
+    """Resolves the addresses of a cluster's tasks, and which of them this process is.
 
     Attributes:
         task_type: the job of this process; None if it is not a task.
@@ -68,7 +68,7 @@ class ClusterResolver(ABC):
         return self._watchers.add(changed)
 
     def refresh(self) -> None:  # noqa: B027 - not abstract: many have nothing to do
-        """Look whether the addresses have changed, and tell those who watch.
+        """Look whether the addresses have changed, and notify the observers.
 
         A resolver that hears of changes by itself does nothing here.
 
@@ -105,7 +105,7 @@ class SimpleClusterResolver(ClusterResolver):
         return {job: dict(tasks) for job, tasks in self._spec.items()}
 
     def update(self, cluster: Mapping[str, Any], restarted: Iterable[Task] = ()) -> None:
-        """Replace the addresses, and tell those who watch.
+        """Replace the addresses, and notify the observers.
 
         Args:
             cluster: the addresses of all tasks.
@@ -142,7 +142,7 @@ class TFConfigClusterResolver(SimpleClusterResolver):
         super().__init__(*_tf_config(self._environment))
 
     def refresh(self) -> None:
-        """Read the variable again, and tell those who watch if it names other addresses."""
+        """Read the variable again, and notify the observers if it names other addresses."""
         self.update(_tf_config(self._environment)[0])
 
 
@@ -171,7 +171,7 @@ class SlurmClusterResolver(SimpleClusterResolver):
         super().__init__(*_slurm_tasks(jobs, port_base, self._environment))
 
     def refresh(self) -> None:
-        """Read the variables again, and tell those who watch if they name other nodes."""
+        """Read the variables again, and notify the observers if they name other nodes."""
         self.update(_slurm_tasks(self._jobs, self._port_base, self._environment)[0])
 
 
@@ -179,7 +179,7 @@ class KubernetesClusterResolver(SimpleClusterResolver):
     """Pods with stable names, as a StatefulSet or an Indexed Job with a headless service has.
 
     The pod of task N of a job is `JOB-N.SUBDOMAIN`. A pod that comes back keeps its name, so that
-    addresses never change by themselves; `update` tells of jobs that were scaled.
+    addresses never change by themselves; `update` reports jobs that were scaled.
 
     Args:
         jobs: how many tasks each job has.

@@ -152,7 +152,7 @@ def explain(
     """Return a record for each node that a step with these feeds and fetches runs.
 
     The step is prepared (pruned, placed, optimised, given kernels) but not run. `Session.explain`
-    tells of clusters and counts as well.
+    shows clusters and counts as well.
 
     Args:
         session: the session.

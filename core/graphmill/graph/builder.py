@@ -162,7 +162,7 @@ class Graph(ShapedGraph):
         Args:
             op_type: name of an op or of a function of the graph's library; or an `OpDef`.
             inputs: its input tensors, lists unfolded.
-            attrs: its attrs in any form; what the inputs tell, and defaults, may be left out.
+            attrs: its attrs in any form; what the inputs determine, and defaults, may be left out.
             name: name within the scope, by default the op's; one that ends in `/` is taken as the
                 full name.
 

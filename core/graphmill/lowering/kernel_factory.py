@@ -59,7 +59,7 @@ class KernelFactory:
         """Look up the kernel of each node.
 
         Raises:
-            NotFoundError: some nodes have none; the message tells all of them, by op.
+            NotFoundError: some nodes have none; the message lists all of them, by op.
             PluginConflictError: two kernels of a node fit equally.
         """
         missing: dict[str, list[tuple[Node, str]]] = {}

@@ -26,7 +26,7 @@ def faults_of(owner: Provenance, what: str) -> Iterator[None]:
         what: what it does, for the message: "the executor 'REPLAY'".
 
     Raises:
-        OpError: the code raised it; it tells the plugin now.
+        OpError: the code raised it; it names the plugin now.
         PluginFaultError: the code raised anything else.
     """
     try:

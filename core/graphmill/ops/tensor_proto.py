@@ -163,7 +163,7 @@ def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto
 
     Args:
         value: a NumPy array or anything that `np.asarray` makes one of, of the wanted type.
-        dtype: the element type where the array's own does not tell it (quantised types).
+        dtype: the element type where the array's own is ambiguous (quantised types).
 
     Raises:
         InvalidArgumentError: the value has no element type, does not have `dtype`, or is larger

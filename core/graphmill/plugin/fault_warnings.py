@@ -1,4 +1,4 @@
-"""`FaultWarnings`: tells the user once that a plugin's code failed where the step goes on."""
+"""`FaultWarnings`: warns the user once that a plugin's code failed where the step goes on."""
 
 from __future__ import annotations
 

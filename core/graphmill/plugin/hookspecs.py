@@ -45,7 +45,7 @@ def graphmill_register_ops(ops: OpRegistrar) -> None:
 
     When: first, while a host is assembled.
     How often: once for each host.
-    May change: `ops`, by `add`, each with the function that tells the shapes of its outputs, if it
+    May change: `ops`, by `add`, each with the function that infers the shapes of its outputs, if it
         has one. All of TensorFlow's ops are known already.
     Threads: the one that assembles the host.
 
@@ -85,7 +85,7 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 
 @hookspec
 def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
-    """Register how compilers compute ops, where the plugin's kernels alone do not tell.
+    """Register how compilers compute ops, where tracing the plugin's kernels is not enough.
 
     When: after all plugins have registered kernels.
     How often: once for each host.

@@ -53,7 +53,7 @@ class Host:
     Attributes:
         ops: the ops.
         kernels: the kernels.
-        lowerings: how compilers compute ops whose kernels alone do not tell.
+        lowerings: how compilers compute ops whose kernels cannot be traced.
         gradients: how the gradients of ops are built.
         devices: device factories by device type.
         executors: executor factories by executor type.
@@ -67,7 +67,7 @@ class Host:
         sessions: the open sessions over this host.
         thread_pools: the pools that its sessions share.
         background: what is done behind their steps.
-        fault_warnings: tells of plugins whose code fails behind a step that goes on.
+        fault_warnings: warns of plugins whose code fails while the step goes on.
         debug_callbacks: functions of a `WatchedTensor`, by the name in `callback://name`.
 
     Threads: assembled by one thread; then its registries may be read by any.

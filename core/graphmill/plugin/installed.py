@@ -2,7 +2,7 @@
 
 Importing importlib.metadata (with it email, zipfile, socket, csv …) takes longer than all that is
 read here, and would be a tenth of the time from the start of a process to its first result. It is
-used all the same where folders cannot tell: for zip files on `sys.path`, and where somebody's
+used all the same where folders are not enough: for zip files on `sys.path`, and where somebody's
 finder supplies distributions of its own.
 
 Formats: the PyPA specifications "Recording installed projects" and "Entry points".

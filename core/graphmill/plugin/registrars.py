@@ -159,8 +159,8 @@ class OpRegistrar(_Registrar):
             op: an `OpDef`, an `OpDef` message, or a function decorated with
                 `graphmill.ops.definition.define.op`.
             replace: take the place of an op of that name, even of TensorFlow's.
-            shape: tells the shapes of its outputs, where `op` does not carry its shape function.
-            value: tells what is known of the values of its outputs before the graph runs, where
+            shape: infers the shapes of its outputs, where `op` does not carry its shape function.
+            value: infers what is known of the values of its outputs before the graph runs, where
                 `op` does not carry its value function.
             traits: how it behaves, where `op` does not carry its traits; what is not declared is
                 taken from the definition (an op that is stateful or takes resources has the effect

@@ -23,7 +23,7 @@ def spi_problem_of_source(module: str) -> str:
     """Return what `spi_problem` would of a module that could not be imported, from its source.
 
     A plugin of another version fails wherever it meets the first name that is not there; what it
-    declares tells its user more. "" where the source declares nothing or cannot be read.
+    declares is more helpful to its user. "" where the source declares nothing or cannot be read.
     """
     try:
         spec = importlib.util.find_spec(module.partition(":")[0].partition(".")[0])

@@ -61,7 +61,7 @@ class StepObservers:
         self._finished = tuple(finished)
 
     def started(self, step: StepInfo) -> None:
-        """Tell the observers that a step begins; raises nothing."""
+        """Notify the observers that a step begins; raises nothing."""
         for observer in self._started:
             self._notify(observer, {"step": step})
 
@@ -72,7 +72,7 @@ class StepObservers:
         error: OpError | None = None,
         run_metadata: RunMetadata | None = None,
     ) -> None:
-        """Tell the observers that a step has ended, well or with `error`; raises nothing.
+        """Notify the observers that a step has ended, well or with `error`; raises nothing.
 
         Args:
             step: the object that `started` was given.

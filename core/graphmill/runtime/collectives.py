@@ -279,7 +279,7 @@ class _Meeting:
 
 
 def _fail(members: Sequence[_Member], error: OpError, author: _Member | None) -> None:
-    """Tell a member of the error that it brought, and the others what follows from it."""
+    """Fail a member with its error, and the others with a derived one."""
     for member in members:
         member.leave()
         if member is author:

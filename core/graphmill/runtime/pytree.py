@@ -14,8 +14,8 @@ arrays. Such a class is what JAX calls a pytree:
     def interval(xp, low, high, unit):
         return Interval(low, high, unit)
 
-The declaration imports nothing. A compiler tells its framework of the class when it first traces;
-a class that its plugin has registered with JAX itself needs no declaration.
+The declaration imports nothing. A compiler registers the class with its framework when it first
+traces; a class that its plugin has registered with JAX itself needs no declaration.
 """
 
 from __future__ import annotations

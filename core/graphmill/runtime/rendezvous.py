@@ -146,7 +146,7 @@ class Rendezvous(ABC):
 
         Raises:
             DeadlineExceededError: nothing came in time. The value is lost if it comes later.
-            OpError: what `recv_async` tells.
+            OpError: what `recv_async` reports.
         """
         arrived = threading.Event()
         outcome: list[tuple[Value, bool, BaseException | None]] = []

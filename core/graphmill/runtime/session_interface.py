@@ -159,7 +159,7 @@ class SessionInterface(ABC):
         """Return why each node of a signature runs where and as it does.
 
         Raises:
-            UnimplementedError: the session is on a server, which does not tell.
+            UnimplementedError: the session is on a server, which does not report it.
         """
         del signature, build
         raise self._unexplained()
@@ -168,7 +168,7 @@ class SessionInterface(ABC):
         """Return the records of all signatures that the session keeps executors of.
 
         Raises:
-            UnimplementedError: the session is on a server, which does not tell.
+            UnimplementedError: the session is on a server, which does not report it.
         """
         raise self._unexplained()
 

@@ -55,7 +55,7 @@ class BundleWriter:
         Args:
             name: its name; not empty.
             values: an array, or what NumPy makes one of.
-            dtype: its element type, where the array's own does not tell (quantised types).
+            dtype: its element type, where the array's own is ambiguous (quantised types).
 
         Raises:
             InvalidArgumentError: a tensor of that name was written already.

@@ -235,7 +235,7 @@ class Session:
         """Return why each node of a signature runs where and as it does, and what was counted.
 
         A signature that has not run is prepared; nothing is run. `graphmill.explain.explain_all`
-        tells of all signatures.
+        describes all signatures.
 
         Args:
             fetches, feed_list, targets: as of `make_callable`.

@@ -85,7 +85,7 @@ def run_step_with_options(
     run_metadata: RunMetadata | None,
     cancellation: CancellationManager | None = None,
 ) -> list[Value]:
-    """Run a step under `RunOptions`, telling observers, and fill `run_metadata` if it is given.
+    """Run a step under `RunOptions`; notify observers and fill `run_metadata` if it is given.
 
     Raises:
         DeadlineExceededError: `timeout_in_ms` ran out.

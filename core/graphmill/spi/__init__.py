@@ -17,7 +17,7 @@ A plugin module says which versions it works with:
     GRAPHMILL_SPI = ">=1.0,<2"
 
 A host does not use a plugin that asks for another version, and says so in one line.
-`VERSION` counts as docs/explanation/stability.md tells: the first number changes when something is
+`VERSION` counts as docs/explanation/stability.md says: the first number changes when something is
 taken away or means something else, the second when something is added.
 """
 

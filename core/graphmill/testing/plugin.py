@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.testing.runners.backends import Runner
 
 _LEVELS: Any = pytest.StashKey[Any]()
-_LONG = 60.0  # seconds; a compilation takes few, and what hangs is another's to tell
+_LONG = 60.0  # seconds; a compilation takes few, and hangs are reported elsewhere
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

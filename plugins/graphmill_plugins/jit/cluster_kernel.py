@@ -235,4 +235,4 @@ class ClusterKernel:
 
 
 def _warning(reason: str) -> str:
-    return f"{reason}. The nodes are interpreted; `Session.explain` tells which"
+    return f"{reason}. The nodes are interpreted; `Session.explain` lists them"

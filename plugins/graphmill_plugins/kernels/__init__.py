@@ -1,6 +1,6 @@
 """The kernels of TensorFlow's ops, by family, on NumPy and JAX.
 
-A module is imported when the first op is needed of those that it has kernels for, as `_ops` tells;
+A module is imported when the first op is needed of those that it has kernels for, as `_ops` says;
 one for a backend only when a device accepts that backend.
 """
 

@@ -134,7 +134,7 @@ def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
 
 @cache
 def _memory_of_machine() -> int:
-    """Return the bytes of memory that the machine has; a terabyte if it does not tell."""
+    """Return the bytes of memory that the machine has; a terabyte if it is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

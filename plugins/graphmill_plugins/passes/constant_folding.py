@@ -81,7 +81,7 @@ class _Folder:
             with np.errstate(all="ignore"):
                 kernel = bind_node(node, choice, self.options.effects, np)
                 result = kernel.compute(*(self._value(edge.src) for edge in node.in_edges))
-        except Exception:  # noqa: BLE001 - the step tells what the kernel has to say
+        except Exception:  # noqa: BLE001 - the step reports the kernel's error
             return
         outputs = (result,) if node.num_outputs == 1 else tuple(result)
         if sum(np.asarray(output).nbytes for output in outputs) > self.limit:

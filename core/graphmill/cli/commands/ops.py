@@ -52,7 +52,7 @@ def ops(
     has_kernel: bool | None,
     coverage: Path | None,
 ) -> None:
-    """List the ops, or tell everything about the op NAME.
+    """List the ops, or show everything about the op NAME.
 
     NAME may be a pattern, such as 'Conv*'.
     """

@@ -52,7 +52,7 @@ def show(
     signature: str | None,
     list_ops: bool,
 ) -> None:
-    """Tell what is in MODEL: signatures, inputs and outputs, size, ops without a kernel.
+    """Show what is in MODEL: signatures, inputs and outputs, size, ops without a kernel.
 
     MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
     """

@@ -166,7 +166,7 @@ class ClusterStep:
         errors = dict(calls.errors)  # what follows is of our own making
         calls.withdraw()
         calls.wait(END_SECONDS)
-        if self.cancellation.is_cancelled:  # what the tasks tell may follow from that
+        if self.cancellation.is_cancelled:  # errors of the tasks may follow from that
             raise self._cancelled()
         if errors:
             raise root_cause(errors)

@@ -109,7 +109,7 @@ class ControlFlowContext(ABC):
     def is_call(self, op_def: OpDef) -> bool:
         """Return whether an op runs a function of the graph's library.
 
-        When its body is inlined, constants in it have no input that tells when to run.
+        When its body is inlined, constants in it have no input that decides when to run.
         """
         is_gradient = op_def.traits.calls_as(CallKind.GRADIENT)
         return is_gradient or op_def.name in self.graph.library

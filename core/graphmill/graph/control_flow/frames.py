@@ -126,7 +126,7 @@ def output_frame(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
 def loop_of_output(node: Node) -> str | None:
     """Return the name of the innermost frame that a node's outputs are in; None for none.
 
-    One path backwards tells, so that this is cheap and no other part of the graph matters.
+    One path backwards suffices, so that this is cheap and no other part of the graph matters.
     """
     left = 0  # frames that the path has gone into, through their exits
     current: Node | None = node

@@ -34,7 +34,7 @@ class BodyShapes(Protocol):
     """Works out the shapes of a body whose arguments are known."""
 
     def __call__(self, args: Mapping[Node, Arg], calls: CalledShapes) -> Callable[[Node], Shapes]:
-        """Return what tells the shapes of a node."""
+        """Return what infers the shapes of a node."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Partially known values of tensors before the graph runs.
 
-How an op tells it is in `graphmill.ops.inference.value_inference`.
+How an op declares it is in `graphmill.ops.inference.value_inference`.
 """
 
 from __future__ import annotations

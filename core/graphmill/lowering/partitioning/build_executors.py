@@ -188,7 +188,7 @@ def _choose_kernels(factories: Sequence[KernelFactory], graphs: Sequence[Graph])
     """Look up the kernels of all partitions.
 
     Raises:
-        NotFoundError: some nodes have none; tells all of them, on all devices.
+        NotFoundError: some nodes have none; lists all of them, on all devices.
     """
     failures = []
     for factory, graph in zip(factories, graphs, strict=True):

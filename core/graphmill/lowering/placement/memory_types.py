@@ -34,7 +34,7 @@ class MemoryTypes(NamedTuple):
 
 
 class MemoryTypeFinder:
-    """Tells the memory types of nodes, from the kernels that they get; each is looked up once."""
+    """Finds the memory types of nodes, from the kernels that they get; each is looked up once."""
 
     def __init__(self, kernels: KernelRegistry) -> None:
         self._kernels = kernels

@@ -115,7 +115,7 @@ def place(
 
     Raises:
         InvalidArgumentError: a request is malformed or cannot be met, or nodes that must be on one
-            device cannot be; the message tells requests and kernels op by op.
+            device cannot be; the message lists requests and kernels op by op.
     """
     if len(options.devices) == 1:
         _place_on_one(graph, options)
@@ -357,7 +357,7 @@ class _Placer:
         )
 
     def _story(self, group: _Group) -> str:
-        """Tell, op by op, what was asked for and which device types have kernels."""
+        """List, op by op, what was requested and which device types have kernels."""
         return "Considered:\n" + "\n".join(self._story_lines(group))
 
     def _story_lines(self, group: _Group) -> Iterator[str]:

@@ -75,7 +75,7 @@ def canonical_undeclared(name: str, value: Any, op: str = "") -> Any:
     """Return in canonical form the value of an attr like `_class`, which no op declares.
 
     Raises:
-        InvalidArgumentError: its type does not tell which kind of attr it is.
+        InvalidArgumentError: its type does not determine the kind of attr.
     """
     if value is UNSET or value is None or isinstance(value, _CANONICAL):
         return value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def infer_attrs(
     op_def: OpDef, inputs: Sequence[DType | Sequence[DType]], attrs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `attrs` with those added that the inputs tell; see `OpDef.infer_attrs`."""
+    """Return `attrs` with those added that the inputs determine; see `OpDef.infer_attrs`."""
     if len(inputs) != len(op_def.input_args):
         raise InvalidArgumentError(
             f"op {op_def.name} takes {len(op_def.input_args)} inputs "
@@ -35,7 +35,7 @@ def infer_attrs(
 def group_inputs(op_def: OpDef, count: int, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     """Return the range of each input among `count` flat ones; see `OpDef.group_inputs`.
 
-    Lists of a length that no attr tells share what the other inputs leave over.
+    Lists whose length no attr determines share what the other inputs leave over.
     """
     lengths = {arg.name: _known_length(arg, attrs) for arg in op_def.input_args}
     unknown = [arg for arg in op_def.input_args if lengths[arg.name] is None]
@@ -112,7 +112,7 @@ class _Inference:
             )
 
     def bind(self, arg: ArgDef, name: str, value: Any, position: int | None = None) -> None:
-        """Set an attr to what an input tells, or check that it agrees."""
+        """Set an attr to what an input determines, or check that it agrees."""
         known = self.attrs.get(name)
         if known is None:
             self.attrs[name] = value

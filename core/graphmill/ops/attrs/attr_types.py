@@ -89,7 +89,7 @@ class TensorAttr:
             value: a `TensorProto` (not copied: leave it as it is from now on), an array, an object
                 with `dtype`, `shape` and `__array__` (asked each time for its values, which are
                 not kept), or anything else that NumPy makes an array of at once.
-            dtype: the element type of an array where its own does not tell it.
+            dtype: the element type of an array where its own is ambiguous.
 
         Raises:
             InvalidArgumentError: the message has no valid dtype or shape; the array has no

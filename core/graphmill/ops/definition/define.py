@@ -77,7 +77,7 @@ def op(
     Its first parameter, if it is called `xp`, `ctx` or `context` or has no annotation, is the array
     namespace or context of a kernel and no part of the op. Other parameters that may be given by
     position are inputs; keyword-only ones are attrs, optional if they have a default; the return
-    annotation tells the outputs.
+    annotation declares the outputs.
 
     Inputs and outputs are annotated with a type variable (`T`: any element type, or its
     constraints), an element type (`dtypes.float32`, `np.float32`, `"float32"`), or `list[...]` of
@@ -93,17 +93,17 @@ def op(
         stateful: whether two equal calls may differ, so that they must not be merged.
         commutative: whether its two inputs may be swapped.
         family: the family it belongs to.
-        shape: tells the shapes of its outputs, see `graphmill.ops.inference.shape_inference`;
+        shape: infers the shapes of its outputs, see `graphmill.ops.inference.shape_inference`;
             without one they are unknown before the graph runs.
-        value: tells what is known of the values of its outputs before the graph runs, see
+        value: infers what is known of the values of its outputs before the graph runs, see
             `graphmill.ops.inference.value_inference`.
         effects: what it touches beyond its inputs and outputs, a subset of
             `graphmill.ops.definition.op_traits.EFFECTS`; short for `traits` that hold nothing else.
         traits: how it behaves, see `graphmill.ops.definition.op_traits`.
 
     Raises:
-        InvalidArgumentError: the signature does not tell an op, an effect is unknown, the traits do
-            not fit the signature, or both `effects` and traits with effects are given.
+        InvalidArgumentError: the signature does not define an op, an effect is unknown, the traits
+            do not fit the signature, or both `effects` and traits with effects are given.
     """
     if callable(name):
         return op()(name)
@@ -139,10 +139,10 @@ def op_def_from_function(
     outputs: Sequence[str] = (),
     **options: Any,
 ) -> OpDef:
-    """Return the definition that a function's signature tells; see `op`.
+    """Return the definition that a function's signature declares; see `op`.
 
     Raises:
-        InvalidArgumentError: the signature does not tell an op.
+        InvalidArgumentError: the signature does not define an op.
     """
     reader = _Reader(function, name, types)
     parameters = list(inspect.signature(function).parameters.values())
@@ -221,7 +221,7 @@ class _Reader:
         self.inputs.append(self.argument(name.rstrip("_"), annotation, number_attr))
 
     def results(self, names: Sequence[str]) -> tuple[ArgDef, ...]:
-        """Return the outputs that the return annotation tells."""
+        """Return the outputs that the return annotation declares."""
         returned = inspect.signature(self.function).return_annotation
         if returned is inspect.Signature.empty:
             raise self.error("the return annotation is missing; it declares the outputs")
@@ -241,7 +241,7 @@ class _Reader:
         )
 
     def output_length(self, annotation: Annotation) -> str:
-        """Return the attr that tells the length of a list output."""
+        """Return the attr that determines the length of a list output."""
         if not annotation.is_list:
             return ""
         if not self.number_attrs:

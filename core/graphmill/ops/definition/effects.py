@@ -77,7 +77,7 @@ _TABLE: Final[dict[str, str]] = {
         DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary
         DebugNumericSummaryV2
     """,
-    # Their handles are strings, so that their definitions do not tell.
+    # Their handles are strings, so their definitions do not show it.
     "state": """
         TensorArrayCloseV2 TensorArrayConcatV2 TensorArrayGatherV2 TensorArrayGradV2
         TensorArrayReadV2 TensorArrayScatterV2 TensorArraySizeV2 TensorArraySplitV2 TensorArrayV2

@@ -167,10 +167,10 @@ class OpDef:
         summary, description, deprecated_reason: text for users.
         traits: how the op behaves; see `graphmill.ops.definition.op_traits`. Like `shape_function`
             no part of what a message holds, nor of what two definitions must agree in.
-        shape_function: tells the shapes of the outputs; see
+        shape_function: infers the shapes of the outputs; see
             `graphmill.ops.inference.shape_inference`. It is not a part of what a message of the
             definition holds, nor of what two must agree in.
-        value_function: tells what is known of the outputs' values before the graph runs; see
+        value_function: infers what is known of the outputs' values before the graph runs; see
             `graphmill.ops.inference.value_inference`.
     """
 
@@ -282,7 +282,7 @@ class OpDef:
         """Return the element types of all inputs, lists unfolded.
 
         Raises:
-            InvalidArgumentError: an attr that tells a type is missing or still a placeholder.
+            InvalidArgumentError: an attr that determines a type is missing or still a placeholder.
         """
         return self._types(self._inputs, self.input_args, attrs)
 
@@ -290,7 +290,7 @@ class OpDef:
         """Return the element types of all outputs, lists unfolded.
 
         Raises:
-            InvalidArgumentError: an attr that tells a type is missing or still a placeholder.
+            InvalidArgumentError: an attr that determines a type is missing or still a placeholder.
         """
         return self._types(self._outputs, self.output_args, attrs)
 
@@ -305,11 +305,11 @@ class OpDef:
     def infer_attrs(
         self, inputs: Sequence[DType | Sequence[DType]], attrs: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return `attrs` with those added that the inputs tell: types, type lists, list lengths.
+        """Return `attrs` and those that the inputs determine: types, type lists, list lengths.
 
         Args:
             inputs: one element type for each input, a sequence of them for a list.
-            attrs: canonical attrs that are known already; what the inputs tell must agree.
+            attrs: canonical attrs that are known already; what the inputs determine must agree.
 
         Raises:
             InvalidArgumentError: inputs do not fit the op, each other, or `attrs`.

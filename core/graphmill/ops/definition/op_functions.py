@@ -87,7 +87,7 @@ def add_op(
 
 
 def explicit_attrs(op_def: OpDef) -> list[AttrDef]:
-    """Return the attrs that inputs do not tell, in order: those without default first."""
+    """Return the attrs that inputs do not determine, in order: those without default first."""
     given = {
         name
         for arg in op_def.input_args

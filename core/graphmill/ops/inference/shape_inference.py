@@ -82,7 +82,7 @@ class ShapeContext:
             attrs: its attrs in canonical form.
             inputs: the shapes of its inputs.
             num_outputs: how many outputs it has.
-            sources: tells more of where the inputs come from.
+            sources: where the inputs come from.
         """
         self.name = name
         self.attrs = attrs

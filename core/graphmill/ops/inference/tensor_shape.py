@@ -106,7 +106,7 @@ class TensorShape:
         return self
 
     def merge_with(self, other: Any) -> TensorShape:
-        """Return what two shapes of one tensor tell together.
+        """Merge two partial shapes of one tensor.
 
         Raises:
             InvalidArgumentError: they contradict each other.
@@ -218,7 +218,7 @@ class TensorShape:
 
 
 def merged_size(one: Size, other: Size) -> Size:
-    """Return what two statements about one size tell together.
+    """Merge two partially known sizes.
 
     Raises:
         InvalidArgumentError: they contradict each other.

@@ -1,7 +1,7 @@
 """Infer values before a graph runs: constants, and integers computed from static shapes.
 
 Shape functions ask for them: `Reshape(x, [Shape(x)[0], -1])` has a first size of its own although
-nothing runs. An op tells by a value function what is known of its outputs:
+nothing runs. An op declares by a value function what is known of its outputs:
 
     @op("MyPackage>Same", value=lambda op: op.value(0))
 

@@ -141,7 +141,7 @@ class _Item:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether a tensor tells the type."""
+        """Whether a tensor determines the type."""
         return self.parts is not None or isinstance(self.given, SymbolicTensor)
 
     @property

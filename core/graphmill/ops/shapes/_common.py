@@ -62,12 +62,12 @@ def fixed(*dims: Size) -> ShapeFunction:
 
 
 def shape_attr(name: str) -> ShapeFunction:
-    """Return the function of ops whose output has the shape that an attr tells."""
+    """Return the function of ops whose output has the shape that an attr gives."""
     return lambda op: TensorShape(op.get_attr(name))
 
 
 def shape_input(name: str) -> ShapeFunction:
-    """Return the function of ops whose output has the shape that an input tells."""
+    """Return the function of ops whose output has the shape that an input gives."""
     return lambda op: op.value_as_shape(name)
 
 

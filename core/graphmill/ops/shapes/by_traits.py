@@ -19,7 +19,7 @@ _OF_INPUT: Final = (
 
 
 def function_by_traits(op_def: OpDef) -> ShapeFunction | None:
-    """Return the shape function that an op's traits imply; None if they tell nothing."""
+    """Return the shape function that an op's traits imply; None if they imply none."""
     traits = op_def.traits
     if traits.control_flow in _OF_INPUT:
         return all_as_first_input

@@ -119,7 +119,7 @@ def lin_space(op: ShapeContext) -> TensorShape:
 
 
 def segments(op: ShapeContext) -> TensorShape:
-    """Return the shape of a sum of segments whose number the ids tell."""
+    """Return the shape of a sum of segments whose number the ids determine."""
     rest = op.shape("data").with_rank_at_least(1)[1:]
     return TensorShape((None,)) + rest
 

@@ -1,4 +1,4 @@
-"""Shapes of random numbers: mostly an input tells them.
+"""Shapes of random numbers: mostly an input gives them.
 
 Semantics: tensorflow/core/ops/random_ops.cc and stateless_random_ops.cc.
 """

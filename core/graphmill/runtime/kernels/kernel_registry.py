@@ -159,7 +159,7 @@ class KernelRegistry:
         """Register modules that are imported when an op of `family` is first looked up.
 
         With `backend` they are imported only for a device that accepts that backend; a module of
-        which `ops` tells the ops, only for one of these.
+        which `ops` lists the ops, only for one of these.
         """
         listed = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
         with self._lock:

@@ -158,7 +158,7 @@ class BackgroundWork:
         self._stay()
 
     def _stay(self) -> None:
-        """Drop the jobs that wait, tell that the last one is done, and never come back."""
+        """Drop the jobs that wait, report that the last one is done, and never come back."""
         never = threading.Lock()
         never.acquire()
         with self._lock:

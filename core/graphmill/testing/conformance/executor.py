@@ -414,7 +414,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E12")
     def test_statistics_name_the_nodes(self, host: Host, config: Any) -> None:
-        """A traced step tells when each node ran."""
+        """A traced step records when each node ran."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", [], name="x")

@@ -48,7 +48,7 @@ def judge(
         text: the question, as `gradient_answers.GradientRequest.text` writes it.
         wanted: TensorFlow's answer.
         ask: gives ours; not called where TensorFlow has no say.
-        strict: tell differences that are known, too.
+        strict: report known differences, too.
     """
     unsaid = outcome_without_answer(wanted)
     if unsaid:

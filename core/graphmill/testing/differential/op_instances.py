@@ -87,7 +87,7 @@ def judge(
         wanted: TensorFlow's answer.
         ask: gives ours; not called where TensorFlow has no say.
         backend: whose answer that is: "numpy", "session" or "jax".
-        strict: tell differences that are known, too.
+        strict: report known differences, too.
     """
     unsaid = outcome_without_answer(wanted)
     if unsaid:

@@ -86,7 +86,7 @@ class DeviceRunner(SessionRunner):
         try:
             attrs = node_attrs(op_def, types, case.attrs)
         except errors.OpError:
-            return True  # a case of wrong attrs: the session is to tell them
+            return True  # a case of wrong attrs: the session reports them
         found = self._host.kernels.try_find(op_def, attrs, self._type, self._accepted())
         if found is None:
             return False

@@ -29,7 +29,7 @@ def cluster() -> None:
 @common_options
 @click.make_pass_decorator(Settings, ensure=True)
 def status(settings: Settings, target: str, timeout: float) -> None:
-    """Tell state, devices, sessions and graphs of all tasks of the cluster of TARGET.
+    """Show state, devices, sessions and graphs of all tasks of the cluster of TARGET.
 
     TARGET is grpc://HOST:PORT of any of its tasks; "heard" is how many seconds ago that task heard
     of the others.

@@ -52,7 +52,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def write_events(level: str, form: str) -> logging.Handler:
-    """Write what graphmill's loggers tell to stderr from now on; return the handler.
+    """Write the records of graphmill's loggers to stderr from now on; return the handler.
 
     Args:
         level: one of `LEVELS`.

@@ -25,7 +25,7 @@ def cluster_status(target: str, seconds: float) -> list[dict[str, Any]]:
     """Return the status of each task of the cluster that a server is of, its own first.
 
     A task that does not answer has the state "unreachable" and an `error`; one of TensorFlow's
-    servers tells its devices and nothing else.
+    servers lists its devices and nothing else.
 
     Args:
         target: `grpc://HOST:PORT`.

@@ -18,7 +18,7 @@ EXCHANGE_SECONDS: Final = 30.0
 """How long a call waits for news; the directory forgets those who are gone after that time."""
 _END_SECONDS: Final = 1.0
 """How long `close` waits for the thread. Ray does not cancel a call to an actor that restarts just
-then: the thread ends with its call, and tells nobody anything any more."""
+then: the thread ends with its call, and notifies nobody any more."""
 
 _logger = logging.getLogger("graphmill.distributed")
 

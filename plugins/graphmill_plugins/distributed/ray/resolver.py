@@ -142,7 +142,7 @@ class RayClusterResolver(ClusterResolver):
         return table
 
     def _came(self, table: Table) -> None:
-        """Tell those who watch what is new in a table; called in the watch's thread."""
+        """Notify the observers of what is new in a table; called in the watch's thread."""
         after = self._merged(table)
         before, self._told = self._told, after
         self._watchers.publish(registered_change(before, after))

@@ -30,7 +30,7 @@ class Call:
 
     Attributes:
         code: of the error that the response holds; 0 for none. A status counts by itself.
-        fields: what the log tells of the call; None where nobody reads it.
+        fields: what the log says of the call; None where nobody reads it.
     """
 
     __slots__ = ("_context", "code", "fields")

@@ -48,7 +48,7 @@ class NamedTensor(NamedTuple):
     Attributes:
         name: of the tensor, or its rendezvous key; "" where the message goes by position.
         value: a NumPy array or scalar, or a resource handle.
-        dtype: its element type, where the value does not tell (quantised types).
+        dtype: its element type, where the value's own is ambiguous (quantised types).
     """
 
     name: str

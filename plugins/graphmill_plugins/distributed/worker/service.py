@@ -55,7 +55,7 @@ class Call(Protocol):
 
     Attributes:
         code: of the error that the response holds; 0 for none.
-        fields: what the log tells of the call; None where nobody reads it.
+        fields: what the log says of the call; None where nobody reads it.
     """
 
     code: int
@@ -359,7 +359,7 @@ def _run_graph_response(result: StepResult) -> bytes:
 
 
 def _for_worker(error: OpError) -> OpError:
-    """Return an error whose text tells the node of the error that it follows from.
+    """Return an error whose text names the node of its root cause.
 
     Where it reaches a client first, it is all that the client learns.
     """

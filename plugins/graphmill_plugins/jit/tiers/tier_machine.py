@@ -1,6 +1,6 @@
 """`TierMachine`: decide which tier serves each signature of one cluster.
 
-It knows no clock and no compiler, and calls no kernel: the cluster's kernel tells it what happened,
+It knows no clock and no compiler, and calls no kernel: the cluster's kernel reports events to it,
 and does what it answers. The states and the table of transitions are in `states`.
 """
 
@@ -188,7 +188,7 @@ class TierMachine:
             program: what was compiled.
             key: of the inputs that it serves. They are fewer than those of `signature` if more
                 values had to be known.
-            is_outdated: tells of a key whether no inputs have it any more.
+            is_outdated: whether no inputs have a key any more.
         """
         with self._lock:
             if signature.state is not State.COMPILING:

@@ -63,7 +63,7 @@ class Elements:
     constant: Constant | None = None
 
     def __post_init__(self) -> None:
-        """Tell JAX of the class, once."""
+        """Register the class with JAX, once."""
         _register()
 
     def leaves(self) -> list[Any]:

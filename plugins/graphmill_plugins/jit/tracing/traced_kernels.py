@@ -149,7 +149,7 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
     except errors.JAXTypeError as error:  # it asked for the value of what is traced
         text = f"{source} needs the values of traced arrays: {_first_line(error)}"
         raise NotTraceable(text + _RAISES_BY_VALUE) from error
-    except Exception as error:  # the interpreter tells what is wrong with the values, if anything
+    except Exception as error:  # the interpreter reports what is wrong with the values, if anything
         raise _failure(error, source, owner) from error
 
 

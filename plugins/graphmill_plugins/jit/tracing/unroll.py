@@ -34,7 +34,7 @@ def unrolled(
 
     Args:
         cond, body, args, state: as for `loops.trace_while`.
-        num_traced: tells how many nodes were traced so far.
+        num_traced: returns how many nodes were traced so far.
 
         why: begins the reason why it cannot be unrolled: why it is not a loop of XLA's.
 

@@ -33,7 +33,7 @@ _KEYS = ("group_size", "group_key", "instance_key")
 
 
 def _place_in_attrs(construction: OpKernelConstruction) -> Place:
-    """Return the place that a node's attrs tell.
+    """Return the position that a node's attrs give.
 
     Raises:
         InvalidArgumentError: the group has no member.
@@ -45,7 +45,7 @@ def _place_in_attrs(construction: OpKernelConstruction) -> Place:
 
 
 def _place_in_inputs(group_size: Value, group_key: Value, instance_key: Value) -> Place:
-    """Return the place that a node's inputs tell.
+    """Return the position that a node's inputs give.
 
     Raises:
         InvalidArgumentError: an input is not a scalar.

@@ -107,7 +107,7 @@ def _byte_part(item: bytes, position: int, length: int) -> bytes:
 def _parts(items: list[bytes], position: int, length: int) -> list[bytes]:
     """Do it for many strings and one place."""
     if min(map(len, items), default=0) < abs(position):
-        return [_byte_part(item, position, length) for item in items]  # which tells of the first
+        return [_byte_part(item, position, length) for item in items]  # which reports the first
     stop: int | None = position + length
     if length < 0 or position < 0 <= position + length:
         stop = None
@@ -195,7 +195,7 @@ def decode_base64(value: Any) -> Value:
         padding = np.fromiter(map(len, items), np.int64, len(items)) - sizes
         bad |= (padding > 2) | ((padding > 0) & ((sizes + padding) & 3 > 0))
     if bad.any() or b"".join(bodies).translate(None, _WEB_SAFE):
-        return map_strings(_decode_base64_one, value)  # which tells what is wrong
+        return map_strings(_decode_base64_one, value)  # which reports what is wrong
     # Padding that is not needed does no harm.
     lines = b"==\n".join([*bodies, b""]).translate(_FROM_WEB_SAFE).split(b"\n")[:-1]
     return string_array(list(map(binascii.a2b_base64, lines)), value.shape)

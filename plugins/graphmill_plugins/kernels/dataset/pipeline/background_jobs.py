@@ -197,7 +197,7 @@ class Prefetching(ElementIterator):
 class Waiter:
     """A waiter for an element, notified once: with it, with an error, or to give up.
 
-    Threads: `_lock` guards who is first to tell; `done` is called outside of it.
+    Threads: `_lock` guards who notifies first; `done` is called outside of it.
     """
 
     __slots__ = ("_done", "_lock", "_step", "_token", "_was_told")
@@ -222,7 +222,7 @@ class Waiter:
         step.deregister(token)
 
     def __call__(self, element: Element | None, error: BaseException | None) -> None:
-        """Tell, if nobody has."""
+        """Notify the waiter, if nobody has."""
         with self._lock:
             if self._was_told:
                 return
