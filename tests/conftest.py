@@ -49,7 +49,7 @@ class HangReport:
         self._begun = float("-inf")
 
     def pytest_runtest_logstart(self) -> None:
-        """Start anew if the last start was a while ago."""
+        """Start again if the last start was a while ago."""
         now = time.monotonic()
         if now - self._begun > HANG_SECONDS / 10:
             self._begun = now

@@ -77,8 +77,8 @@ that differ in the last bit.
 
 Means, norms and products of `float16` are made in `float32`, TensorFlow makes them in `float16`,
 where a sum beyond 65504 is infinite. `Unique` takes the two zeros of narrow floats for one. Where
-nan and infinity meet in a sum, a product of matrices or an extremum, which of them is left hangs on
-the order and the width of vectors; `ReluGrad` and its like multiply, so that nan stays nan.
+nan and infinity meet in a sum, a product of matrices or an extremum, which of them is left depends
+on the order and the width of vectors; `ReluGrad` and its like multiply, so that nan stays nan.
 
 Singular vectors and eigenvectors are determined up to their sign (or phase), and need not have
 TensorFlow's; eigenvalues of real matrices that are not symmetric need not come in its order. Pixels

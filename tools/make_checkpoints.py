@@ -69,7 +69,7 @@ NUMBERS_V1 = [
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Write everything again."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     contents = {

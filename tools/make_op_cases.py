@@ -26,7 +26,7 @@ from graphmill.testing.oracle import tensorflow_oracle
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--file", action="append", help="stem of a case file (default: all)")
-    parser.add_argument("--all", action="store_true", help="ask everything anew")
+    parser.add_argument("--all", action="store_true", help="ask everything again")
     parser.add_argument("--check", action="store_true", help="say what is stale, write nothing")
     options = parser.parse_args()
     stems = options.file or [path.stem for path in case_files()]

@@ -96,7 +96,7 @@ class Variable(Tensor):
         return self.initial_value.dtype.base_dtype
 
     def read_value(self) -> Tensor:
-        """Read it anew: after what the control dependencies around say."""
+        """Read it again: after what the control dependencies around say."""
         if self.is_resource:
             return state.read_variable_op(self.handle, dtype=self.value_dtype)
         return array.identity(self.handle)

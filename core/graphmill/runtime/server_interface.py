@@ -58,7 +58,7 @@ class ServerInterface(ABC):
         Args:
             cluster: the addresses of all tasks.
             restarted: names, as `/job:worker/replica:0/task:1`, of those whose connections are to
-                be made anew though their addresses may be the old ones.
+                be made again though their addresses may be the old ones.
 
         Raises:
             UnimplementedError: the protocol's addresses are fixed, which is the default.

@@ -418,7 +418,7 @@ class DirectSession(SessionInterface):
     def hot_partitions(
         self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
-        """Return the partitions of a signature with the passes of phase `HOT`, made anew.
+        """Return the partitions of a signature with the passes of phase `HOT`, made again.
 
         Args:
             key: the signature.

@@ -57,7 +57,7 @@ class HotOwner(Protocol):
     def hot_partitions(
         self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
-        """Return the partitions of a signature with the passes of phase `HOT`, made anew."""
+        """Return the partitions of a signature with the passes of phase `HOT`, made again."""
         ...
 
 

@@ -44,7 +44,7 @@ class ChiefSessionCreator(SessionCreator):
         scaffold: the graph, and how it begins; by default a `Scaffold` of the default graph.
         master: the target of the sessions; empty for this process.
         config: their `ConfigProto`.
-        checkpoint_dir: where checkpoints are; None to begin anew each time.
+        checkpoint_dir: where checkpoints are; None to begin again each time.
         host: where kernels and devices come from.
     """
 

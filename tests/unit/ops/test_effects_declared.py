@@ -35,7 +35,7 @@ INNOCENT = {
     "DeleteSeedGenerator": "drops a generator; nothing is drawn",
     "DummySeedGenerator": "hands on a handle; nothing is drawn",
     "RandomIndexShuffle": "permutes by a seed that is an input; draws nothing of its own",
-    "SingleImageRandomDotStereograms": "draws from a generator that begins anew at every call",
+    "SingleImageRandomDotStereograms": "draws from a generator that begins again at every call",
 }
 # Effects that our kernel has beyond those of the op, with the reason.
 OURS = {

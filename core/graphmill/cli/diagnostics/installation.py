@@ -75,7 +75,7 @@ def _on_unused(record: PluginRecord) -> str:
     if f"No module named {record.module.partition(':')[0]!r}" in record.error:
         return (
             f"plugin {record.name!r} of {who}: its entry point names {record.module!r}, which is "
-            f"not there; install {who.split()[0]} anew, or tell its author; {off}"
+            f"not there; install {who.split()[0]} again, or tell its author; {off}"
         )
     if "No module named" in record.error:
         return f"plugin {record.name!r} of {who}: {cause}; install what it lacks; {off}"

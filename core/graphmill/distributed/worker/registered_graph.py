@@ -174,7 +174,7 @@ class RegisteredGraph:
         self._hot_steps.build_for(self.executors)
 
     def hot_partitions(self, key: Any, form: Any = None) -> tuple[PerPartition, ...]:
-        """Return the partitions with the passes of phase `HOT`, made anew."""
+        """Return the partitions with the passes of phase `HOT`, made again."""
         del key, form
         return self._partitions(is_hot=True)
 

@@ -212,7 +212,7 @@ class FunctionLibraryRuntime:
         )
 
     def fresh(self) -> FunctionLibraryRuntime:
-        """Return a runtime of the same functions, in which all their kernels begin anew.
+        """Return a runtime of the same functions, in which all their kernels begin again.
 
         It ends with this one; who asks for it may close it sooner.
         """

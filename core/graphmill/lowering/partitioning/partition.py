@@ -132,7 +132,7 @@ class _Partitioner:
         key = (edge.src, edge.src_output, target.name, to_host)
         found = self.received.get(key)
         if found is None or is_ref:
-            # The value of a reference is read when it is sent: for each consumer anew, after what
+            # The value of a reference is read when it is sent: for each consumer again, after what
             # that consumer waits for.
             attrs = self._transfer_attrs(edge, source, target)
             self._add_send(edge, "_HostSend" if from_host else "_Send", attrs, is_ref)

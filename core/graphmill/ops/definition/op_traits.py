@@ -201,7 +201,7 @@ class OpTraits(NamedTuple):
         calls: the functions that it calls. An attr of type "func" that is not named here counts as
             `CallKind.DEFERRED`.
         resources: the variables that it reads or writes; None where that is not known.
-        per_step_state: whether the state that it touches is made anew in each step by the graph
+        per_step_state: whether the state that it touches is made again in each step by the graph
             itself (`TensorArray`), so that to run that part of the graph again repeats no effect.
         source: what its value stands for.
         randomness: where its random numbers come from; None: `SEEDED` if the op is stateful and has

@@ -53,7 +53,7 @@ is a list input: `in = [["T[2]", "T[3]"], 0]` is what ConcatV2 wants with N=2; `
 of length 0.
 
 What is drawn depends on the op, the text of the input and its place, on nothing else: adding a case
-changes no other. `draw = 3` draws anew.
+changes no other. `draw = 3` draws again.
 
 Attrs
 -----

@@ -203,7 +203,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E7")
     def test_dead_tokens(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
-        """What hangs on a branch that is not taken does not run, however far away it is."""
+        """What depends on a branch that is not taken does not run, however far away it is."""
         self._needs_control_flow()
         graph = Graph(ops=host.ops)
         with graph.as_default():

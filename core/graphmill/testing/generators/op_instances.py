@@ -64,7 +64,7 @@ class Sweep:
         return table
 
     def _tamed(self, text: str) -> str:
-        """Keep the largest values out of sums: where they overflow hangs on the order."""
+        """Keep the largest values out of sums: where they overflow depends on the order."""
         if not tolerance_of(self._op_def.name).by_scale:
             return text
         return re.sub(r"special( finite)?(?! small)", "special small", text)

@@ -205,7 +205,7 @@ class RayCluster:
         return found
 
     def kill_task(self, job: str, index: int) -> None:
-        """Kill the process of a task, and return at once; Ray starts it anew.
+        """Kill the process of a task, and return at once; Ray starts it again.
 
         Raises:
             NotFoundError: there is no such task.

@@ -299,7 +299,7 @@ class TierMachine:
             is_first = signature.refused_calls == 1
             rival = None if is_first else self._table.rival_of(signature)
             if rival is None:
-                signature.refused_calls = 1  # counted anew
+                signature.refused_calls = 1  # counted again
                 signature.others_calls = {one: one.num_calls for one in self._table.holders()}
                 return Action.KEEP
             return self._move_slot(rival, signature, values)

@@ -343,7 +343,7 @@ def shuffle_and_repeat_dataset(
     count: Value,
     reshuffle_each_iteration: bool,
 ) -> Dataset:
-    """Make a dataset that repeats the elements, shuffled anew each time."""
+    """Make a dataset that repeats the elements, shuffled again each time."""
     del ctx
     seeds = seed_generator_of(None, seed, seed2, reseeds=reshuffle_each_iteration)
     size = _count(buffer_size, "buffer_size")
@@ -361,7 +361,7 @@ def shuffle_and_repeat_dataset_v2(
     seed_generator: Any,
     reshuffle_each_iteration: bool,
 ) -> Dataset:
-    """Make a dataset that repeats the elements, shuffled anew each time."""
+    """Make a dataset that repeats the elements, shuffled again each time."""
     del ctx
     seeds = seed_generator_of(seed_generator, seed, seed2, reseeds=reshuffle_each_iteration)
     size = _count(buffer_size, "buffer_size")

@@ -90,8 +90,8 @@ def _data(contents: bytes) -> Iterator[bytes]:
 def _unfiltered(filters: Any, data: Any) -> Any:
     """Undo the filters of all rows at once, along the diagonals.
 
-    A pixel hangs on those to its left, above, and above to the left, so those of one diagonal do
-    not hang on each other.
+    A pixel depends on those to its left, above, and above to the left, so those of one diagonal do
+    not depend on each other.
     """
     height, width, size = data.shape
     if not filters.any():

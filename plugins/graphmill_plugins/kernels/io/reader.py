@@ -198,5 +198,5 @@ def reader_restore_state(ctx: OpKernelContext, reader: Any, state: Value) -> Non
 
 @kernel("ReaderReset", "ReaderResetV2", stateful=True, effects=_STATE)
 def reader_reset(ctx: OpKernelContext, reader: Any) -> None:
-    """Have a reader begin anew."""
+    """Have a reader begin again."""
     reader_of(ctx, reader).reset()

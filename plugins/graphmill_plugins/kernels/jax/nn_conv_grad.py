@@ -89,7 +89,7 @@ def _turns(plan: ConvPlan) -> bool:
 
 def _of_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    # Both are laid out anew; the barrier keeps XLA from computing them again for it.
+    # Both are laid out again; the barrier keeps XLA from computing them again for it.
     image, given = lax.optimization_barrier((x.astype(wide), gradient.astype(wide)))
 
     def forward(weights: Value) -> Value:

@@ -23,7 +23,7 @@ _MOST_64 = (1 << 64) - 1
 
 
 def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
-    """Return the two seeds, or two by chance if both are zero."""
+    """Return the two seeds, or two at random if both are zero."""
     if seed or seed2:
         return seed, seed2
     drawn: list[int] = np.random.SeedSequence().generate_state(2, np.uint64).tolist()

@@ -35,7 +35,7 @@ def program() -> graphmill.Graph:
 
 
 class Cluster:
-    """Two workers, of which the second can be started anew on another port."""
+    """Two workers, of which the second can be started again on another port."""
 
     def __init__(self) -> None:
         self.resolver = SimpleClusterResolver({"worker": [ANY, ANY]}, "worker", 0)

@@ -79,7 +79,7 @@ class FaultyWorker(WorkerInterface):
         if self.is_lost or method in self.lost_calls:
             done(None, UnavailableError("Socket closed"))
         elif method not in self.silent:
-            # Found anew for each call: the cluster may have restarted the worker.
+            # Found again for each call: the cluster may have restarted the worker.
             real = LocalWorker(self.cluster.workers[self.number])
             return getattr(real, method)(*before, request, done)
         return lambda: None

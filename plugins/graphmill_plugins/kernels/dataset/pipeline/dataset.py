@@ -142,7 +142,7 @@ class CapturedFunction:
         functions, handle: the runtime, and the function there.
         name, attrs: of the function.
         captured: the values that follow the arguments in each call.
-        draws_numbers: whether it has random ops, which begin anew with each walk.
+        draws_numbers: whether it has random ops, which begin again with each walk.
     """
 
     __slots__ = ("attrs", "captured", "draws_numbers", "functions", "handle", "name")

@@ -49,7 +49,7 @@ class SeedGenerator:
 
 
 class Shuffle(Derived):
-    """Elements drawn by chance from a buffer of the next ones; passes over the input stay apart.
+    """Elements drawn at random from a buffer of the next ones; passes over the input stay apart.
 
     Args:
         size: of the buffer; `UNKNOWN` for all elements.
