@@ -101,7 +101,7 @@ def test_fault_is_injected_at_the_named_node() -> None:
     graph = layer()
     with (
         graphmill.Session(graph=graph, config=config(fail_at=b"product")) as session,
-        pytest.raises(errors.InternalError, match="told to fail"),
+        pytest.raises(errors.InternalError, match="configured to fail"),
     ):
         session.run("product:0", {"x:0": X})
 
