@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -34,7 +34,7 @@ from pythons import MINORS, Python, find_pythons
 from run_readme import ROOT, commands_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 OLDEST = ROOT / "tools" / "oldest-dependencies.txt"
 OLDEST_MINORS = (11,)
@@ -42,6 +42,7 @@ OLDEST_MINORS = (11,)
 COMPILED = "compiled"
 """The name of the folder beside the logs, while they are written, for what JAX compiles."""
 LIMIT_SECONDS = 50 * 60
+_WAIT_SECONDS = 1.0
 _MINUTES = {"test": 10, "run": 1}  # about, to start the longest first
 _CLOSING = re.compile(r"(?:=+ )?(?P<counts>\d+ \w+(?:, \d+ \w+)*) in \d[\d.]*s\b.*")
 _COUNT = re.compile(r"(\d+) (\w+)")
@@ -203,8 +204,7 @@ def execute_all(
     with ThreadPoolExecutor(at_once) as pool:
         try:  # a run that was submitted may have begun before the next line is reached
             pending = [pool.submit(execute, run, logs, running, compiled=compiled) for run in runs]
-            for future in as_completed(pending):
-                outcome = future.result()
+            for outcome in _as_completed(pending):
                 outcomes[outcome.run] = outcome
                 text = (logs / outcome.run.log_name).read_text(encoding="utf-8", errors="replace")
                 print(f"\n===== {outcome.run}\n{text.rstrip()}\n", flush=True)
@@ -213,6 +213,17 @@ def execute_all(
             running.end_all()
             raise
     return [outcomes[run] for run in runs]
+
+
+def _as_completed(pending: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
+    """Give outcomes as they come, and handle signals meanwhile.
+
+    A signal that arrives just before this thread blocks does not wake it, so that no wait is long.
+    """
+    left = set(pending)
+    while left:
+        done, left = wait(left, timeout=_WAIT_SECONDS, return_when=FIRST_COMPLETED)
+        yield from (future.result() for future in done)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
