@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_Tasks: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
+
+
 class ThreadPool:
     """A fixed number of threads, started when they are first needed; idle ones wait, none spins.
 
     Once the interpreter shuts down they end, and the caller of `schedule` runs the task. The child
     of a fork starts threads of its own; tasks of steps that were in progress are dropped there.
+    A pool that is garbage collected ends its threads after the tasks that it was given.
 
     Threads: `_lock` guards the starting and stopping of threads. Tasks must not raise.
 
@@ -39,9 +44,8 @@ class ThreadPool:
         self.num_threads = num_threads or os.cpu_count() or 1
         self.name = name
         self._lock = fork.fork_safe_lock()
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
         self._is_closed = False
+        self._start_empty()
         fork.track_forks(self)
 
     def schedule(self, task: Callable[[], None]) -> None:
@@ -50,28 +54,33 @@ class ThreadPool:
             self._start_thread()
         self._tasks.put(task)
         if SHUTDOWN.has_begun:
-            self._run_queued()
+            _run_queued(self._tasks)
 
     def close(self) -> None:
         """End the threads once all tasks are done; wait for them."""
         with self._lock:
             self._is_closed = True
-            threads, self._threads = self._threads, []
-        for _ in threads:
-            self._tasks.put(None)
+            threads = list(self._threads)
+        self._finalizer()
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()
 
     def after_fork_in_child(self) -> None:
         """Forget the threads, which are not in this process, and their tasks."""
-        self._tasks = SimpleQueue()
-        self._threads = []
+        self._finalizer.detach()
+        self._start_empty()
 
     @property
     def num_started(self) -> int:
         """How many threads have been started."""
         return len(self._threads)
+
+    def _start_empty(self) -> None:
+        self._tasks: _Tasks = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._finalizer = weakref.finalize(self, _end, self._tasks, self._threads)
+        self._finalizer.atexit = False
 
     def _start_thread(self) -> None:
         fork.watch_forks()
@@ -79,33 +88,43 @@ class ThreadPool:
             if SHUTDOWN.has_begun or self._is_closed or len(self._threads) >= self.num_threads:
                 return
             name = f"{self.name}-{len(self._threads)}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            # A thread that held the pool would keep it alive.
+            thread = threading.Thread(target=_work, args=(self._tasks,), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _work(self) -> None:
-        # NumPy's error state belongs to the thread; in a step overflow and NaN are values.
-        np.seterr(all="ignore")
-        while (task := self._tasks.get()) is not None:
+
+def _work(tasks: _Tasks) -> None:
+    # NumPy's error state belongs to the thread; in a step overflow and NaN are values.
+    np.seterr(all="ignore")
+    while (task := tasks.get()) is not None:
+        task()
+        del task
+        if SHUTDOWN.has_begun:
+            _run_queued(tasks)
+            return
+
+
+def _run_queued(tasks: _Tasks) -> None:
+    """Run the tasks in the queue, in this thread."""
+    while True:
+        try:
+            task = tasks.get_nowait()
+        except Empty:
+            return
+        if task is not None:
             task()
-            del task
-            if SHUTDOWN.has_begun:
-                self._run_queued()
-                return
-
-    def _run_queued(self) -> None:
-        """Run the tasks in the queue, in this thread."""
-        while True:
-            try:
-                task = self._tasks.get_nowait()
-            except Empty:
-                return
-            if task is not None:
-                task()
 
 
-SHUTDOWN.busy_code.add(ThreadPool._work.__code__)  # noqa: SLF001 - its own module
-SHUTDOWN.idle_code.add(ThreadPool._work.__code__)  # noqa: SLF001
+def _end(tasks: _Tasks, threads: list[threading.Thread]) -> None:
+    """End the threads of a pool once the tasks in the queue are done."""
+    for _ in threads:
+        tasks.put(None)
+    threads.clear()
+
+
+SHUTDOWN.busy_code.add(_work.__code__)
+SHUTDOWN.idle_code.add(_work.__code__)
 
 
 class SharedThreadPools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -41,6 +42,20 @@ def test_s2_a_closed_pool_starts_no_thread() -> None:
     pool.close()
     pool.schedule(lambda: None)
     assert pool.num_started == 0
+
+
+def test_s2_threads_end_with_a_collected_pool() -> None:
+    pool = ThreadPool(2)
+    results: list[int] = []
+    for value in range(5):
+        pool.schedule(lambda value=value: results.append(value))
+    threads = list(pool._threads)
+    del pool
+    gc.collect()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert sorted(results) == list(range(5))
 
 
 def test_s2_a_task_may_close_its_own_pool() -> None:
