@@ -34,11 +34,11 @@ hypothesis.settings.load_profile("graphmill")
 
 
 HANG_SECONDS = 300
-"""After this time without the end of a test, the stacks of all threads are printed."""
+"""After this time without the start of a test, the run ends with the stacks of its threads."""
 
 
 class HangReport:
-    """Prints where all threads are if no test begins for a long time.
+    """Prints where all threads are, and ends the run, if no test begins for a long time.
 
     pytest's own `faulthandler_timeout` starts a thread for each test, which takes longer than most
     tests do; this one starts a thread every half minute.
@@ -53,7 +53,7 @@ class HangReport:
         now = time.monotonic()
         if now - self._begun > HANG_SECONDS / 10:
             self._begun = now
-            faulthandler.dump_traceback_later(HANG_SECONDS, file=self._file)
+            faulthandler.dump_traceback_later(HANG_SECONDS, file=self._file, exit=True)
 
     def pytest_unconfigure(self) -> None:
         """Print nothing any more."""
