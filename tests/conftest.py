@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from tests import shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,6 +65,16 @@ class HangReport:
 def pytest_configure(config: pytest.Config) -> None:
     """Watch for hangs; output is not captured yet."""
     config.pluginmanager.register(HangReport())
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for a share of the tests."""
+    shares.add_option(parser)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of other shares."""
+    shares.deselect_other_shares(config, items)
 
 
 def pytest_collection_finish() -> None:

@@ -4,13 +4,16 @@
     python tools/run_ci.py --dry-run            say what would run
     python tools/run_ci.py --python 3.12 --command test --dependencies newest
     python tools/run_ci.py --compiled FOLDER    keep what JAX compiles for the next time
+    python tools/run_ci.py --undivided          every run takes all tests
 
 Each command runs with the newest dependencies that pip gives each Python, and on the lowest one
 with the oldest dependencies that are declared to work. Every run has a copy of the work tree, a
 HOME and an environment of its own (`run_readme.py`); they share pip's downloads, and the tests what
-JAX compiles. As many run at once as there are cores, the longest first. The output of a run is kept
-in a log, which is printed when the run ends. A table of all runs follows, and on the last line the
-sum of their tests.
+JAX compiles. Tests marked `divided`, which take half of the time and depend little on Python and on
+the versions of dependencies, are divided among the runs of the test command: together they run each
+once (tests/shares.py). As many run at once as there are cores, the longest first. The output of a
+run is kept in a log, which is printed when the run ends. A table of all runs follows, and on the
+last line the sum of their tests.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -55,9 +58,11 @@ class Run:
     python: Python
     dependencies: str
     command: str
+    share: str = "1/1"
 
     def __str__(self) -> str:
-        return f"Python {self.python}, {self.dependencies} dependencies: {self.command}"
+        share = "" if self.share == "1/1" else f", share {self.share}"
+        return f"Python {self.python}, {self.dependencies} dependencies{share}: {self.command}"
 
     @property
     def log_name(self) -> str:
@@ -71,6 +76,8 @@ class Run:
         arguments = [sys.executable, tool, self.command, "--python", str(self.python.executable)]
         if self.dependencies == "oldest":
             arguments += ["--constraints", str(OLDEST)]
+        if self.share != "1/1":
+            arguments += ["--share", self.share]
         return arguments
 
 
@@ -94,6 +101,15 @@ def plan(pythons: Sequence[Python], commands: Iterable[str]) -> list[Run]:
     # The newest JAX needs a newer Python than the lowest one; the others get that of the second.
     runs += [Run(python, "newest", name) for python in pythons[2:] for name in names]
     return sorted(runs, key=lambda run: -_MINUTES.get(run.command, 1))
+
+
+def divide(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs, those of tests each with its share of the tests that are divided."""
+    divided = list(runs)
+    places = [place for place, run in enumerate(divided) if run.command == "test"]
+    for number, place in enumerate(places, 1):
+        divided[place] = replace(divided[place], share=f"{number}/{len(places)}")
+    return divided
 
 
 def tests_of(output: str, code: int) -> tuple[int, int]:
@@ -236,6 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for run in plan(find_pythons(minors=minors), options.command or commands)
         if run.dependencies in (options.dependencies or run.dependencies)
     ]
+    if not options.undivided:
+        runs = divide(runs)
     if not runs:
         print(f"found no Python 3.{MINORS[0]} to 3.{MINORS[-1]} to run on", file=sys.stderr)
         return 1
@@ -270,6 +288,7 @@ def _parser(commands: list[str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--compiled", type=Path, help="a folder to keep what JAX compiles (default: none stays)"
     )
+    parser.add_argument("--undivided", action="store_true", help="every run takes all tests")
     parser.add_argument("--at-once", type=int, default=cores, help="runs (default: one a core)")
     return parser
 

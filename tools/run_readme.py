@@ -9,7 +9,8 @@ expression. Only Python and its standard library are needed. Of the environment 
 locale and what pip needs to reach a package index come through.
 
 With `--compiled FOLDER`, JAX keeps each program that it compiles in that folder and takes it from
-there: the processes of one run, and runs with the same JAX, compile no program twice.
+there: the processes of one run, and runs with the same JAX, compile no program twice. With
+`--share 1/4`, the tests take that share of those that are divided among runs (tests/shares.py).
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ def clean_environment(home: Path) -> dict[str, str]:
     return {**kept, "HOME": str(home), "PIP_CACHE_DIR": str(cache), "COLUMNS": "100"}
 
 
+def with_share(environment: dict[str, str], share: str) -> dict[str, str]:
+    """Return an environment in which the tests take a share of those that are divided."""
+    return {**environment, "GRAPHMILL_TEST_SHARE": share}
+
+
 def with_compiled(environment: dict[str, str], folder: Path) -> dict[str, str]:
     """Return an environment in which JAX keeps every program that it compiles in a folder."""
     return {
@@ -126,6 +132,7 @@ def run(
     python: Python | None = None,
     constraints: Path | None = None,
     compiled: Path | None = None,
+    share: str | None = None,
 ) -> int:
     """Run one command in a fresh copy of the work tree; return the exit status.
 
@@ -134,6 +141,7 @@ def run(
         python: what `python3` means in it; the running interpreter if left out.
         constraints: a file that limits the versions of what pip installs.
         compiled: a folder where JAX finds and keeps compiled programs; none if left out.
+        share: which of the divided tests are run; all if left out.
 
     Raises:
         RuntimeError: the interpreter does not run, or has neither `ensurepip` nor pip.
@@ -150,6 +158,8 @@ def run(
             environment["PIP_CONSTRAINT"] = str(constraints.resolve())
         if compiled is not None:
             environment = with_compiled(environment, compiled)
+        if share is not None:
+            environment = with_share(environment, share)
         begun = time.monotonic()
         code, output = _echo(command.line, scratch / "graphmill", environment)
         seconds = time.monotonic() - begun
@@ -190,11 +200,12 @@ def main() -> int:
     parser.add_argument("--python", type=Path, help="what `python3` means in it (default: this)")
     parser.add_argument("--constraints", type=Path, help="limits for what pip installs")
     parser.add_argument("--compiled", type=Path, help="where JAX keeps compiled programs")
+    parser.add_argument("--share", help="the share of the divided tests, as 1/4 (default: all)")
     options = parser.parse_args()
     python = None if options.python is None else probe(options.python)
     if options.python is not None and python is None:
         parser.error(f"{options.python} is no Python that can make an environment")
-    return run(commands[options.name], python, options.constraints, options.compiled)
+    return run(commands[options.name], python, options.constraints, options.compiled, options.share)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from graphmill.testing.runners.kernel_runner import KernelRunner, NotApplicableE
 if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
+pytestmark = pytest.mark.divided
+
 EXAMPLES = 15
 _LONGEST = 3_000  # bytes; longer texts are cut, which is a damage as well
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graphmill.testing.conformance import ExecutorTests
+
+pytestmark = pytest.mark.divided
 
 
 class TestDefault(ExecutorTests):

@@ -14,7 +14,7 @@ from graphmill.testing.compare import verdict
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 BY_OP = {
     op: list(cases)

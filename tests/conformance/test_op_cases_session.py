@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graphmill.testing.conformance import KernelTests
+
+pytestmark = pytest.mark.divided
 
 
 class TestCpuKernels(KernelTests):

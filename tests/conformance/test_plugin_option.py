@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.divided
+
 PLUGIN = """
 from graphmill.spi import ArgDef, OpDef, dtypes, hookimpl, kernel
 

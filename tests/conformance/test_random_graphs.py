@@ -11,6 +11,8 @@ from graphmill.session.session import Session
 from graphmill.testing.generators.dataflow_graphs import graphs, random_graph
 from graphmill.testing.oracle.reference_evaluator import ReferenceSession
 
+pytestmark = pytest.mark.divided
+
 
 def check(made, host):
     wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)

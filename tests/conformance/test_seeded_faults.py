@@ -15,6 +15,8 @@ import pytest
 
 from graphmill.testing.conformance import TierTests
 
+pytestmark = pytest.mark.divided
+
 HERE = Path(__file__).parent
 
 DEVICE_FAULTS = {

@@ -7,6 +7,8 @@ import pytest
 from graphmill.testing.conformance import TierTests
 from graphmill.testing.fakes import strict_device
 
+pytestmark = pytest.mark.divided
+
 
 class TestCpu(TierTests):
     device = "/device:CPU:0"

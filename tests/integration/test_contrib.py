@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(file.parent for file in ROOT.glob("contrib_*/*/pyproject.toml"))
 

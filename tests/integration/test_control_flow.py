@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.testing.generators.control_flow_programs import Program
 
+pytestmark = pytest.mark.divided
+
 X = "x:0"
 SEEDS = 100
 

@@ -12,6 +12,8 @@ from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_inputs import parse_input
 from graphmill.testing.case_nodes import parse_function, parse_node
 
+pytestmark = pytest.mark.divided
+
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6  # a signature is compiled after the third one
 

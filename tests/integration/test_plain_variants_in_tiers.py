@@ -15,6 +15,8 @@ from graphmill.spi import kernel
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.tier_programs import graph_def
 
+pytestmark = pytest.mark.divided
+
 TIERS = ("off", "tiered", "eager")
 STEPS = 6
 

@@ -20,6 +20,8 @@ from graphmill.testing.case_nodes import parse_function, parse_node
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op
 from graphmill.testing.tier_programs import graph_def
 
+pytestmark = pytest.mark.divided
+
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6
 TENSORFLOWS: Final = "RandomUniform"

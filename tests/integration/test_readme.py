@@ -59,7 +59,7 @@ def test_ci_runs_both_commands() -> None:
     here = f"would run: Python 3.{sys.version_info.minor}."
     lines = [line for line in done.stdout.splitlines() if line.startswith(here)]
     for command in ("run", "test"):
-        assert any(f"newest dependencies: {command} (" in line for line in lines)
+        assert any("newest dependencies" in line and f": {command} (" in line for line in lines)
 
 
 def test_new_user_has_empty_home_and_no_pythonpath(
@@ -94,6 +94,16 @@ def test_a_command_finds_the_folder_of_compiled_programs(
     folder = tmp_path.resolve() / "compiled"
     command = script.Command("run", f'test "$JAX_COMPILATION_CACHE_DIR" = "{folder}"', None)
     assert script.run(command, compiled=folder) == 0
+    assert script.run(command) == 1
+
+
+def test_a_command_knows_its_share_of_the_tests(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree").mkdir()
+    monkeypatch.setattr(script, "ROOT", tmp_path / "tree")
+    command = script.Command("run", 'test "$GRAPHMILL_TEST_SHARE" = 2/4', None)
+    assert script.run(command, share="2/4") == 0
     assert script.run(command) == 1
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from graphmill.plugin.host import Host
 
+pytestmark = pytest.mark.divided
+
 EXECUTORS = ("DEFAULT", "INLINE", "SEEDED")
 SEEDS = range(0, 120, 20)
 CPUS = tuple(f"/device:CPU:{index}" for index in range(3))

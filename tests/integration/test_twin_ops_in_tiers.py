@@ -21,6 +21,8 @@ from graphmill.testing.fakes.twin_ops import CONTROL_FLOW, PREFIX, TwinOps, with
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.divided
+
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6
 CALLS: Final = ("PartitionedCall", "StatefulPartitionedCall", "If", "While", "Case")

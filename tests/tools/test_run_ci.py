@@ -86,6 +86,22 @@ def test_tests_share_compiled_programs_and_the_answer_of_the_readme_has_none(
     }
 
 
+def test_tests_are_divided_among_the_runs_of_their_command(ci: Any) -> None:
+    pythons = [python(ci, minor) for minor in (11, 12)]
+    runs = ci.divide(ci.plan(pythons, ["run", "test"]))
+    assert [(run.command, run.share) for run in runs] == [
+        ("test", "1/3"),
+        ("test", "2/3"),
+        ("test", "3/3"),
+        ("run", "1/1"),
+        ("run", "1/1"),
+        ("run", "1/1"),
+    ]
+    assert runs[1].arguments[-2:] == ["--share", "2/3"]
+    (alone,) = ci.divide([ci.Run(pythons[0], "newest", "test")])
+    assert "--share" not in alone.arguments
+
+
 def test_plan_skips_oldest_dependencies_without_wheels(ci: Any) -> None:
     runs = ci.plan([python(ci, 12)], ["run", "test"])
     assert {run.dependencies for run in runs} == {"newest"}

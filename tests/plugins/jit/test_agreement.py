@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.testing.case import Case
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 _EVERY = 127  # op cases
 

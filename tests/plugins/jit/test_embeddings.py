@@ -11,7 +11,7 @@ from tests.plugins.jit.small_graphs import OPS, HotSession, graph_def
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels.training._training_rules import RULES
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 ROWS, WIDTH = 40, 3
 SUMS = (

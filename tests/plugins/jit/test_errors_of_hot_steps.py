@@ -22,7 +22,7 @@ from graphmill.testing.case_graph import case_graph
 from graphmill_plugins import lowerings
 from graphmill_plugins.lowerings._ops import OPS
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 
 def checks_by_op():

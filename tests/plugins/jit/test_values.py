@@ -10,7 +10,7 @@ import pytest
 from graphmill.testing.case import load_cases
 from graphmill.testing.differential.compiled_ops import value_differences
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 # Some whose compiled form is another formula, or must be kept from being contracted.
 OPS = ("AdjustHue", "Betainc", "Cholesky", "CropAndResize", "Expint", "FakeQuantWithMinMaxArgs")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill_plugins.kernels.jax import nn_conv  # noqa: E402
 from graphmill_plugins.kernels.nn.window import make_axis  # noqa: E402

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 jax = pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill import errors  # noqa: E402
 from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill_plugins.kernels.jax import nn_pool_grad  # noqa: E402
 from graphmill_plugins.kernels.jax.nn_pool import avg_pool, max_pool  # noqa: E402
