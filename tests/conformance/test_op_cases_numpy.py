@@ -8,6 +8,8 @@ from graphmill.testing.case import load_cases
 from graphmill.testing.compare import verdict
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 
+pytestmark = pytest.mark.divided
+
 
 @pytest.fixture(scope="module")
 def runner(make_runner):

@@ -21,6 +21,8 @@ from graphmill.testing.case_graph import node_attrs
 from graphmill.testing.generators.dataflow_graphs import random_graph
 from graphmill.testing.golden import stored_answers
 
+pytestmark = pytest.mark.divided
+
 REGISTRY = OpRegistry()
 BY_OP = {
     op: [case for case in cases if case.program is None and not case.differs]

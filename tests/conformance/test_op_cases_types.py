@@ -5,10 +5,14 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from graphmill.dtypes import as_dtype
 from graphmill.testing.case import load_cases
 from graphmill.testing.dtype_coverage import types_asked
 from graphmill.testing.oracle.cpu_types import cpu_types
+
+pytestmark = pytest.mark.divided
 
 EXEMPT = tomllib.loads(Path(__file__).with_name("types_without_cases.toml").read_text("utf-8"))
 WITHOUT_VALUES = {"variant", "resource"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 ROOT = Path(__file__).parents[2]
 
 

@@ -30,6 +30,8 @@ from graphmill_plugins.default_executor.state import FrameState, IterationState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.divided
+
 LEFT_OVERS = (
     executor_state.ExecutorState,
     FrameState,

@@ -17,6 +17,8 @@ from graphmill.testing.case_nodes import parse_function, parse_node
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.divided
+
 TIERS: Final = ("off", "tiered", "eager")
 STEPS: Final = 6  # a signature is compiled after the third one
 SECRET: Final = b"the secret"

@@ -15,6 +15,8 @@ from graphmill.ops.attrs.attr_types import FuncAttr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.divided
+
 sin, cos, exp, tanh = ops.math.sin, ops.math.cos, ops.math.exp, ops.math.tanh
 _STEP = 1e-6
 

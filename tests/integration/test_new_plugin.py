@@ -17,6 +17,8 @@ from graphmill.templates.render import KINDS, write_plugin
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.divided
+
 
 def install(project: Path) -> None:
     """Make a distribution look installed beside its source, as an editable install does."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.lowering.passes import PassOptions
 
+pytestmark = pytest.mark.divided
+
 TIERS: Final = ("off", "tiered", "eager")
 PHASES: Final = ("PRE_PLACEMENT", "POST_PLACEMENT", "POST_REWRITE_FOR_EXEC", "POST_PARTITIONING")
 STEPS: Final = 6  # a signature is compiled after the third one

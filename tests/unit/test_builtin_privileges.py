@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).parents[2]
 
 MESSAGES = {

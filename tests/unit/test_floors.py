@@ -16,6 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core"
 PLUGINS = ROOT / "plugins"

@@ -31,6 +31,8 @@ from graphmill.ops.definition.op_registry import bundled_ops
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from .conftest import Drawing
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+
+pytestmark = pytest.mark.divided
 
 PLAIN_OPS = ("Neg", "AddN", "NoOp", "Unpack", "Placeholder", "Const")
 

@@ -25,7 +25,7 @@ from graphmill.testing.timeouts import TIMEOUT, no_leaked_threads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 GRAPH = graph_def(
     *("a = Mul(x, x)", "b = AddV2(a, x)", "y = Reshape(b, i)"), x="float32[2]", i="int32[2]"

@@ -38,6 +38,8 @@ from graphmill_plugins.distributed.wire.methods import (  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 SILENCE = 2.0
 
 

@@ -20,6 +20,8 @@ from tests.plugins.distributed.served_master import ARITHMETIC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.divided
+
 MEGABYTE = 1 << 20
 NUM_STEPS = 10_000
 NUM_SESSIONS = 500

@@ -24,6 +24,8 @@ from graphmill_plugins.distributed.wire.methods import MASTER_METHODS, WORKER_ME
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 METHODS = (*MASTER_METHODS.values(), *WORKER_METHODS.values())
 RESPONSES = {method.path: method.response for method in METHODS}
 CODES = {status.value[0]: status.name for status in grpc.StatusCode}

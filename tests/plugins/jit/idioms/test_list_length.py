@@ -14,7 +14,7 @@ from graphmill_plugins.jit.tiers import tier_machine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 TYPES = "T=[int32, int32, float32, variant]"
 SIGNATURE = "(i: int32, n: int32, x: float32, l: variant)"

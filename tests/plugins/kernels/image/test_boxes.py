@@ -10,6 +10,8 @@ import pytest
 from graphmill_plugins.kernels.image.boxes import Limits, iou_of, suppress
 from graphmill_plugins.kernels.image.combined_boxes import _SharedBoxes
 
+pytestmark = pytest.mark.divided
+
 
 def boxes(count, seed=0):
     random = np.random.default_rng(seed)

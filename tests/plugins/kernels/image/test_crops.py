@@ -11,6 +11,8 @@ import graphmill
 from graphmill import ops
 from graphmill.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.divided
+
 IMAGE = np.arange(30, dtype=np.float32).reshape(1, 5, 6, 1)
 GRADS = np.ones((1, 3, 4, 1), np.float32)
 BOX_IND = np.zeros(1, np.int32)

@@ -15,6 +15,8 @@ from graphmill_plugins.kernels._strings import string_scalar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.divided
+
 RNG = np.random.default_rng(2)
 
 

@@ -15,6 +15,8 @@ import graphmill
 from graphmill import errors, ops
 from graphmill_plugins.kernels.image import _png16
 
+pytestmark = pytest.mark.divided
+
 Image = pytest.importorskip("PIL.Image")
 PIXELS = np.random.default_rng(3).integers(0, 1 << 16, (5, 6, 3)).astype(np.uint16)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill_plugins._constants import is_prepared_once, marking  # noqa: E402
 from graphmill_plugins.kernels.jax.nn_conv import KERNELS, convolve, gathered  # noqa: E402

@@ -12,6 +12,8 @@ from graphmill import errors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.divided
+
 
 def test_a_label_of_nought_has_no_part_in_the_loss(call: Callable[..., Any]) -> None:
     logits = np.array([[1000.0, -1000.0]], np.float32)

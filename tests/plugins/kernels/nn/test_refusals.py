@@ -7,6 +7,8 @@ import pytest
 
 from graphmill.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.divided
+
 WINDOWS = {"ksize": (1, 2, 2, 1), "strides": (1, 1, 1, 1), "padding": "VALID"}
 
 

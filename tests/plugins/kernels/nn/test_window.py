@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from graphmill import errors
 from graphmill_plugins.kernels.nn.window import make_axis, make_windows
 
+pytestmark = pytest.mark.divided
+
 sizes = st.integers(1, 12)
 small = st.integers(1, 4)
 
