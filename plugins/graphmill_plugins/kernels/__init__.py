@@ -1,7 +1,7 @@
 """The kernels of TensorFlow's ops, by family, on NumPy and JAX.
 
-A module is imported when the first op is needed of those that it has kernels for, as `_ops` says;
-one for a backend only when a device accepts that backend.
+A module is imported when one of its ops is first needed; `_ops` lists the ops of each module. The
+modules of a backend are imported only if a device accepts that backend.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "xla.sort",
     ),
 }
-"""Modules of this package for each family of ops: NumPy kernels and general ones."""
+"""Modules by op family, with kernels for NumPy and kernels for any array library."""
 
 JAX_MODULES: dict[str, tuple[str, ...]] = {
     "array": ("array_index", "array_other"),
@@ -195,7 +195,7 @@ JAX_MODULES: dict[str, tuple[str, ...]] = {
     "nn": ("nn_block_lstm", "nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
     "random": ("random_gamma",),
 }
-"""Modules of `jax` in this package for each family of ops."""
+"""Modules of the package `jax` by op family, with kernels for JAX alone."""
 
 
 @hookimpl

@@ -18,15 +18,15 @@ def moved(value: Value, source: Device, target: Device) -> Value:
 
 
 def to_host(value: Value, device: Device) -> Value:
-    """Return a value of a device in host memory."""
+    """Return a device's value in host memory, copied if it is elsewhere."""
     return value if device.is_host_memory or _is_always_host(value) else device.to_host(value)
 
 
 def to_device(value: Value, device: Device) -> Value:
-    """Return a host value in the memory of a device."""
+    """Return a host value in a device's memory, copied if needed."""
     return value if device.is_host_memory or _is_always_host(value) else device.to_device(value)
 
 
 def _is_always_host(value: Value) -> bool:
-    dtype = getattr(value, "dtype", _OBJECT)  # which an object in a variant may call anything
+    dtype = getattr(value, "dtype", _OBJECT)  # an object in a variant may have any `dtype`
     return not isinstance(dtype, np.dtype) or dtype.hasobject

@@ -1,4 +1,4 @@
-"""A pool of threads that share the work of a kernel and never spin.
+"""A pool of threads that share the work of a kernel and block, not spin, while idle.
 
 A kernel splits its work into independent pieces. The caller and the idle helpers take one piece
 after the other, so a helper that is not scheduled delays nobody. The split does not depend on which
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Piece = Callable[[], object]
 
-_MOST: Final = 8  # more threads share the same memory and gain little
+_MOST: Final = 8  # threads; memory bandwidth limits what more would gain
 
 
 def _processors() -> int:
@@ -37,11 +37,11 @@ class _Job:
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces
-        self._next = itertools.count()  # one step of it is atomic
+        self._next = itertools.count()  # `next` on it is atomic
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def help(self) -> None:
-        """Process pieces until none is left, and report each."""
+        """Process pieces until none is left, and report the outcome of each."""
         for piece in self._left():
             outcome: BaseException | None = None
             try:
@@ -51,16 +51,16 @@ class _Job:
             self._done.put(outcome)
 
     def finish(self) -> None:
-        """Process pieces until none is left, wait for the others; raise their error."""
+        """Process pieces until none is left, wait for the helpers, and raise any error."""
         failure: BaseException | None = None
-        others = len(self._pieces)
+        helped = len(self._pieces)
         for piece in self._left():
-            others -= 1
+            helped -= 1
             try:
                 piece()
-            except BaseException as error:  # noqa: BLE001 - raised below, when nobody works any more
+            except BaseException as error:  # noqa: BLE001 - raised below, when all pieces are done
                 failure = error
-        for _ in range(others):
+        for _ in range(helped):
             failure = self._done.get() or failure
         if failure is not None:
             raise failure
@@ -89,7 +89,7 @@ class _Helper:
 class Helpers:
     """The helper threads of this process, started on first use.
 
-    Threads: any may share out work at the same time; `_idle` is a deque, whose ends are atomic.
+    Threads: any thread may call `run` at any time. `_idle` is a deque: append and pop are atomic.
 
     Attributes:
         processors: how many threads can work at once, the caller's included.
@@ -102,7 +102,7 @@ class Helpers:
         track_forks(self)
 
     def run(self, pieces: Sequence[Piece]) -> None:
-        """Run all pieces, and return when the last one is done; raise the error of any."""
+        """Run all pieces and wait for them; raise an error if one failed."""
         idle = self._idle
         if idle is None:
             idle = self._start()

@@ -1,8 +1,8 @@
 """Matrix products on NumPy; large ones are split over helper threads.
 
 OpenBLAS's own threads spin while they wait for each other. If other threads or processes compete
-for the processors, a product of a millisecond then takes fifty. So a large product is split here,
-and each piece is computed by one thread.
+for the processors, a product of 1 ms then takes 50 ms. So a large product is split here, and one
+thread computes each piece.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from graphmill.spi.process import SingleThreaded
 
-_ONE_THREAD: Final = 1 << 18  # multiply-adds up to which OpenBLAS takes one thread by itself
-_WORTH_SHARING: Final = 1 << 23  # multiply-adds: about 0.1 ms, some times what handing over costs
-_THINNEST: Final = 16  # rows or columns of a piece
-_PIECES: Final = 2  # for each thread: who begins late finds some left
+_ONE_THREAD: Final = 1 << 18  # multiply-adds up to which OpenBLAS uses one thread anyway
+_WORTH_SHARING: Final = 1 << 23  # multiply-adds: about 0.1 ms, several times the handover
+_THINNEST: Final = 16  # minimum number of rows or columns of a piece
+_PIECES: Final = 2  # per thread, so that a thread that starts late still finds work
 
 
 @cache
@@ -46,7 +46,7 @@ def product_into(a: Any, b: Any, out: Any) -> Any:
         return np.matmul(a, b, out=out)
     with threads:
         rows, columns = out.shape
-        by_columns = columns > rows  # what is not cut is packed again for each piece
+        by_columns = columns > rows  # BLAS packs the uncut operand for each piece
         pieces = min(_PIECES * HELPERS.processors, (columns if by_columns else rows) // _THINNEST)
         if pieces < 2 or work < _WORTH_SHARING:
             return np.matmul(a, b, out=out)

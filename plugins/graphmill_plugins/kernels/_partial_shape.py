@@ -1,4 +1,4 @@
-"""Static shapes with unknown sizes (-1) or unknown rank (None): merge, check, read them.
+"""Merge, check and read static shapes with unknown sizes (-1) or unknown rank (None).
 
 Semantics: tensorflow/core/framework/tensor_shape.h, PartialTensorShape.
 """
@@ -31,7 +31,7 @@ def is_compatible(expected: Shape, shape: Sequence[int] | None) -> bool:
 
 
 def merged(one: Shape, other: Shape) -> Shape:
-    """Return the shape that combines what two partial shapes know.
+    """Return the shape with all sizes that are known in either of two partial shapes.
 
     Raises:
         InvalidArgumentError: they contradict each other.

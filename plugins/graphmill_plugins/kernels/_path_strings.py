@@ -37,7 +37,7 @@ def scalar_path(value: Value, what: str) -> str:
     """Return the path in a string scalar.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or no path.
+        InvalidArgumentError: it is not a scalar, or not a valid path.
     """
     array = np.asarray(value, object)
     if array.ndim:
@@ -48,7 +48,7 @@ def scalar_path(value: Value, what: str) -> str:
 
 
 def path_scalar(path: str) -> Any:
-    """Return a string tensor of rank 0 with a path."""
+    """Return a path as a scalar string tensor."""
     out = np.empty((), object)
     out[()] = path.encode("utf-8", "surrogateescape")
     return out

@@ -1,4 +1,4 @@
-"""Convert between floats and quantized numbers as TensorFlow's kernels do.
+"""Convert between floats and quantized values as TensorFlow's kernels do.
 
 Semantics: tensorflow/core/kernels/quantization_utils.h. Where TensorFlow computes in float32 or in
 float64, so do these functions; they take any array namespace.
@@ -20,7 +20,7 @@ _F, _D = np.float32, np.float64
 
 
 class Limits(NamedTuple):
-    """The smallest and largest quantized value of a type, and their count."""
+    """The smallest and largest value of a quantized type."""
 
     lowest: int
     highest: int
@@ -38,7 +38,7 @@ def limits(dtype: np.dtype[Any]) -> Limits:
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the integer type in which a quantized one is stored."""
+    """Return the integer type that stores a quantized type."""
     return np.dtype(f"{dtype.kind}{dtype.itemsize}")
 
 
@@ -71,7 +71,7 @@ def rounded(xp: ArrayNamespace, x: Value) -> Value:
 
 
 def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
-    """Return the floats of an array of quantized values (all in float32)."""
+    """Dequantize an array, in float32."""
     bounds = limits(x.dtype)
     scale = ((high - low) / _D(bounds.steps - 1)).astype(_F)
     first = xp.where(high == low, low, rounded(xp, low / scale) * scale)
@@ -79,7 +79,7 @@ def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
 
 
 def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
-    """Return the float of one quantized value (in float64, except the start)."""
+    """Dequantize one value, in float64; the start of the range is rounded in float32."""
     bounds = limits(x.dtype)
     span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
     scale = span / _D(bounds.steps)
@@ -92,7 +92,7 @@ def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
 def from_floats(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Quantize an array (in float32), clamped to the range."""
+    """Quantize an array in float32, and clamp it to the range."""
     bounds = limits(dtype)
     scale = xp.where(high == low, _D(0), _D(bounds.steps - 1) / (high - low)).astype(_F)
     start = rounded(xp, low * scale) - _F(bounds.lowest)
@@ -104,7 +104,7 @@ def from_floats(
 def from_float_unclamped(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return the quantized value of a float as int64 (in float64), not clamped."""
+    """Quantize a float in float64; return it as int64, not clamped."""
     bounds = limits(dtype)
     span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
     scale = xp.where(low == high, _D(0), _D(bounds.steps) / span)
@@ -115,7 +115,7 @@ def from_float_unclamped(
 def from_float(
     xp: ArrayNamespace, x: Value, low: Value, high: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return the quantized value of one float (in float64)."""
+    """Quantize one float in float64, and clamp it to the range."""
     bounds = limits(dtype)
     found = from_float_unclamped(xp, x, low, high, dtype)
     return xp.clip(found, bounds.lowest, bounds.highest).astype(plain(dtype))
@@ -129,7 +129,7 @@ def requantized(
 ) -> Value:
     """Convert quantized values from one range to another.
 
-    From int32 to uint8 it is done in fixed point with 16 bits behind the point.
+    The conversion from int32 to uint8 uses fixed point with 16 fractional bits.
     """
     low, high, new_low, new_high = ranges
     if (x.dtype.kind, x.dtype.itemsize, dtype.kind, dtype.itemsize) != ("i", 4, "u", 1):
@@ -149,7 +149,7 @@ def requantized(
 
 
 def used_range(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> tuple[Value, Value]:
-    """Return the floats of the smallest and largest quantized value; the first is at most 0."""
+    """Return the range of floats that the values cover; its lower end is at most 0."""
     bounds = limits(x.dtype)
     least = xp.min(x, initial=bounds.highest)
     most = xp.max(x, initial=bounds.lowest)

@@ -47,7 +47,7 @@ def map_numbers(
 def map_distinct(function: Callable[[bytes], T], items: list[bytes]) -> Iterable[T]:
     """Return `function(item)` for each item, called once per distinct item if many repeat.
 
-    Names and classes in a batch repeat; to find that out costs a fraction of a regular expression.
+    Values in a batch often repeat; finding repeats costs far less than a regular expression.
     """
     distinct = set(items)
     if 2 * len(distinct) > len(items):

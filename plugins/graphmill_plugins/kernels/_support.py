@@ -22,7 +22,7 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is a float of 16 bits or less: sums and products are made in float32."""
+    """Whether `dtype` is a float of 16 bits or less, which is summed and multiplied in float32."""
     return dtype.itemsize <= 2 and (dtype.kind == "f" or dtype.name.startswith(("bf", "float")))
 
 
@@ -72,7 +72,7 @@ def to_ints(vector: Value) -> tuple[int, ...]:
     """Return a concrete integer vector (or scalar: one element) as Python integers.
 
     Raises:
-        InvalidArgumentError: it has more axes.
+        InvalidArgumentError: it has more than one axis.
     """
     if vector.ndim > 1:
         raise InvalidArgumentError(
@@ -142,16 +142,16 @@ def _memory_of_machine() -> int:
 
 
 def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int = 1) -> None:
-    """Check that a tensor of a shape can be allocated, before anything is.
+    """Check that a tensor of a shape can be allocated, before it is.
 
     Args:
-        shape: its sizes.
-        what: it, for the message.
+        shape: the tensor's sizes.
+        what: what the message calls the tensor.
         itemsize: the bytes of one element.
 
     Raises:
-        InvalidArgumentError: its elements cannot be counted in 64 bits, as TensorFlow says.
-        ResourceExhaustedError: they do not fit in the machine's memory.
+        InvalidArgumentError: the number of elements overflows 64 bits, as in TensorFlow.
+        ResourceExhaustedError: the elements do not fit in the machine's memory.
     """
     count = math.prod(shape)
     if count > _MOST_COUNTED:
@@ -172,8 +172,9 @@ def is_numpy(xp: ArrayNamespace) -> bool:
 def unfused(xp: ArrayNamespace, product: Value) -> Value:
     """Return a float product that is rounded before anything is added to it.
 
-    XLA contracts a product and a sum, and a number at a tie or at an edge falls on the other side.
-    It does not where the product goes through something else first; -inf becomes the lowest number.
+    XLA may fuse a product and a sum into one multiply-add, which rounds only once, so a value at a
+    tie or at a bound may end up on the other side. An operation in between prevents the fusion;
+    this one turns -inf into the lowest finite number.
     """
     if is_numpy(xp):
         return product
@@ -183,7 +184,7 @@ def unfused(xp: ArrayNamespace, product: Value) -> Value:
 def divided(xp: ArrayNamespace, value: Value, count: int) -> Value:
     """Divide float32 values by a count, correctly rounded.
 
-    XLA multiplies by the reciprocal, whose error float32 would show.
+    XLA multiplies by the reciprocal, which is inexact in float32; hence float64.
     """
     if is_numpy(xp):
         return value / np.float32(count)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _named(function: Callable[..., Any], op: str, module: str) -> Callable[..., Any]:
-    """Name a generated function after its op, so that messages tell which row it is."""
+    """Name a generated function after its op, so that messages name the op."""
     function.__name__ = function.__qualname__ = op
     function.__module__ = module
     return function

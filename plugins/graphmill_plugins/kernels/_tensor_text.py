@@ -33,9 +33,9 @@ def escape(item: bytes) -> str:
 
 
 def _escape_ascii(item: bytes) -> str:
-    """Return a C string literal of `item`, without quotes, with the bytes above ASCII as they are.
+    """Return `item` as a C string literal without quotes; non-ASCII characters stay unchanged.
 
-    Bytes that are no UTF-8 come as surrogates, for `errors="surrogateescape"`.
+    Bytes that are not valid UTF-8 are returned as surrogates, for `errors="surrogateescape"`.
     """
     return "".join(
         char if ord(char) >= 0x80 else escape(char.encode())
@@ -44,7 +44,7 @@ def _escape_ascii(item: bytes) -> str:
 
 
 def _float_text(value: Any, digits: int, more: int) -> str:
-    """Return the shorter of two precisions that reads back as the same value."""
+    """Format a float with `digits` digits, or with `more` if these do not read back equal."""
     short = f"{float(value):.{digits}g}"
     if value != value or type(value)(short) == value:
         return short
@@ -106,7 +106,7 @@ def format_tensor(value: Value, ends: int) -> str:
     """Return the tensor as StringFormat prints it: `ends` elements at both ends of each axis."""
     array = np.asarray(value)
     if array.dtype == np.bool_ and not array.size:
-        return ""  # of truth values alone TensorFlow prints no brackets then
+        return ""  # TensorFlow prints no brackets for an empty tensor of bool
     ends = array.size if ends < 0 else min(ends, array.size)
     show = _element_printer(array.dtype, quoted=True)
     return _nested(array, array.ndim, ends, show)
@@ -121,12 +121,12 @@ def _nested(array: Any, rank: int, ends: int, show: Callable[[Any], str]) -> str
     else:
         gap = "\n" * (array.ndim - 1) + " " * (depth + 1)
     count = array.shape[0]
-    items = [array[place : place + 1].reshape(array.shape[1:]) for place in range(min(ends, count))]
+    items = [array[index : index + 1].reshape(array.shape[1:]) for index in range(min(ends, count))]
     parts = [_nested(item, rank, ends, show) for item in items]
     text = gap.join(parts)
     if count > 2 * ends:
         text += gap + "..."
-    for place in range(max(ends, count - ends), count):
-        item = array[place : place + 1].reshape(array.shape[1:])
+    for index in range(max(ends, count - ends), count):
+        item = array[index : index + 1].reshape(array.shape[1:])
         text += gap + _nested(item, rank, ends, show)
     return f"[{text}]"

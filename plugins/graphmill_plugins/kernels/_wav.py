@@ -18,7 +18,7 @@ def wav_file(data: bytes, channels: int, rate: int) -> bytes:
     """Return samples, given frame by frame, as a WAV file.
 
     Raises:
-        InvalidArgumentError: a count is not positive or does not fit the fields of the file.
+        InvalidArgumentError: an argument is not positive, or does not fit its field in the file.
     """
     for name, value, most in (("num_channels", channels, 16), ("sample_rate", rate, 32)):
         if not 0 < value < 1 << most:
@@ -26,7 +26,7 @@ def wav_file(data: bytes, channels: int, rate: int) -> bytes:
     if 36 + len(data) > _UINT32:
         raise InvalidArgumentError("the audio is too long for a WAV file")
     frame = _BYTES * channels
-    # The last bits of a frame's size and of the speed: readers know them from the rest.
+    # Byte rate and frame size keep their low bits only: readers compute them from the rest.
     sizes = channels, rate, rate * frame & _UINT32, frame & _UINT16
     head = struct.pack("<4sI4s", b"RIFF", 36 + len(data), b"WAVE")
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, _PCM, *sizes, 8 * _BYTES)

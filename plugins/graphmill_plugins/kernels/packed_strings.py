@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WORD: Final = 8
-"""Bytes that are read as one number."""
+"""Bytes that `words_at` reads as one integer."""
 _MARGIN: Final = 2 * WORD
 
 
@@ -19,15 +19,15 @@ class JoinedStrings:
     """Concatenated strings with a zero byte between them.
 
     Attributes:
-        text: all of them.
-        sizes, starts: of each, in bytes.
+        text: the concatenation.
+        sizes, starts: the size and the offset of each string, in bytes.
     """
 
     def __init__(self, items: Sequence[bytes]) -> None:
         self.text = b"\0".join(items)
         count = len(items)
         zeros = np.flatnonzero(np.frombuffer(self.text, np.uint8) == 0)
-        if len(zeros) + 1 == count:  # no string has a zero: quicker than a call for each
+        if len(zeros) + 1 == count:  # no string contains a zero byte; faster than many calls
             ends = np.empty(count, np.int64)
             ends[:-1], ends[-1] = zeros, len(self.text)
             self.starts: Any = np.zeros(count, np.int64)
@@ -43,5 +43,5 @@ class JoinedStrings:
         return np.ndarray((len(padded) - WORD + 1,), "<u8", padded, 0, (1,))
 
     def words_at(self, places: Any) -> Any:
-        """Return the 8 bytes at each position as uint64; from -16 on, zero out of range."""
+        """Return the 8 bytes at each position, at least -16, as uint64; zeros out of range."""
         return self._words[places + _MARGIN]

@@ -1,9 +1,12 @@
 """Reduce rows with equal segment ids on NumPy.
 
-`ufunc.reduceat` takes a microsecond for each run of rows, however short, and adds up wide rows at a
-fifth of the speed of `ufunc.reduce`. Where no run is long it is several times quicker to take the
-first rows of all runs at once, then the second ones, and so on; where rows are wide, to reduce each
-run by itself.
+A run is a range of consecutive rows with one id. `ufunc.reduceat` takes a microsecond for each run,
+however short, and reduces wide rows at a fifth of the speed of `ufunc.reduce`. So there are two
+faster ways:
+
+- If all runs are short, combine the first rows of all runs at once, then their second rows, and so
+  on: `combine_in_turns`.
+- If rows are wide, reduce each run by itself: `combine_runs`.
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ import numpy as np
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MOST_TURNS = 8
+_SHORT_RUN = 8  # rows
 _WIDE = 96  # elements of a row
-_FEW = 2048  # elements of all runs together
+_FEW = 2048  # elements of the results of all runs
 
 
 def run_starts(ids: Value) -> Value:
-    """Return where in a vector of ids in order a new one begins."""
+    """Return the indices at which runs begin in a sorted vector of ids."""
     first = np.empty(ids.shape, np.bool_)
     first[:1] = True
     np.not_equal(ids[1:], ids[:-1], out=first[1:])
@@ -30,7 +33,7 @@ def run_starts(ids: Value) -> Value:
 
 
 def run_lengths(starts: Value, count: int) -> Value:
-    """Return how many of `count` rows are in each run."""
+    """Return the number of rows in each run; `count` is the total number of rows."""
     lengths = np.empty_like(starts)
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
     if starts.size:
@@ -39,24 +42,24 @@ def run_lengths(starts: Value, count: int) -> Value:
 
 
 def within_runs(lengths: Value) -> Value:
-    """Return 0, 1, … for each run of given lengths, concatenated."""
+    """Return the position of each row within its run, for runs of given lengths."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if ends.size else 0
     return np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths)
 
 
 def are_short(starts: Value, count: int) -> bool:
-    """Whether no run of `count` rows is so long that turns would be slow."""
-    return bool(run_lengths(starts, count).max(initial=0) <= _MOST_TURNS)
+    """Whether all runs are short enough for `combine_in_turns`; `count` is the number of rows."""
+    return bool(run_lengths(starts, count).max(initial=0) <= _SHORT_RUN)
 
 
 def are_few(starts: Value, rows: Value) -> bool:
-    """Whether runs are so few, and rows so narrow, that `ufunc.reduceat` is as quick as turns."""
+    """Whether so few runs of narrow rows make `ufunc.reduceat` as fast as `combine_in_turns`."""
     return bool(starts.size * math.prod(rows.shape[1:]) < _FEW)
 
 
 def are_wide(rows: Value) -> bool:
-    """Whether rows are so long that each run is best reduced by itself."""
+    """Whether rows are so wide that `combine_runs` is fastest."""
     return bool(rows.ndim > 1 and math.prod(rows.shape[1:]) >= _WIDE)
 
 
@@ -70,12 +73,12 @@ def combine_runs(
 ) -> None:
     """Reduce each run of `rows[order]` into the row of `target` given by its id.
 
-    The arguments are those of `combine_in_turns`; what was in these rows of `target` is lost.
+    The arguments are those of `combine_in_turns`. These rows of `target` are overwritten.
     """
     ends = [*starts[1:].tolist(), ids.size]
-    for place, start, end in zip(ids[starts].tolist(), starts.tolist(), ends, strict=True):
+    for row, start, end in zip(ids[starts].tolist(), starts.tolist(), ends, strict=True):
         run = rows[start:end] if order is None else rows.take(order[start:end], axis=0)
-        ufunc.reduce(run, axis=0, dtype=target.dtype, out=target[place])
+        ufunc.reduce(run, axis=0, dtype=target.dtype, out=target[row])
 
 
 def combine_in_turns(
@@ -88,31 +91,31 @@ def combine_in_turns(
     *,
     turn: int = 0,
 ) -> None:
-    """Combine `rows[order]` into the rows of `target` that `ids`, which are in order, name.
+    """Combine `rows[order]` into the rows of `target` that sorted `ids` select.
 
     Args:
-        ufunc: how.
-        target: written to; the caller owns it.
-        ids: the place of each row, in order.
-        starts: where in `ids` each run begins.
+        ufunc: combines a row of `target` with one of `rows`.
+        target: the array to write to; the caller owns it.
+        ids: the target row of each row, ascending.
+        starts: the indices in `ids` at which runs begin.
         rows: the rows, in any order.
-        order: which row each id is of; None if they are in order.
-        turn: which row of each run to begin with.
+        order: the index in `rows` for each id; None if they have the order of `ids`.
+        turn: the position within each run to start from.
     """
     lengths = run_lengths(starts, ids.size)
     while starts.size:
         more = lengths > turn
         starts, lengths = starts[more], lengths[more]
-        places, chosen = ids[starts], starts + turn
+        target_rows, chosen = ids[starts], starts + turn
         chosen = chosen if order is None else order[chosen]
-        target[places] = ufunc(target.take(places, axis=0), rows.take(chosen, axis=0))
+        target[target_rows] = ufunc(target.take(target_rows, axis=0), rows.take(chosen, axis=0))
         turn += 1
 
 
 def without_nan(ufunc: np.ufunc, updates: Value) -> Value:
-    """Return updates for scattering: of extrema with infinity for nan, which changes none.
+    """Replace NaN by a neutral infinity in the updates of a scattered minimum or maximum.
 
-    Semantics: tensorflow/core/kernels/scatter_functor.h, where a nan stays that was there before.
+    Semantics: tensorflow/core/kernels/scatter_functor.h. A NaN that is in the target stays there.
     """
     if ufunc not in (np.minimum, np.maximum) or updates.dtype.kind in "iu":
         return updates

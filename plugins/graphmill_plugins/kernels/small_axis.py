@@ -1,7 +1,7 @@
 """Reduce many short rows along the axis that NumPy processes fast.
 
-A reduction costs NumPy some twenty to forty nanoseconds for each row, however short. Laid out
-column by column, the elements of the rows are a few long arrays.
+A reduction costs NumPy 20 to 40 ns for each row, however short. After a transposition the same
+elements are a few long rows, which are combined element by element.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _MANY: Final = 2048  # elements in all
 
 
 def are_short(x: Value) -> bool:
-    """Whether the rows of an array are so short and so many that columns are quicker."""
+    """Whether an array has so many short rows that `columns_of` makes reductions faster."""
     return bool(x.size >= _MANY and x.ndim > 1 and 1 < x.shape[-1] <= _SHORT)
 
 
 def columns_of(x: Value) -> Any:
-    """Return the elements along the last axis as (row length, rows), a copy."""
+    """Return a transposed copy, of shape (row length, number of rows)."""
     return np.ascontiguousarray(x.reshape(-1, x.shape[-1]).T)
 
 
 def rows_of(columns: Value, shape: tuple[int, ...]) -> Any:
-    """Return columns as rows again, in a shape."""
+    """Undo `columns_of`: return rows in an array of this shape."""
     return np.ascontiguousarray(columns.T).reshape(shape)
 
 
@@ -39,7 +39,7 @@ def reduced(ufunc: np.ufunc, x: Value, dtype: Any, *, keep_dims: bool) -> Any:
 
 
 def log_softmax(x: Value) -> Any:
-    """Return logits - log(sum(exp(logits))) along the last axis, of an array of short rows."""
+    """Return logits - log(sum(exp(logits))) along the last axis, for short rows."""
     columns = columns_of(x)
     columns -= columns.max(axis=0)
     columns -= np.log(np.exp(columns).sum(axis=0))

@@ -1,7 +1,7 @@
 """Unstack tensors along the first axis, and stack them again.
 
-Elements are values as they travel along edges: arrays, NumPy scalars, and for variants and
-resources the objects themselves. None of these functions copies what a view can show.
+Elements have the form in which executors pass values: arrays, NumPy scalars, and for variants and
+resources the objects themselves. The functions return views where they can.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_BLOCK: Final = 4_096  # bytes of elements that have their memory together
+_BLOCK: Final = 4_096  # bytes of small elements that share one buffer
 
 
 def rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
     """Return the elements of a tensor along its first axis, as views."""
     if dtype is dtypes.string and tensor.ndim == 1:
-        return [tensor[index, ...] for index in range(len(tensor))]  # not the bare bytes
+        return [tensor[index, ...] for index in range(len(tensor))]  # 0-d arrays, not bare bytes
     return list(tensor)
 
 
 def copied_rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
-    """Return copies of the rows of a tensor, which nothing else writes into.
+    """Return copies of the rows of a tensor, which nothing else writes to.
 
-    Some small ones have their memory together, so that one which stays does not keep all.
+    Small rows share buffers of limited size, so that one row keeps only few others in memory.
     """
     count = max(_BLOCK * len(tensor) // max(tensor.nbytes, 1), 1)
     if count >= len(tensor):
@@ -58,7 +58,7 @@ def stacked(
         return xp.asarray(values, dtype=dtype.as_numpy_dtype)
     if shape[0] == 0:
         return zeros(xp, (len(values), *shape), dtype)
-    # Joining along the first axis saves NumPy the new axis of each element.
+    # Faster than `stack`, which first adds an axis to each element.
     return xp.concatenate(values).reshape(len(values), *shape)
 
 
@@ -77,7 +77,7 @@ def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
 
 
 def zeros(xp: ArrayNamespace, shape: tuple[int, ...], dtype: dtypes.DType) -> Value:
-    """Return zeros of a shape; empty strings; None where a handle would be."""
+    """Return a tensor of zeros, of empty strings, or of None for variants and resources."""
     if dtype.kind not in "sh":
         return xp.zeros(shape, dtype.as_numpy_dtype)
     blank = b"" if dtype is dtypes.string else None

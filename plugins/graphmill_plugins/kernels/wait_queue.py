@@ -31,11 +31,11 @@ class Waiter:
         self._token: int | None = None
 
     def note_token(self, cancellation: CancellationManager, token: int) -> None:
-        """Remember the cancellation token to deregister when it is served."""
+        """Remember the cancellation token, which is deregistered when the caller is served."""
         self._cancellation, self._token = cancellation, token
 
     def leave(self) -> None:
-        """Deregister from the step's cancellation, because it is served."""
+        """Deregister from the step's cancellation; called when the caller is served."""
         if self._cancellation is not None:
             self._cancellation.deregister(self._token)
 
@@ -43,7 +43,7 @@ class Waiter:
 class WaitQueue:
     """Waiting callers in order of arrival.
 
-    Threads: `lock` is the lock of what they wait for; `first` and `served` are called under it.
+    Threads: `lock` guards the object that they wait for; `first`, `served` and `join` need it.
     """
 
     def __init__(self, lock: Any, what: str) -> None:
@@ -62,15 +62,15 @@ class WaitQueue:
         return self._waiters[0] if self._waiters else None
 
     def served(self) -> Waiter:
-        """Take the caller in front out of the line."""
+        """Remove and return the caller in front."""
         return self._waiters.popleft()
 
     def join(self, waiting: Waiter) -> None:
-        """Add a caller; under the lock."""
+        """Add a caller at the end; call it under the lock."""
         self._waiters.append(waiting)
 
     def watch(self, waiting: Waiter, cancellation: CancellationManager | None) -> None:
-        """Have a caller leave the line when its step is cancelled; outside the lock."""
+        """Remove a caller when its step is cancelled; call it without the lock."""
         if cancellation is None:
             return
         token = cancellation.register(lambda: self._cancel(waiting))

@@ -24,7 +24,7 @@ def _checked_block(x: Value, block_shape: Value) -> tuple[int, ...]:
     """Return the block's sizes.
 
     Raises:
-        InvalidArgumentError: the input has too few dimensions for it, or a size is below 1.
+        InvalidArgumentError: the input has too few dimensions for the block, or a size is below 1.
     """
     block = to_ints(block_shape)
     if block_shape.ndim != 1 or x.ndim < 1 + len(block):
@@ -87,14 +87,14 @@ def batch_to_space(xp: ArrayNamespace, x: Value, crops: Value, *, block_size: in
 
 
 def _batch_to_space(_xp: ArrayNamespace, x: Value, block: tuple[int, ...], crops: Value) -> Value:
-    count, places = len(block), math.prod(block)
+    count, block_size = len(block), math.prod(block)
     pairs = checked_paddings(crops, count)
-    if x.shape[0] % places:
+    if x.shape[0] % block_size:
         raise InvalidArgumentError(
             f"Input batch dimension ({x.shape[0]}) is not divisible by product of block sizes "
-            f"({places})"
+            f"({block_size})"
         )
-    batch, space, rest = x.shape[0] // places, x.shape[1 : 1 + count], x.shape[1 + count :]
+    batch, space, rest = x.shape[0] // block_size, x.shape[1 : 1 + count], x.shape[1 + count :]
     parts = x.reshape((*block, batch, *space, *rest))
     order = [count]
     for axis in range(count):
@@ -144,7 +144,7 @@ def space_to_depth(
 def depth_to_space(
     _xp: ArrayNamespace, block_size: int, data_format: str
 ) -> Callable[[Value], Value]:
-    """Move depth to square blocks of an image."""
+    """Move the depth of an image to square blocks."""
     _check_format("DepthToSpace", data_format)
     step = block_size
 

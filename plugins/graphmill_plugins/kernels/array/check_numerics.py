@@ -32,7 +32,7 @@ def check_numerics(tensor: Value, *, message: str) -> Value:
 
 @kernel("CheckNumericsV2", host=True)
 def check_numerics_v2(tensor: Value, *, message: str) -> Value:
-    """Return the input; like CheckNumerics, but the error tells the sign of infinities.
+    """Return the input; like CheckNumerics, but the error names the sign of infinities.
 
     Raises:
         InvalidArgumentError: it holds infinite or nan elements.

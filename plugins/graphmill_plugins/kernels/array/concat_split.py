@@ -54,18 +54,19 @@ def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Va
 
 @kernel("Concat", static=("concat_dim",), make=True)
 def concat(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, list[Value]], Value]:
-    """Concatenate tensors along an axis, which is the first input."""
+    """Concatenate tensors along the axis that the first input gives."""
     join = concat_v2(xp, T)
     return lambda concat_dim, values: join(values, concat_dim)
 
 
 @kernel("ParallelConcat")
 def parallel_concat(xp: ArrayNamespace, values: list[Value], *, shape: tuple[int, ...]) -> Value:
-    """Concatenate tensors whose first dimension is 1 along it."""
+    """Concatenate tensors along their first dimension, which is 1 in each."""
     result = xp.concatenate(values, 0)
     if result.shape != shape:
         raise InvalidArgumentError(
-            f"shape {shape_text(shape)} was announced, the values make {shape_text(result.shape)}"
+            f"the attr shape is {shape_text(shape)}, but the concatenated values have shape "
+            f"{shape_text(result.shape)}"
         )
     return result
 
@@ -141,7 +142,7 @@ def _pack_objects(values: list[Value], axis: int, dtype: np.dtype[Any]) -> Value
 def unpack(
     _xp: ArrayNamespace, T: np.dtype[Any], num: int, axis: int
 ) -> Callable[[Value], list[Value]]:
-    """Split a tensor along an axis into tensors without it."""
+    """Split a tensor into its slices along an axis, which have one dimension less."""
     tail = (...,) if is_string(T) else ()
 
     def part(value: Value) -> list[Value]:
@@ -200,18 +201,18 @@ def split_v(_xp: ArrayNamespace, num_split: int) -> Callable[[Value, Value, Valu
 
 
 def _complete(sizes: list[int], whole: int) -> list[int]:
-    """Fill in a size of -1.
+    """Replace a size of -1 by the remaining size.
 
     Raises:
         InvalidArgumentError: the sizes do not add up to `whole`.
     """
     unknown = sizes.count(-1)
-    known = sum(size for size in sizes if size != -1)
-    fits = known <= whole if unknown else known == whole
+    total = sum(size for size in sizes if size != -1)
+    fits = total <= whole if unknown else total == whole
     if unknown > 1 or not fits or min(sizes) < -1:
         raise InvalidArgumentError(
             "Determined shape must either match input shape along split_dim exactly if fully "
             f"specified, or be less than the size of the input along split_dim if not fully "
             f"specified. Got: {sizes} for a dimension of size {whole}"
         )
-    return [whole - known if size == -1 else size for size in sizes]
+    return [whole - total if size == -1 else size for size in sizes]

@@ -1,7 +1,7 @@
 """Diag, MatrixDiag, MatrixSetDiag and MatrixBandPart kernels.
 
 Semantics: tensorflow/core/kernels/linalg/matrix_diag_op.cc. Elements are moved by index arrays that
-follow from shapes and the (known) diagonal numbers, so one definition serves every namespace.
+depend only on shapes and on the static diagonal indices, so one definition serves every namespace.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_LEFT = "LEFT_LEFT"  # what the ops without the attr do
+_LEFT = "LEFT_LEFT"  # the alignment of ops without the attr `align`
 
 
 def diagonal_band(k: Value) -> tuple[int, int]:
     """Return the lowest and highest diagonal in an input `k` of one or two elements.
 
     Raises:
-        InvalidArgumentError: it has another number of elements, or they descend.
+        InvalidArgumentError: it does not have one or two elements, or they descend.
     """
-    numbers = to_ints(k)
-    if k.ndim > 1 or not 1 <= len(numbers) <= 2:
+    indices = to_ints(k)
+    if k.ndim > 1 or not 1 <= len(indices) <= 2:
         raise InvalidArgumentError(
             "diag_index must be a scalar or vector with one or two elements, got shape "
             f"{shape_text(k.shape)}"
         )
-    lower, upper = numbers[0], numbers[-1]
+    lower, upper = indices[0], indices[-1]
     if lower > upper:
         raise InvalidArgumentError(
             f"lower_diag_index must not be larger than upper_diag_index, got {lower} > {upper}"
@@ -61,7 +61,7 @@ class _Band:
         left = ((k >= 0) & self._left_above) | ((k <= 0) & self._left_below)
         return np.where(left, 0, self.width - length)
 
-    def packed_places(self) -> tuple[Value, Value, Value]:
+    def packed_positions(self) -> tuple[Value, Value, Value]:
         """Return row and column of each packed element, and whether it exists."""
         k = np.arange(self.upper, self.lower - 1, -1)[:, None]
         along = np.arange(self.width)[None, :] - self._shift(k)
@@ -69,13 +69,13 @@ class _Band:
         inside = (along >= 0) & (row < self.rows) & (column < self.columns)
         return np.where(inside, row, 0), np.where(inside, column, 0), inside
 
-    def matrix_places(self) -> tuple[Value, Value, Value]:
+    def matrix_positions(self) -> tuple[Value, Value, Value]:
         """Return packed row and column of each matrix element, and whether it exists."""
         row, column = np.arange(self.rows)[:, None], np.arange(self.columns)[None, :]
         k = column - row
         inside = (self.lower <= k) & (k <= self.upper)
-        place = np.minimum(row, column) + self._shift(k)
-        return np.where(inside, self.upper - k, 0), np.where(inside, place, 0), inside
+        along = np.minimum(row, column) + self._shift(k)
+        return np.where(inside, self.upper - k, 0), np.where(inside, along, 0), inside
 
 
 def _check_matrix(x: Value) -> None:
@@ -94,10 +94,10 @@ def _checked_band(x: Value, k: Value, align: str) -> _Band:
     _check_matrix(x)
     lower, upper = diagonal_band(k)
     rows, columns = x.shape[-2:]
-    for name, number in (("lower", lower), ("upper", upper)):
-        if number and not -rows < number < columns:
+    for name, index in (("lower", lower), ("upper", upper)):
+        if index and not -rows < index < columns:
             raise InvalidArgumentError(
-                f"{name}_diag_index is out of bound: {number}. It must be between {-rows} and "
+                f"{name}_diag_index is out of bound: {index}. It must be between {-rows} and "
                 f"{columns}"
             )
     return _Band(rows, columns, lower, upper, align)
@@ -112,7 +112,7 @@ def _check_padding(padding: Value) -> None:
 
 def _diagonals(xp: ArrayNamespace, x: Value, band: _Band, padding: Value) -> Value:
     _check_padding(padding)
-    rows, columns, inside = band.packed_places()
+    rows, columns, inside = band.packed_positions()
     if not x.size:
         packed = xp.full((*x.shape[:-2], *rows.shape), padding, x.dtype)
     else:
@@ -166,18 +166,18 @@ def matrix_set_diag_v3(
 def _set_diagonals(xp: ArrayNamespace, x: Value, diagonal: Value, k: Value, align: str) -> Value:
     band = _checked_band(x, k, align)
     count = band.upper - band.lower + 1
-    wanted = (*x.shape[:-2], *((count,) if count > 1 else ()), band.width)
-    if diagonal.shape != wanted:
+    expected = (*x.shape[:-2], *((count,) if count > 1 else ()), band.width)
+    if diagonal.shape != expected:
         raise InvalidArgumentError(
-            f"diagonal must have shape {shape_text(wanted)} for input of shape "
+            f"diagonal must have shape {shape_text(expected)} for input of shape "
             f"{shape_text(x.shape)}, got {shape_text(diagonal.shape)}"
         )
     if not x.size:
         return x
     if count == 1:
         diagonal = diagonal[..., None, :]
-    rows, places, inside = band.matrix_places()
-    return xp.where(inside, diagonal[..., rows, places], x)
+    rows, columns, inside = band.matrix_positions()
+    return xp.where(inside, diagonal[..., rows, columns], x)
 
 
 @kernel("MatrixDiag", "BatchMatrixDiag")
@@ -236,20 +236,20 @@ def _from_diagonals(
             f"and upper_diag_index range {lower} … {upper}: shape {shape_text(diagonal.shape)}"
         )
     _check_padding(padding)
-    wanted = scalar_int("num_rows", num_rows), scalar_int("num_cols", num_cols)
-    rows, columns = _matrix_size(diagonal.shape[-1], lower, upper, *wanted)
+    sizes = scalar_int("num_rows", num_rows), scalar_int("num_cols", num_cols)
+    rows, columns = _matrix_size(diagonal.shape[-1], lower, upper, *sizes)
     if count == 1:
         diagonal = diagonal[..., None, :]
     if not diagonal.size:
         return xp.full((*diagonal.shape[:-2], rows, columns), padding, diagonal.dtype)
     if count == 1 and is_numpy(xp):
         return _with_one_diagonal(diagonal[..., 0, :], lower, rows, columns, padding)
-    row, place, inside = _Band(rows, columns, lower, upper, align).matrix_places()
-    return xp.where(inside, diagonal[..., row, place], padding)
+    row, column, inside = _Band(rows, columns, lower, upper, align).matrix_positions()
+    return xp.where(inside, diagonal[..., row, column], padding)
 
 
 def _with_one_diagonal(diagonal: Value, k: int, rows: int, columns: int, padding: Value) -> Value:
-    """Write one diagonal into matrices: with `columns + 1` between its elements they lie flat."""
+    """Write one diagonal into matrices: its elements are `columns + 1` apart in a flat matrix."""
     matrix = np.full((*diagonal.shape[:-1], rows, columns), padding, diagonal.dtype)
     length = min(rows + min(k, 0), columns - max(k, 0))
     start = k if k >= 0 else -k * columns
@@ -260,7 +260,9 @@ def _with_one_diagonal(diagonal: Value, k: int, rows: int, columns: int, padding
 
 
 def _matrix_size(width: int, lower: int, upper: int, rows: int, columns: int) -> tuple[int, int]:
-    """Return the size of matrices whose longest given diagonal has `width`; -1 is unknown.
+    """Return the numbers of rows and columns of matrices whose longest diagonal has `width`.
+
+    `rows` or `columns` is -1 if it follows from the diagonals.
 
     Raises:
         InvalidArgumentError: the given sizes are too small or do not fit the diagonals.
@@ -312,13 +314,13 @@ def diag_part(xp: ArrayNamespace, x: Value) -> Value:
     return xp.diagonal(x.reshape((size, size))).reshape(x.shape[:half])
 
 
-def _check_band(xp: ArrayNamespace, number: Value, size: int, name: str) -> None:
-    if number.ndim:
-        raise InvalidArgumentError(f"{name} must be scalar, got shape {shape_text(number.shape)}")
-    if is_numpy(xp) and number > size:
+def _check_band(xp: ArrayNamespace, count: Value, size: int, name: str) -> None:
+    if count.ndim:
+        raise InvalidArgumentError(f"{name} must be scalar, got shape {shape_text(count.shape)}")
+    if is_numpy(xp) and count > size:
         raise InvalidArgumentError(
             f"{name} must be negative or less or equal to the size of the matrix ({size}) got: "
-            f"{number}"
+            f"{count}"
         )
 
 
@@ -326,7 +328,7 @@ def _check_band(xp: ArrayNamespace, number: Value, size: int, name: str) -> None
 def matrix_band_part(
     xp: ArrayNamespace, T: np.dtype[Any]
 ) -> Callable[[Value, Value, Value], Value]:
-    """Keep a number of diagonals below and above the main one; negative keeps all."""
+    """Keep `num_lower` diagonals below the main one and `num_upper` above; negative keeps all."""
     zero = T.type(0)
 
     def keep(x: Value, num_lower: Value, num_upper: Value) -> Value:

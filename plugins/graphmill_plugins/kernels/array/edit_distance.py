@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
-_MANY: Final = 2048  # pairs of elements for which calls of NumPy take less than steps of Python
+_MANY: Final = 2048  # pairs of elements from which on NumPy is faster than a Python loop
 
 
 @kernel("EditDistance", host=True)
@@ -32,8 +32,8 @@ def edit_distance(
 ) -> Value:
     """Return Levenshtein distances between sequences along the last dimension, as float32.
 
-    Normalised ones are divided by the length of the truth; infinite for an empty truth that the
-    hypothesis misses.
+    With `normalize`, a distance is divided by the length of the truth. If the truth is empty, it is
+    0 for an empty hypothesis and infinite for any other.
     """
     for name, shape in (("hypothesis", hypothesis_shape), ("truth", truth_shape)):
         if shape.ndim != 1:
@@ -49,19 +49,19 @@ def edit_distance(
     result = np.zeros(sizes, np.float32)
     hypotheses = _sequences(hypothesis_indices, hypothesis_values)
     truths = _sequences(truth_indices, truth_values)
-    places = list(hypotheses.keys() | truths.keys())
-    pairs = [(hypotheses.get(place, []), truths.get(place, [])) for place in places]
-    for place, (_, truth), distance in zip(places, pairs, _distances(pairs), strict=True):
+    groups = list(hypotheses.keys() | truths.keys())
+    pairs = [(hypotheses.get(group, []), truths.get(group, [])) for group in groups]
+    for group, (_, truth), distance in zip(groups, pairs, _distances(pairs), strict=True):
         if normalize:
             distance = distance / len(truth) if truth else (np.inf if distance else 0.0)
-        if not all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
-            raise InternalError(f"group {list(place)} is outside of the shape {list(sizes)}")
-        result[place] = distance
+        if not all(0 <= at < size for at, size in zip(group, sizes, strict=True)):
+            raise InternalError(f"group {list(group)} is outside of the shape {list(sizes)}")
+        result[group] = distance
     return result
 
 
 def _sequences(indices: Value, values: Value) -> dict[tuple[int, ...], list[Any]]:
-    """Return the values of each sequence under its place, in the order given."""
+    """Return the values of each sequence by its index, in the order of the input."""
     if values.ndim != 1:
         raise InvalidArgumentError(
             f"values should be a vector, but got shape: {shape_text(values.shape)}"
@@ -88,48 +88,48 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
     row = list(range(len(b) + 1))
     for count, left in enumerate(a, 1):
         diagonal, row[0] = row[0], count
-        for place, right in enumerate(b, 1):
+        for column, right in enumerate(b, 1):
             change = diagonal + (left != right)
-            diagonal = row[place]
-            row[place] = min(change, row[place] + 1, row[place - 1] + 1)
+            diagonal = row[column]
+            row[column] = min(change, row[column] + 1, row[column - 1] + 1)
     return row[-1]
 
 
 def _levenshtein_of_all(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
-    """Do the same for all pairs at once, an element of all first sequences after the other.
+    """Return the distances of all pairs, one element of all first sequences at a time.
 
-    What comes from the left in a row costs one more for each place: without these it is the least
-    value so far.
+    In a row of the table, an insertion costs one for each step to the right. With the column index
+    subtracted (`ramp`), insertions amount to a running minimum.
     """
     first_lengths = np.array([len(a) for a, _ in pairs])
-    order = np.argsort(-first_lengths, kind="stable")  # those that are done are behind the others
+    order = np.argsort(-first_lengths, kind="stable")  # finished pairs are at the end
     first_lengths = first_lengths[order]
-    numbers: dict[Any, int] = {}
-    first = _padded([pairs[number][0] for number in order.tolist()], numbers)
-    second = _padded([pairs[number][1] for number in order.tolist()], numbers)
+    ids: dict[Any, int] = {}
+    first = _padded([pairs[index][0] for index in order.tolist()], ids)
+    second = _padded([pairs[index][1] for index in order.tolist()], ids)
     ramp = np.arange(second.shape[1] + 1)
     rows = np.tile(ramp, (len(pairs), 1))
     for count in range(1, first.shape[1] + 1):
-        left = int(np.count_nonzero(first_lengths >= count))
-        row = rows[:left]
-        changed = row[:, :-1] + (first[:left, count - 1, None] != second[:left])
+        active = int(np.count_nonzero(first_lengths >= count))
+        row = rows[:active]
+        changed = row[:, :-1] + (first[:active, count - 1, None] != second[:active])
         row[:, 0] = count
         row[:, 1:] = np.minimum(changed, row[:, 1:] + 1)
         row -= ramp
         np.minimum.accumulate(row, axis=1, out=row)
         row += ramp
     distances = np.empty(len(pairs))
-    second_lengths = [len(pairs[number][1]) for number in order.tolist()]
+    second_lengths = [len(pairs[index][1]) for index in order.tolist()]
     distances[order] = rows[np.arange(len(pairs)), second_lengths]
     found: list[float] = distances.tolist()
     return found
 
 
-def _padded(sequences: Sequence[list[Any]], numbers: dict[Any, int]) -> Value:
-    """Return sequences as the rows of a matrix of numbers, which are equal where elements are."""
+def _padded(sequences: Sequence[list[Any]], ids: dict[Any, int]) -> Value:
+    """Return a matrix with a sequence in each row; equal elements have equal ids, padding is -1."""
     lengths = np.array(list(map(len, sequences)))
     found = np.full((len(sequences), lengths.max(initial=0)), -1)
     elements = itertools.chain.from_iterable(sequences)
-    numbered = (numbers.setdefault(element, len(numbers)) for element in elements)
-    found[np.arange(found.shape[1]) < lengths[:, None]] = np.fromiter(numbered, np.int64)
+    element_ids = (ids.setdefault(element, len(ids)) for element in elements)
+    found[np.arange(found.shape[1]) < lengths[:, None]] = np.fromiter(element_ids, np.int64)
     return found

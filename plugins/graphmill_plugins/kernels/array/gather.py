@@ -27,7 +27,7 @@ def check_indices(indices: Value, size: int) -> None:
     """Check that all indices lie in [0, size).
 
     Raises:
-        InvalidArgumentError: one does not; names the first.
+        InvalidArgumentError: an index does not; the message names the first one.
     """
     if indices.ndim == 0:
         low = high = indices
@@ -44,9 +44,9 @@ def check_indices(indices: Value, size: int) -> None:
 
 def _raise_bad_index(indices: Value, size: int) -> None:
     bad = (indices < 0) | (indices >= size)
-    place = np.argwhere(bad)[0] if indices.ndim else ()
-    at = f"indices[{','.join(map(str, place))}]" if indices.ndim else "indices"
-    value = indices[tuple(place)]
+    position = np.argwhere(bad)[0] if indices.ndim else ()
+    at = f"indices[{','.join(map(str, position))}]" if indices.ndim else "indices"
+    value = indices[tuple(position)]
     raise InvalidArgumentError(f"{at} = {value} is not in [0, {size})")
 
 
@@ -55,7 +55,7 @@ def _gather(dtype: np.dtype[Any], batch_dims: int) -> Callable[[Value, Value, in
 
     def take(params: Value, indices: Value, axis: int) -> Value:
         if not params.size and params.shape[axis]:
-            indices = np.zeros_like(indices)  # slices without elements: whichever it is
+            indices = np.zeros_like(indices)  # slices are empty: no index is out of range
         check_indices(indices, params.shape[axis])
         if batch_dims:
             result = take_batches(np, _take_rows, params, indices, axis, batch_dims)
@@ -89,33 +89,33 @@ def _gather_vectors(
 
 
 def _at_vectors(params: Value, indices: Value, sizes: tuple[int, ...]) -> Value:
-    """Return the slices at index vectors: by one number each, where that is free."""
+    """Return the slices at index vectors, by flat indices if no copy is needed."""
     if not params.flags.c_contiguous:
         return params[(*np.moveaxis(indices, -1, 0), ...)]
-    places = np.zeros(indices.shape[:-1], np.int64)
+    flat_indices = np.zeros(indices.shape[:-1], np.int64)
     for axis, size in enumerate(sizes):
-        places *= size
-        places += indices[..., axis]
+        flat_indices *= size
+        flat_indices += indices[..., axis]
     depth = len(sizes)
     flat = params.reshape((math.prod(sizes), *params.shape[depth:]))
-    return flat.take(places, axis=0) if places.ndim else flat[places, ...]
+    return flat.take(flat_indices, axis=0) if flat_indices.ndim else flat[flat_indices, ...]
 
 
 def outside(indices: Value, sizes: tuple[int, ...]) -> Value:
     """Return which index vectors are out of range for dimensions of these sizes."""
     bad = np.zeros(indices.shape[:-1], np.bool_)
     for axis, size in enumerate(sizes):
-        places = indices[..., axis]
-        if places.size and (places.min() < 0 or places.max() >= size):
-            bad |= (places < 0) | (places >= size)
+        coordinates = indices[..., axis]
+        if coordinates.size and (coordinates.min() < 0 or coordinates.max() >= size):
+            bad |= (coordinates < 0) | (coordinates >= size)
     return bad
 
 
 def bad_vector(indices: Value, bad: Value, shape: tuple[int, ...]) -> InvalidArgumentError:
     """Return the error that names the first bad index vector."""
-    place = tuple(np.argwhere(bad)[0]) if np.ndim(bad) else ()
-    at = ",".join(map(str, place))
-    vector = ", ".join(map(str, indices[place].tolist()))
+    position = tuple(np.argwhere(bad)[0]) if np.ndim(bad) else ()
+    at = ",".join(map(str, position))
+    vector = ", ".join(map(str, indices[position].tolist()))
     return InvalidArgumentError(
         f"indices[{at}] = [{vector}] does not index into param shape {shape_text(shape)}"
     )

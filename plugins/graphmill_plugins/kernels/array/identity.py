@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def _handle(value: Value) -> ResourceHandle:
-    """Return the handle that a constant names; nothing is behind it until it is looked up."""
+    """Return the handle in a constant; its resource is looked up only when it is used."""
     if value.ndim:
         raise UnimplementedError(
-            f"a constant of resources must be a scalar here, got shape {shape_text(value.shape)}"
+            f"a constant of type resource must be a scalar, got shape {shape_text(value.shape)}"
         )
     found = ResourceHandleProto.FromString(value.item())
     return ResourceHandle(found.device, found.container, found.name, found.maybe_type_name)
@@ -45,7 +45,7 @@ def const(_xp: ArrayNamespace, value: Value, dtype: np.dtype[Any]) -> Callable[[
         handle = _handle(value)
         return lambda: handle
     if value.ndim == 0 and value.dtype.kind != "O":
-        value = value[()]  # arithmetic on NumPy scalars is several times faster
+        value = value[()]  # arithmetic is several times faster than on 0-d arrays
     return lambda: value
 
 
@@ -86,10 +86,10 @@ def placeholder(ctx: Any, *, dtype: np.dtype[Any], shape: Shape) -> Value:
     Raises:
         InvalidArgumentError: always; names the placeholder, its type and its shape.
     """
-    wanted = f" and shape {shape_text(shape)}" if shape else ""
+    shape_suffix = f" and shape {shape_text(shape)}" if shape else ""
     raise InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{ctx.node_name}' with dtype "
-        f"{dtypes.as_dtype(dtype).tf_name}{wanted}"
+        f"{dtypes.as_dtype(dtype).tf_name}{shape_suffix}"
     )
 
 

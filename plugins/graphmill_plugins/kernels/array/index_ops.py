@@ -1,6 +1,6 @@
 """Declare gathers, scatters and slice writes, and make their kernels for a backend.
 
-What a backend gives are functions of arrays that it need not check: `index_plan` has.
+A backend provides functions of arrays; `index_plan` has checked their arguments.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ def gather_kernels(
     Args:
         backend: name of the backend.
         xp: its array namespace.
-        gather: for element type and batch dimensions, takes slices along an axis.
-        at_vectors: for element type, and whether bad vectors give zeros, takes what vectors, into
-            dimensions of the given sizes, point to.
+        gather: called with the element type and the number of batch dimensions; returns a function
+            that takes slices along an axis.
+        at_vectors: called with the element type and whether vectors out of range give zeros;
+            returns a function that takes slices at index vectors into dimensions of given sizes.
     """
 
     def rows(Tparams: Dtype) -> Callable[[Value, Value], Value]:
@@ -105,11 +106,12 @@ def scatter_kernels(
 
     Args:
         backend: name of the backend.
-        scatter: for how to combine, and whether bad vectors are passed over, combines updates into
-            a tensor that it may overwrite.
+        scatter: called with the operation and whether vectors out of range are ignored; returns a
+            function that combines updates into a tensor, which it may overwrite.
         own: returns a tensor that may be overwritten.
         zeros: returns zeros, or empty strings.
-        inplace: for how to combine, combines rows into a tensor's rows.
+        inplace: called with the operation; returns a function that combines rows into those of a
+            tensor.
     """
 
     def spread(T: Dtype, bad_indices_policy: str) -> Callable[[Value, Value, Value], Value]:
@@ -168,8 +170,8 @@ def slice_kernels(
 
     Args:
         backend: name of the backend.
-        put: returns zeros of a shape and type with a value of the very shape of a slice in it.
-        write: returns a copy of a tensor with a value, which may broadcast, in a slice.
+        put: returns zeros of a shape and type, with a slice set to a value of the slice's shape.
+        write: returns a copy of a tensor, with a slice set to a value that may broadcast.
     """
 
     def gradient(T: Dtype, **masks: Any) -> Callable[[Value, Value, Value, Value, Value], Value]:

@@ -28,7 +28,7 @@ def gather_axis(axis: Value, rank: int) -> int:
     """Return the gather axis, counted from the front.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or no axis.
+        InvalidArgumentError: it is not a scalar, or out of range.
     """
     if axis.ndim:
         raise InvalidArgumentError(f"axis must be scalar, got shape {shape_text(axis.shape)}")
@@ -67,17 +67,17 @@ def take_batches(
     axis: int,
     batch_dims: int,
 ) -> Value:
-    """Gather along `axis` within each entry of the batch dimensions, given `take` of rows."""
+    """Gather along `axis` within each entry of the batch dimensions; `take` gathers rows."""
     count = batch_count(params.shape, indices.shape, axis, batch_dims)
-    size, own = params.shape[axis], indices.ndim - count
+    size, index_rank = params.shape[axis], indices.ndim - count
     rows = xp.moveaxis(params, axis, count)
     between, inner = rows.shape[count + 1 : axis + 1], rows.shape[axis + 1 :]
     entries = math.prod(indices.shape[:count])
-    offsets = (np.arange(entries) * size).reshape(indices.shape[:count] + (1,) * own)
+    offsets = (np.arange(entries) * size).reshape(indices.shape[:count] + (1,) * index_rank)
     flat = rows.reshape((entries * size, *between, *inner))
     result = take(flat, indices + offsets)
     last = indices.ndim - 1 + len(between)
-    return xp.moveaxis(result, range(count, indices.ndim), range(last - own + 1, last + 1))
+    return xp.moveaxis(result, range(count, indices.ndim), range(last - index_rank + 1, last + 1))
 
 
 def ignores_bad_indices(policy: str) -> bool:
@@ -97,8 +97,8 @@ def vector_sizes(params: Shape, indices: Shape) -> Shape:
     """Return the sizes of the dimensions that index vectors address.
 
     Raises:
-        InvalidArgumentError: the indices are a scalar or their vectors too long, or something is
-            asked of nothing.
+        InvalidArgumentError: the indices are a scalar, their vectors are too long, or elements of
+            an empty tensor are requested.
     """
     if not indices:
         raise InvalidArgumentError("indices must be at least a vector")
@@ -123,7 +123,7 @@ def check_scatter(shape: Shape, indices: Shape, updates: Shape) -> None:
         InvalidArgumentError: they do not; names the shapes.
     """
     if indices == (0,) and 0 in updates and updates == shape:
-        return  # nothing into nothing
+        return  # no updates into an empty tensor
     if len(indices) < 2 or not shape:
         raise InvalidArgumentError(
             "Indices must be at least a matrix of index vectors and the output shape a vector, got "
@@ -135,17 +135,17 @@ def check_scatter(shape: Shape, indices: Shape, updates: Shape) -> None:
             f"The index vectors of length {depth} are longer than the output shape "
             f"{shape_text(shape)}"
         )
-    wanted = indices[:-1] + shape[depth:]
-    if updates != wanted:
+    expected = indices[:-1] + shape[depth:]
+    if updates != expected:
         raise InvalidArgumentError(
             f"Shape of updates {shape_text(updates)} does not fit indices of shape "
             f"{shape_text(indices)} into output shape {shape_text(shape)}; expected "
-            f"{shape_text(wanted)}"
+            f"{shape_text(expected)}"
         )
     if 0 not in updates and 0 in indices:
         raise InvalidArgumentError(
-            f"Updates of shape {shape_text(updates)} are given, but indices of shape "
-            f"{shape_text(indices)} have no number"
+            f"Updates of shape {shape_text(updates)} have elements, but indices of shape "
+            f"{shape_text(indices)} are empty"
         )
 
 
@@ -153,7 +153,7 @@ def check_inplace(x: Shape, i: Shape, v: Shape) -> None:
     """Check that `v` has one row, shaped like those of `x`, per index in `i`.
 
     Raises:
-        InvalidArgumentError: there is not.
+        InvalidArgumentError: it does not.
     """
     if len(i) > 1 or not x or v[1:] != x[1:]:
         raise InvalidArgumentError(
@@ -171,9 +171,10 @@ def index_maker(
     """Return a function from shape, begin, end and strides to a NumPy index.
 
     Raises:
-        InvalidArgumentError: (here) there are two ellipses; (there) the slice does not fit.
+        InvalidArgumentError: there are two ellipses. The function raises it if the slice does not
+            fit the shape.
     """
-    dots = ellipsis_mask & 0xFFFFFFFF  # as 32 bits, whatever the sign
+    dots = ellipsis_mask & 0xFFFFFFFF  # as 32 unsigned bits: the attr may be negative
     if dots & (dots - 1):
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
 
@@ -192,7 +193,7 @@ def index_maker(
             bit = 1 << position
             if ellipsis_mask & bit:
                 index.append(...)
-                # New axes behind the ellipsis take no dimension of the input.
+                # New axes after the ellipsis consume no dimension of the input.
                 new_after = ((new_axis_mask >> (position + 1)) & ((1 << count) - 1)).bit_count()
                 axis = max(axis, rank - (count - position - 1 - new_after))
             elif new_axis_mask & bit:

@@ -1,4 +1,4 @@
-"""The kernel of `_MultiHot`, a pass's op that counts how often each index occurs."""
+"""The kernel of `_MultiHot`, an op from a rewrite, which counts how often each index occurs."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ def multi_hot(
 
     def count(indices: Value) -> Value:
         rank = indices.ndim + 1
-        gone = {checked_axis(axis, rank, "reduction dimension") for axis in axes}
-        kept = [axis for axis in range(indices.ndim) if axis not in gone]
-        lost = [axis for axis in range(indices.ndim) if axis in gone]
+        reduced = {checked_axis(axis, rank, "reduction dimension") for axis in axes}
+        kept = [axis for axis in range(indices.ndim) if axis not in reduced]
+        summed = [axis for axis in range(indices.ndim) if axis in reduced]
         shape = [indices.shape[axis] for axis in kept]
-        inner = math.prod(indices.shape[axis] for axis in lost)
-        rows = indices.transpose(*kept, *lost).reshape(math.prod(shape), inner).astype(np.int64)
+        inner = math.prod(indices.shape[axis] for axis in summed)
+        rows = indices.transpose(*kept, *summed).reshape(math.prod(shape), inner).astype(np.int64)
         found = _counts(xp, rows, depth).astype(dtype).reshape(*shape, depth)
-        if indices.ndim in gone:
+        if indices.ndim in reduced:
             found = xp.sum(found, axis=-1, dtype=dtype)
         if not keep_dims:
             return found
         whole = (*indices.shape, depth)
-        return found.reshape([1 if axis in gone else whole[axis] for axis in range(rank)])
+        return found.reshape([1 if axis in reduced else whole[axis] for axis in range(rank)])
 
     return count
 
 
 def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
-    """Return (rows, depth): how often each number stands in a row; others do not count."""
+    """Return (rows, depth): how often each index occurs in a row; out of range is ignored."""
     count = rows.shape[0]
-    # What is not an index goes to a column of its own, which is left out.
-    places = xp.where((rows >= 0) & (rows < depth), rows, depth)
-    places = places + np.arange(count, dtype=np.int64)[:, None] * (depth + 1)
+    # What is out of range is counted in an extra column, which is dropped.
+    bins = xp.where((rows >= 0) & (rows < depth), rows, depth)
+    bins = bins + np.arange(count, dtype=np.int64)[:, None] * (depth + 1)
     size = count * (depth + 1)
-    found = xp.bincount(places.reshape(-1), **_length(xp, size))
+    found = xp.bincount(bins.reshape(-1), **_length(xp, size))
     return found.reshape(count, depth + 1)[:, :depth]
 
 
 def _length(xp: ArrayNamespace, size: int) -> dict[str, int]:
-    # NumPy's grows beyond its minimum, JAX's needs the length; here they are the same.
+    # np.bincount takes a minimum length and jnp.bincount the length; here they are equal.
     return {"minlength": size} if xp is np else {"length": size}

@@ -1,4 +1,4 @@
-"""Padding with constants or mirrored, and its gradient."""
+"""Pad with constants or with mirrored elements; the gradient of the latter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def checked_paddings(paddings: Value, rank: int) -> list[list[int]]:
 
 
 def pad_constant(xp: ArrayNamespace, x: Value, paddings: Paddings, value: Any) -> Value:
-    """Surround `x` with a constant."""
+    """Pad `x` with a constant."""
     if not x.ndim:
         return x
     if not is_numpy(xp):
@@ -53,14 +53,14 @@ def pad_constant(xp: ArrayNamespace, x: Value, paddings: Paddings, value: Any) -
 
 @kernel("Pad", static=("paddings",), make=True)
 def pad(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value]:
-    """Surround with zeros (empty strings)."""
+    """Pad with zeros, or with empty strings."""
     zero = b"" if is_string(T) else T.type(0)
     return lambda x, paddings: pad_constant(xp, x, checked_paddings(paddings, x.ndim), zero)
 
 
 @kernel("PadV2", static=("paddings",))
 def pad_v2(xp: ArrayNamespace, x: Value, paddings: Value, constant_values: Value) -> Value:
-    """Surround with a given scalar."""
+    """Pad with a given scalar."""
     if constant_values.ndim:
         raise InvalidArgumentError(
             f"constant_values must be a scalar, got shape {shape_text(constant_values.shape)}"
@@ -72,7 +72,7 @@ def pad_v2(xp: ArrayNamespace, x: Value, paddings: Value, constant_values: Value
 
 @kernel("MirrorPad", static=("paddings",), make=True)
 def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
-    """Surround with a mirror image, including (SYMMETRIC) or excluding (REFLECT) the edge."""
+    """Pad with a mirror image that includes (SYMMETRIC) or excludes (REFLECT) the edge."""
 
     def surround(x: Value, paddings: Value) -> Value:
         pairs = checked_paddings(paddings, x.ndim)
@@ -100,18 +100,18 @@ def _edge(mode: str) -> int:
 
 
 def _mirrored(size: int, before: int, after: int, mode: str) -> Value:
-    """Return the places in a dimension that a mirrored one is made of."""
-    places = np.abs(np.arange(-before, size + after)) if mode == "REFLECT" else None
-    if places is None:
-        places = np.arange(-before, size + after)
-        places = np.where(places < 0, -1 - places, places)
+    """Return the source index of each element of a mirrored dimension."""
+    indices = np.abs(np.arange(-before, size + after)) if mode == "REFLECT" else None
+    if indices is None:
+        indices = np.arange(-before, size + after)
+        indices = np.where(indices < 0, -1 - indices, indices)
     last = size - 1
-    return np.where(places > last, 2 * last + 1 - _edge(mode) - places, places)
+    return np.where(indices > last, 2 * last + 1 - _edge(mode) - indices, indices)
 
 
 @kernel("MirrorPadGrad", static=("paddings",), make=True)
 def mirror_pad_grad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]:
-    """Add the borders of a gradient to the elements that they mirrored."""
+    """Add the borders of a gradient to the elements that they mirror."""
 
     def fold(dy: Value, paddings: Value) -> Value:
         for axis, (before, after) in enumerate(checked_paddings(paddings, dy.ndim)):
@@ -123,7 +123,7 @@ def mirror_pad_grad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], V
 
 
 def _fold(xp: ArrayNamespace, dy: Value, axis: int, before: int, after: int, edge: int) -> Value:
-    """Add what lies before and after the middle of an axis onto it, mirrored."""
+    """Add the mirrored borders of an axis to its middle."""
     dy = xp.moveaxis(dy, axis, 0)
     size = dy.shape[0] - before - after
     if max(before, after) > size - edge:

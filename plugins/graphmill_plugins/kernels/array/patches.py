@@ -37,12 +37,12 @@ def _patches(
     padded = pad_constant(xp, x, [(0, 0), *((one.before, one.after) for one in axes), (0, 0)], 0)
     index: list[Value] = [slice(None)]
     rank = len(space)
-    for number, axis in enumerate(axes):
+    for position, axis in enumerate(axes):
         starts, taps = np.arange(axis.out) * axis.stride, np.arange(axis.kernel) * axis.dilation
-        places = starts[:, None] + taps
+        indices = starts[:, None] + taps
         shape = [1] * (2 * rank)
-        shape[number], shape[rank + number] = axis.out, axis.kernel
-        index.append(places.reshape(shape))
+        shape[position], shape[rank + position] = axis.out, axis.kernel
+        index.append(indices.reshape(shape))
     patches = padded[tuple(index)]
     return patches.reshape(
         (x.shape[0], *(axis.out for axis in axes), math.prod(ksizes) * x.shape[-1])

@@ -29,16 +29,16 @@ def reverse_v2(_xp: ArrayNamespace, x: Value, axis: Value) -> Value:
     """Reverse the given dimensions.
 
     Raises:
-        InvalidArgumentError: a dimension is out of range or given twice, or there is no vector.
+        InvalidArgumentError: `axis` is not a vector, or a dimension is out of range or repeated.
     """
     if not x.ndim or 0 in x.shape:
         return x
     if axis.ndim != 1:
         raise InvalidArgumentError(f"'dims' must be 1-dimension, not {axis.ndim}")
-    axes = [checked_axis(number, x.ndim) for number in to_ints(axis)]
+    axes = [checked_axis(dim, x.ndim) for dim in to_ints(axis)]
     if len(set(axes)) < len(axes):
         raise InvalidArgumentError(f"axis {list(to_ints(axis))} names a dimension twice")
-    return _reversed(x, [number in axes for number in range(x.ndim)])
+    return _reversed(x, [dim in axes for dim in range(x.ndim)])
 
 
 @kernel("Reverse", static=("dims",))
@@ -49,7 +49,7 @@ def reverse(_xp: ArrayNamespace, x: Value, dims: Value) -> Value:
     marks = dims.tolist()
     if dims.ndim != 1 or len(marks) != x.ndim:
         raise InvalidArgumentError(
-            f"'dims' must have one truth value for each of {x.ndim} dimensions, got shape "
+            f"'dims' must have one boolean for each of {x.ndim} dimensions, got shape "
             f"{shape_text(dims.shape)}"
         )
     return _reversed(x, marks)
@@ -70,10 +70,10 @@ def reverse_sequence(
             negative or beyond the dimension.
     """
 
-    def turn(x: Value, lengths: Value) -> Value:
-        for name, number in (("seq_dim", seq_dim), ("batch_dim", batch_dim)):
-            if number < 0:
-                raise InvalidArgumentError(f"Invalid {name} {number}")
+    def run(x: Value, lengths: Value) -> Value:
+        for name, dim in (("seq_dim", seq_dim), ("batch_dim", batch_dim)):
+            if dim < 0:
+                raise InvalidArgumentError(f"Invalid {name} {dim}")
         along, across = _checked_dims(x, seq_dim, batch_dim)
         if lengths.shape != (x.shape[across],):
             raise InvalidArgumentError(
@@ -86,10 +86,10 @@ def reverse_sequence(
         shape[across] = -1
         ends = lengths.reshape(shape)
         steps = np.arange(x.shape[along]).reshape([-1 if i == along else 1 for i in range(x.ndim)])
-        places = xp.where(steps < ends, ends - 1 - steps, steps)
-        return xp.take_along_axis(x, places, along)
+        indices = xp.where(steps < ends, ends - 1 - steps, steps)
+        return xp.take_along_axis(x, indices, along)
 
-    return turn
+    return run
 
 
 def _checked_dims(x: Value, seq_dim: int, batch_dim: int) -> tuple[int, int]:
@@ -115,10 +115,10 @@ def roll(xp: ArrayNamespace, x: Value, shift: Value, axis: Value) -> Value:
             "shift and axis must have the same size, got shapes "
             f"{shape_text(shift.shape)} and {shape_text(axis.shape)}"
         )
-    axes = [checked_axis(number, x.ndim) for number in to_ints(axis)]
+    axes = [checked_axis(dim, x.ndim) for dim in to_ints(axis)]
     amounts = shift.reshape(-1)
-    for number, along in enumerate(axes):
-        x = xp.roll(x, amounts[number], along)
+    for position, along in enumerate(axes):
+        x = xp.roll(x, amounts[position], along)
     return x
 
 
@@ -175,7 +175,7 @@ def one_hot(
     return spread
 
 
-_FEW = 4096  # places up to which comparing them all is quicker than writing the marks
+_FEW = 4096  # elements up to which comparing each is faster than writing the marks
 
 
 def _mark(
@@ -196,7 +196,7 @@ def _mark(
 def _mark_numpy(
     indices: Value, depth: int, axis: int, values: tuple[Value, Value], dtype: np.dtype[Any]
 ) -> Value:
-    """Write the marks one by one: comparing all places is many times slower for a large depth."""
+    """Write only the marks: comparing all elements is many times slower for a large depth."""
     on_value, off_value = (value[()] for value in values)
     shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
     if dtype.kind in "biufc" and not off_value:
@@ -205,9 +205,9 @@ def _mark_numpy(
         result = np.empty(shape, dtype)
         result.fill(off_value)
     inside = (indices >= 0) & (indices < depth)
-    places = np.nonzero(inside) if indices.ndim else ()
+    coords = np.nonzero(inside) if indices.ndim else ()
     if indices.ndim or inside:
-        np.moveaxis(result, axis, -1)[(*places, indices[inside] if places else indices)] = on_value
+        np.moveaxis(result, axis, -1)[(*coords, indices[inside] if coords else indices)] = on_value
     return result
 
 
@@ -235,7 +235,7 @@ def check_bounds(sorted_inputs: Value, values: Value) -> None:
     """Check the shapes of LowerBound's and UpperBound's inputs.
 
     Raises:
-        InvalidArgumentError: they are not matrices with as many rows.
+        InvalidArgumentError: they are not matrices with equally many rows.
     """
     if sorted_inputs.ndim != 2 or values.ndim != 2 or len(sorted_inputs) != len(values):
         raise InvalidArgumentError(
@@ -267,9 +267,9 @@ def unravel_index(indices: Value, dims: Value) -> Value:
     if min(shape, default=1) <= 0:
         raise InvalidArgumentError(f"Input dims cannot contain a dim of zero or less, got {shape}")
     try:
-        places = np.unravel_index(indices, shape)
+        coordinates = np.unravel_index(indices, shape)
     except ValueError:
         raise InvalidArgumentError(
             f"index is out of bound as with dims {list(shape)}: {indices.tolist()}"
         ) from None
-    return np.asarray(np.stack(places)).astype(dims.dtype)
+    return np.asarray(np.stack(coordinates)).astype(dims.dtype)

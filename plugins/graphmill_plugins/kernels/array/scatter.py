@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 
-_FEW = 64  # up to here sorting costs more than the slow path of `ufunc.at`
+_FEW = 64  # rows up to which sorting costs more than the slow path of `ufunc.at`
 
 
 def _flat_rows(
     shape: tuple[int, ...], indices: Value, updates: Value, ignore: bool
 ) -> tuple[Value, Value]:
-    """Return the number of the row that each index vector points to, and the updates as rows."""
+    """Return the index of the row that each index vector selects, and the updates as rows."""
     depth = indices.shape[-1]
     vectors = indices.reshape((math.prod(indices.shape[:-1]), depth))
     rows = updates.reshape((vectors.shape[0], math.prod(shape[depth:])))
@@ -49,26 +49,29 @@ def _flat_rows(
 def scatter(
     ufunc: np.ufunc | None, target: Value, indices: Value, updates: Value, ignore: bool
 ) -> Value:
-    """Combine updates into a contiguous array the caller owns; None assigns, the last wins."""
-    places, rows = _flat_rows(target.shape, indices, updates, ignore)
+    """Combine updates into a contiguous array that the caller owns.
+
+    A `ufunc` of None assigns; of several updates of one element the last one wins.
+    """
+    target_rows, rows = _flat_rows(target.shape, indices, updates, ignore)
     flat = target.reshape((math.prod(target.shape[: indices.shape[-1]]), rows.shape[1]))
     if ufunc is None:
-        flat[places] = rows
+        flat[target_rows] = rows
     elif rows.size:
-        _combine_into(ufunc, flat, places, without_nan(ufunc, rows))
+        _combine_into(ufunc, flat, target_rows, without_nan(ufunc, rows))
     return target
 
 
-def _combine_into(ufunc: np.ufunc, target: Value, places: Value, rows: Value) -> None:
-    """Combine rows into the rows of `target`; several for one place one after the other."""
+def _combine_into(ufunc: np.ufunc, target: Value, target_rows: Value, rows: Value) -> None:
+    """Combine rows into the rows of `target`; several rows may have one target."""
     if rows.shape[1] == 1:
-        ufunc.at(target[:, 0], places, rows[:, 0])  # has a quick path for one dimension only
+        ufunc.at(target[:, 0], target_rows, rows[:, 0])  # has a fast path for one dimension only
     elif rows.shape[0] <= _FEW or target.dtype.kind in "Ob":
-        ufunc.at(target, places, rows)
+        ufunc.at(target, target_rows, rows)
     else:
         among = np.add if ufunc is np.subtract else ufunc
-        order = np.argsort(places, kind="stable")
-        ids = places[order]
+        order = np.argsort(target_rows, kind="stable")
+        ids = target_rows[order]
         starts = run_starts(ids)
         if are_short(starts, ids.size):
             combine_in_turns(ufunc, target, ids, starts, rows, order)

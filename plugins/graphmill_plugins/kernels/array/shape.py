@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Shape, Value
 
 
-# What these return is known while a compiler traces, so it is a NumPy array there too: arithmetic
-# on shapes then folds by itself.
+# Shapes are static while a compiler traces. So these kernels return NumPy arrays on every backend,
+# and arithmetic on shapes is evaluated during tracing.
 
 
 @kernel("Shape", host_memory=("output",), make=True)
@@ -89,7 +89,7 @@ def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], V
     """Change the shape; one size may be -1 and is inferred.
 
     Raises:
-        InvalidArgumentError: the numbers of elements differ, or no size follows.
+        InvalidArgumentError: the numbers of elements differ, or a size of -1 cannot be inferred.
     """
 
     def change(x: Value, shape: Value) -> Value:
@@ -99,7 +99,7 @@ def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], V
                 raise InvalidArgumentError(
                     f"sizes input must be 1-D, not of shape {shape_text(shape.shape)}"
                 )
-            sizes = [sizes]  # a scalar is taken for a vector of one size
+            sizes = [sizes]  # a scalar counts as a vector of one size
         if sizes and min(sizes) < -1:
             at, bad = next((i, s) for i, s in enumerate(sizes) if s < -1)
             raise InvalidArgumentError(f"Size {at} must be non-negative, not {bad}")
@@ -112,15 +112,15 @@ def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], V
 
 
 def _reshape_empty(x: Value, sizes: list[Any]) -> Value:
-    """Reshape nothing to sizes with both -1 and 0, as TensorFlow: zeros on both sides are left out.
+    """Reshape an empty tensor to sizes with -1 and 0; ignore 0 in both, like TensorFlow.
 
     Raises:
-        InvalidArgumentError: the numbers of elements differ, or no size follows.
+        InvalidArgumentError: the numbers of elements differ, or a size of -1 cannot be inferred.
     """
     if sizes.count(-1) == 1 and 0 in sizes and not x.size:
-        known = math.prod(size for size in sizes if size > 0)
-        missing = math.prod(size for size in x.shape if size) // known
-        return x.reshape([missing if size == -1 else size for size in sizes])
+        product = math.prod(size for size in sizes if size > 0)
+        inferred = math.prod(size for size in x.shape if size) // product
+        return x.reshape([inferred if size == -1 else size for size in sizes])
     raise InvalidArgumentError(_reshape_message(x, sizes))
 
 
@@ -132,10 +132,10 @@ def _reshape_message(x: Value, sizes: list[Any]) -> str:
             f"Input to reshape is a tensor with {x.size} values, but the requested shape "
             f"{sizes} has {math.prod(sizes)} (input shape: {shape_text(x.shape)})"
         )
-    known = math.prod(size for size in sizes if size > 0)
+    product = math.prod(size for size in sizes if size > 0)
     return (
         f"Input to reshape is a tensor with {x.size} values, but the requested shape {sizes} "
-        f"requires a multiple of {known}"
+        f"requires a multiple of {product}"
     )
 
 
@@ -178,7 +178,7 @@ def squeeze(
 
 @kernel("EnsureShape", make=True)
 def ensure_shape(_xp: ArrayNamespace, T: np.dtype[Any], shape: Shape) -> Callable[[Value], Value]:
-    """Return the input if its shape fits, -1 standing for any size.
+    """Return the input if its shape fits; -1 stands for any size.
 
     Raises:
         InvalidArgumentError: it does not fit.
@@ -186,14 +186,14 @@ def ensure_shape(_xp: ArrayNamespace, T: np.dtype[Any], shape: Shape) -> Callabl
     dtype = as_dtype(T)
 
     def check(x: Value) -> Value:
-        given = shape_of_value(x, dtype)
-        if shape is None or given == shape:
+        actual = shape_of_value(x, dtype)
+        if shape is None or actual == shape:
             return x
-        if len(given) != len(shape) or any(
-            wanted not in (-1, size) for wanted, size in zip(shape, given, strict=True)
+        if len(actual) != len(shape) or any(
+            expected not in (-1, size) for expected, size in zip(shape, actual, strict=True)
         ):
             raise InvalidArgumentError(
-                f"Shape of tensor {shape_text(given)} is not compatible with expected shape "
+                f"Shape of tensor {shape_text(actual)} is not compatible with expected shape "
                 f"{shape_text(shape)}."
             )
         return x
@@ -222,7 +222,7 @@ def conjugate_transpose(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value
 
 
 def _checked_permutation(perm: Value, rank: int) -> list[int]:
-    """Return a permutation as a list; negative axes are not taken, as in TensorFlow."""
+    """Return a permutation as a list."""
     axes: list[int] = perm.tolist()
     if perm.ndim != 1 or len(axes) != rank:
         raise InvalidArgumentError(
@@ -256,7 +256,7 @@ def broadcast_to(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value
 
 @kernel("BroadcastArgs", static=("s0", "s1"))
 def broadcast_args(_xp: ArrayNamespace, s0: Value, s1: Value) -> Value:
-    """Return the shape that two shapes broadcast to; negative numbers count as sizes."""
+    """Return the shape that two shapes broadcast to; negative sizes are accepted."""
     pairs = _pairs(s0, s1)
     return np.array([b if a == 1 else a for a, b in pairs], s0.dtype)
 
@@ -302,7 +302,7 @@ def fill(xp: ArrayNamespace, dims: Value, value: Value, *, T: np.dtype[Any]) -> 
     """Make a tensor of one value."""
     sizes = checked_shape(dims.reshape(-1) if dims.ndim == 0 else dims, "dims")
     if shape := shape_of_value(value, as_dtype(T)):
-        if shape != (1,):  # a vector of one element is taken for a scalar
+        if shape != (1,):  # a vector of one element counts as a scalar
             raise InvalidArgumentError(f"value must be a scalar, got shape {shape_text(shape)}")
         value = value.reshape(())
     if T.kind != "O" and not is_numpy(xp):
@@ -316,7 +316,7 @@ def fill(xp: ArrayNamespace, dims: Value, value: Value, *, T: np.dtype[Any]) -> 
 
 @kernel("ZerosLike", make=True)
 def zeros_like(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Make zeros (empty strings) of the input's shape."""
+    """Make zeros, or empty strings, of the input's shape."""
     if is_string(T):
         return lambda x: np.full(x.shape, b"", object)
     return lambda x: xp.zeros(x.shape, T)
@@ -366,7 +366,7 @@ def tile(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value
     """Repeat the whole tensor along each dimension.
 
     Raises:
-        InvalidArgumentError: not one multiple for each dimension, or one is negative.
+        InvalidArgumentError: there is not one multiple for each dimension, or one is negative.
     """
 
     def repeat(x: Value, multiples: Value) -> Value:

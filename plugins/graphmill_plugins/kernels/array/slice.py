@@ -68,7 +68,7 @@ def strided_slice(
     """Index as Python does: ranges with steps, points, new axes, an ellipsis."""
     index = index_maker(begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     if is_string(T) and not ellipsis_mask:
-        # With an ellipsis a single string comes as a 0-d array, not as bare bytes.
+        # The ellipsis makes a single string a 0-d array instead of bare bytes.
         return lambda x, begin, end, strides: x[(*index(x.shape, begin, end, strides), ...)]
     return on_objects(lambda x, begin, end, strides: x[index(x.shape, begin, end, strides)], T)
 
@@ -79,12 +79,12 @@ def assign_slice(target: Value, index: Index, value: Value, *, exact: bool) -> N
     Raises:
         InvalidArgumentError: the shapes do not fit.
     """
-    place = target[(*index, ...)] if ... not in index else target[index]
-    if not exact and not place.size:
+    part = target[(*index, ...)] if ... not in index else target[index]
+    if not exact and not part.size:
         return
     if exact:
-        check_slice_shape(value.shape, place.shape)
-    place[...] = value
+        check_slice_shape(value.shape, part.shape)
+    part[...] = value
 
 
 def _put(sizes: tuple[int, ...], dtype: np.dtype[Any], index: Index, dy: Value) -> Value:

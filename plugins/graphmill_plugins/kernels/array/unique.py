@@ -1,6 +1,6 @@
 """Unique, ListDiff and Where kernels, whose output shapes depend on values.
 
-They need concrete values, and so always run on NumPy.
+They need concrete values, so they always run on NumPy.
 """
 
 from __future__ import annotations
@@ -16,75 +16,76 @@ from graphmill_plugins.kernels._support import checked_axis, is_narrow, shape_te
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_FEW = 64  # elements for which an index is found sooner axis by axis
-_MANY = 2048  # integers for which a table of hashes is quicker than to sort
-_MOST_HASHES = 16
-_SPREADING = 0x9E3779B97F4A7C15
-_WIDEST = 8  # for how many integers to an element a table is quicker than to sort
+_FEW = 64  # elements up to which `np.argwhere` is faster
+_MANY = 2048  # integers from which on a hash table is faster than sorting
+_MOST_HASHES = 16  # attempts, after which the remaining values are sorted
+_SPREADING = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Fibonacci hashing
+_WIDEST = 8  # largest range of values per element at which a table is faster than sorting
 
 
-def _first_places(x: Value) -> tuple[Value, Value]:
-    """Return the places where each distinct value of a vector occurs first, in their order.
+def _first_occurrences(x: Value) -> tuple[Value, Value]:
+    """Return the index of the first occurrence of each distinct value of a vector, ascending.
 
-    Also returns for each element the number of its value in that order. Every nan is distinct.
+    Also return for each element the index of its value in that list. Every NaN is distinct.
     """
     if x.dtype.kind == "O":
         items = x.tolist()
-        seen = {value: number for number, value in enumerate(dict.fromkeys(items))}
-        numbers = np.fromiter(map(seen.__getitem__, items), np.int64, x.size)
+        seen = {value: index for index, value in enumerate(dict.fromkeys(items))}
+        inverse_indices = np.fromiter(map(seen.__getitem__, items), np.int64, x.size)
         first = np.zeros(len(seen), np.int64)
-        first[numbers[::-1]] = np.arange(x.size - 1, -1, -1)
-        return first, numbers
+        first[inverse_indices[::-1]] = np.arange(x.size - 1, -1, -1)
+        return first, inverse_indices
     if x.dtype.kind in "iu" and x.size:
         low, high = int(x.min()), int(x.max())
         if high - low < _WIDEST * x.size:
-            return _first_places_in_table(x, low, high)
+            return _first_occurrences_in_table(x, low, high)
         if x.size > _MANY:
-            return _numbered(_first_of_each_by_hash(x))
+            return _with_inverse(_first_of_each_by_hash(x))
     if is_narrow(x.dtype):
-        x = x.astype(np.float32)  # which NumPy can sort if there is nan among it
+        x = x.astype(np.float32)  # not every narrow float sorts NaN in NumPy
     _, first, inverse = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
     return _in_order_of_occurrence(first, inverse.reshape(-1))
 
 
-def _first_places_in_table(x: Value, low: int, high: int) -> tuple[Value, Value]:
-    """Do it for integers from low to high, with a place for each of them."""
+def _first_occurrences_in_table(x: Value, low: int, high: int) -> tuple[Value, Value]:
+    """Do the same for integers in [low, high], with a table that has an entry for each."""
     # Small signed types cannot hold the distance, large unsigned ones do not fit in an index.
     keys = (
         (x - x.dtype.type(low)).astype(np.intp) if x.dtype.kind == "u" else x.astype(np.intp) - low
     )
     table = np.empty(high - low + 1, np.intp)
-    table[keys[::-1]] = np.arange(x.size - 1, -1, -1)  # what is written last stays
-    return _numbered(table[keys])
+    table[keys[::-1]] = np.arange(x.size - 1, -1, -1)  # the last write wins
+    return _with_inverse(table[keys])
 
 
 def _first_of_each_by_hash(x: Value) -> Value:
-    """Return for each of many integers, however far apart, the place where it occurs first.
+    """Return for each of many integers the index of its first occurrence.
 
-    All write their places into a table, where their hashes say, the first last. Who finds his own
-    value at the place that is left has found the first; the others take another hash.
+    Each element writes its index into a hash table, in reverse order, so that the first element
+    with a hash wins. If the winner has the same value, it is the first occurrence. Elements that
+    collided with another value repeat this with another hash.
     """
     bits = x.size.bit_length() + 1
     table = np.empty(1 << bits, np.intp)
     first = np.empty(x.size, np.intp)
-    left, values, factor = np.arange(x.size), x, _SPREADING
+    remaining, values, factor = np.arange(x.size), x, _SPREADING
     for _ in range(_MOST_HASHES):
         keys = (values.astype(np.uint64) * np.uint64(factor) >> np.uint64(64 - bits)).view(np.int64)
-        table[keys[::-1]] = left[::-1]
+        table[keys[::-1]] = remaining[::-1]
         found = table[keys]
         is_own = x[found] == values
-        first[left[is_own]] = found[is_own]
-        left, values = left[~is_own], values[~is_own]
-        if not left.size:
+        first[remaining[is_own]] = found[is_own]
+        remaining, values = remaining[~is_own], values[~is_own]
+        if not remaining.size:
             return first
         factor = factor * _SPREADING & (1 << 64) - 1
-    _, places, inverse = np.unique(values, return_index=True, return_inverse=True)
-    first[left] = left[places][inverse]
+    _, first_positions, inverse = np.unique(values, return_index=True, return_inverse=True)
+    first[remaining] = remaining[first_positions][inverse]
     return first
 
 
-def _numbered(first_of_each: Value) -> tuple[Value, Value]:
-    """Return first places, and numbers, of the places where each element's value occurs first."""
+def _with_inverse(first_of_each: Value) -> tuple[Value, Value]:
+    """Return the first occurrences of values and each element's value index in that list."""
     is_first = first_of_each == np.arange(first_of_each.size)
     return np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[first_of_each]
 
@@ -97,12 +98,12 @@ def _in_order_of_occurrence(first: Value, inverse: Value) -> tuple[Value, Value]
 
 
 def _unique_vector(x: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
-    """Return distinct values in order of occurrence, the number of each element, and counts."""
+    """Return distinct values in order of occurrence, each element's index, and counts."""
     if x.ndim != 1:
         raise InvalidArgumentError(f"unique expects a 1D vector, got shape {shape_text(x.shape)}")
-    first, numbers = _first_places(x)
-    counts = np.bincount(numbers, minlength=first.size)
-    return x[first], numbers.astype(out_idx), counts.astype(out_idx)
+    first, inverse = _first_occurrences(x)
+    counts = np.bincount(inverse, minlength=first.size)
+    return x[first], inverse.astype(out_idx), counts.astype(out_idx)
 
 
 def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value, Value, Value]:
@@ -119,14 +120,14 @@ def _unique_along(x: Value, axis: Value, out_idx: np.dtype[Any]) -> tuple[Value,
         return _unique_vector(x, out_idx)
     rows = np.moveaxis(x, along, 0)
     keys = rows.reshape(rows.shape[0], -1) if rows.size else np.zeros((rows.shape[0], 1), np.int8)
-    # Each column is numbered by its own distinct values, so rows of any type compare as integers.
-    # What is known of the first columns is one number, which the next column splits further.
-    first, numbers = _first_places(keys[:, 0])
+    # Replace the elements of each column by indices of its distinct values, so that rows of any
+    # type compare as integers. One integer stands for the first columns; each column refines it.
+    first, inverse = _first_occurrences(keys[:, 0])
     for column in keys.T[1:]:
-        others, theirs = _first_places(column)
-        first, numbers = _first_places(numbers * others.size + theirs)
-    counts = np.bincount(numbers, minlength=first.size)
-    return np.moveaxis(rows[first], 0, along), numbers.astype(out_idx), counts.astype(out_idx)
+        column_first, column_inverse = _first_occurrences(column)
+        first, inverse = _first_occurrences(inverse * column_first.size + column_inverse)
+    counts = np.bincount(inverse, minlength=first.size)
+    return np.moveaxis(rows[first], 0, along), inverse.astype(out_idx), counts.astype(out_idx)
 
 
 @kernel("Unique", host=True, dynamic_shape=True)
@@ -168,8 +169,8 @@ def list_diff(x: Value, y: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Val
         kept = np.array([value not in without for value in x.tolist()], np.bool_)
     else:
         kept = ~np.isin(x, y)
-    places = np.flatnonzero(kept)
-    return x[places], places.astype(out_idx)
+    positions = np.flatnonzero(kept)
+    return x[positions], positions.astype(out_idx)
 
 
 @kernel("Where", host=True, dynamic_shape=True)
@@ -184,15 +185,15 @@ def where(condition: Value) -> Value:
     return _indices(np.flatnonzero(condition).astype(np.uint32), condition.shape)
 
 
-def _indices(places: Any, shape: tuple[int, ...]) -> Any:
-    """Return the index of each place, counted in row-major order, one to a row.
+def _indices(flat: Any, shape: tuple[int, ...]) -> Any:
+    """Return the index vectors of flat indices, one per row.
 
-    NumPy divides 32-bit integers several times as fast as it walks along several axes.
+    Dividing 32-bit integers is several times faster than `np.argwhere` on several axes.
     """
-    found = np.empty((len(places), len(shape)), np.int64)
+    found = np.empty((len(flat), len(shape)), np.int64)
     for axis in range(len(shape) - 1, 0, -1):
-        outer = places // np.uint32(shape[axis])
-        found[:, axis] = places - outer * np.uint32(shape[axis])
-        places = outer
-    found[:, 0] = places
+        outer = flat // np.uint32(shape[axis])
+        found[:, axis] = flat - outer * np.uint32(shape[axis])
+        flat = outer
+    found[:, 0] = flat
     return found
