@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel_registry import KernelChoice
+    from graphmill.runtime.kernels.op_segment import StatefulKernels
     from graphmill.typing import ArrayNamespace
 
 
@@ -22,6 +23,7 @@ def bind_node(
     namespace: ArrayNamespace,
     device: Device | None = None,
     functions: FunctionLibraryRuntime | None = None,
+    segment: StatefulKernels | None = None,
 ) -> OpKernel:
     """Bind a kernel to a node if the session's policy permits its effects.
 
@@ -35,6 +37,7 @@ def bind_node(
         namespace: the array namespace that the kernel computes with.
         device: where it runs; None where there is no device, as in a trace.
         functions: the function library runtime that it may call.
+        segment: the stateful kernels among which it is kept; None for one that is not kept.
 
     Raises:
         PermissionDeniedError: op or kernel may have an effect that the session forbids.
@@ -42,6 +45,6 @@ def bind_node(
     """
     policy.check_node(node, choice.definition, device)
     construction = OpKernelConstruction(
-        node.name, node.op_def, node.attrs, device, namespace, functions
+        node.name, node.op_def, node.attrs, device, namespace, functions, segment
     )
     return bind(choice.definition, construction, choice.owner)

@@ -105,7 +105,9 @@ class KernelFactory:
     def _bind(self, node: Node, choice: KernelChoice) -> OpKernel:
         functions, namespace = self._functions, self._namespace(choice)
         try:
-            kernel = bind_node(node, choice, functions.effects, namespace, self._device, functions)
+            kernel = bind_node(
+                node, choice, functions.effects, namespace, self._device, functions, self._segment
+            )
         except Exception as error:
             made_of = choice.definition
             unbound = OpKernel(made_of.function, made_of, node.name, node.op, owner=choice.owner)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import AttrDef, OpDef
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.lowering import Check, Lowering
+    from graphmill.runtime.kernels.op_segment import StatefulKernels
     from graphmill.runtime.resources.variables import Variable
     from graphmill.typing import ArrayNamespace
 
@@ -296,7 +297,7 @@ class OpKernelConstruction:
         functions: the `FunctionLibraryRuntime` of the graph; None where there is no session.
     """
 
-    __slots__ = ("attrs", "device", "functions", "node_name", "op_def", "xp")
+    __slots__ = ("attrs", "device", "functions", "node_name", "op_def", "segment", "xp")
 
     def __init__(
         self,
@@ -306,8 +307,10 @@ class OpKernelConstruction:
         device: Device | None,
         xp: ArrayNamespace,
         functions: Any = None,
+        segment: StatefulKernels | None = None,
     ) -> None:
         self.functions = functions
+        self.segment = segment
         self.node_name = node_name
         self.op_def = op_def
         self.attrs = attrs
@@ -318,6 +321,17 @@ class OpKernelConstruction:
     def op(self) -> str:
         """The node's op type."""
         return self.op_def.name
+
+    @property
+    def private_container(self) -> str:
+        """A container for resources that belong to this session alone, and are deleted with it.
+
+        For a node of a function, to one instantiation of the function. A resource manager finds
+        them by this container and the name of the node. "" where there is no session.
+        """
+        if self.segment is None or self.device is None:
+            return ""
+        return self.segment.private_container(self.device.resource_mgr)
 
     def attr(self, name: str) -> Any:
         """Return an attr as kernels see it (types as NumPy dtypes, strings as `str` …).

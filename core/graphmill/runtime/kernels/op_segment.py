@@ -6,7 +6,8 @@ own, have a table of their own in each session and for each set of attrs that it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import CancelledError
 from graphmill.runtime.process.fork import fork_safe_lock
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.resources.resource_mgr import ResourceMgr
+
+_numbers: Final = itertools.count()
 
 
 class StatefulKernels:
@@ -26,6 +30,20 @@ class StatefulKernels:
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
         self._kernels: dict[str, OpKernel] = {}
+        # Containers that users name do not begin with an underscore.
+        self._container = f"_kernels_{next(_numbers)}"
+        self._managers: list[ResourceMgr] = []
+
+    def private_container(self, resources: ResourceMgr) -> str:
+        """Return the container of the resources that are deleted with these kernels.
+
+        Args:
+            resources: the manager that will hold them.
+        """
+        with self._lock:
+            if resources not in self._managers:
+                self._managers.append(resources)
+        return self._container
 
     def find_or_create(self, node_name: str, create: Callable[[], OpKernel]) -> OpKernel:
         """Return the kernel of a node, made by `create` at its first use."""
@@ -38,9 +56,12 @@ class StatefulKernels:
             return self._kernels.setdefault(node_name, made)
 
     def clear(self) -> None:
-        """Drop all kernels."""
+        """Drop all kernels and the resources that are private to them."""
         with self._lock:
             self._kernels.clear()
+            managers, self._managers = self._managers, []
+        for resources in managers:
+            resources.clear_container(self._container)
 
 
 class OpSegment:
@@ -69,9 +90,11 @@ class OpSegment:
             left = self._holds.get(session, 0) - 1
             if left > 0:
                 self._holds[session] = left
-            else:
-                self._holds.pop(session, None)
-                self._tables.pop(session, None)
+                return
+            self._holds.pop(session, None)
+            dropped = self._tables.pop(session, None)
+        if dropped is not None:
+            dropped.clear()
 
     def of_session(self, session: str) -> StatefulKernels:
         """Return the kernels of a session.
@@ -87,5 +110,8 @@ class OpSegment:
     def clear(self) -> None:
         """Drop the kernels of all sessions."""
         with self._lock:
+            dropped = list(self._tables.values())
             self._tables.clear()
             self._holds.clear()
+        for kernels in dropped:
+            kernels.clear()

@@ -109,7 +109,7 @@ class _AreaKernel:
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
-        self._container, self._name = resource_key(construction)
+        self._container, self._name = resource_key(construction, is_shared_by_node_name=True)
         self._capacity: int = attrs["capacity"]
         self._memory_limit: int = attrs["memory_limit"]
         self._dtypes = attrs["dtypes"]

@@ -156,7 +156,7 @@ class UnbatchGrad:
     """Concatenate the gradients from the steps of a batch."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
-        self._key = resource_key(construction)
+        self._key = resource_key(construction, is_shared_by_node_name=True)
 
     def __call__(
         self,

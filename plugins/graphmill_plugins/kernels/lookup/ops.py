@@ -35,7 +35,10 @@ class _TableKernel:
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._attrs = construction.attrs
-        self._container, self._name = resource_key(construction)
+        self._container, self._name = resource_key(
+            construction,
+            is_shared_by_node_name=self._attrs.get("use_node_name_sharing", False),
+        )
         self._value_dtype: dtypes.DType = self._attrs["value_dtype"]
         self.is_reference = construction.op_def.output_args[0].is_ref
         self._is_anonymous = construction.op.startswith("Anonymous")

@@ -229,7 +229,7 @@ class _MapKernel:
     """Find a node's map by `shared_name`, else by the node's name."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
-        self._container, self._name = resource_key(construction)
+        self._container, self._name = resource_key(construction, is_shared_by_node_name=True)
         self._dtype = construction.attr("dtype" if construction.op.startswith("Take") else "T")
 
     def _map(self, ctx: OpKernelContext) -> SparseTensorsMap:

@@ -35,7 +35,7 @@ class VariableKernel:
         attrs = construction.attrs
         self._dtype = attrs["dtype"].base_dtype
         self._shape = attrs["shape"]
-        self._container, self._name = resource_key(construction)
+        self._container, self._name = resource_key(construction, is_shared_by_node_name=True)
         self._node_name = construction.node_name
 
     def __call__(self, ctx: OpKernelContext) -> Ref:

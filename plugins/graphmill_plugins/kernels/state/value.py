@@ -31,10 +31,19 @@ def node_key(construction: OpKernelConstruction) -> tuple[str, str]:
     return container, shared or construction.node_name
 
 
-def resource_key(construction: OpKernelConstruction) -> tuple[str, str]:
+def resource_key(
+    construction: OpKernelConstruction, *, is_shared_by_node_name: bool = False
+) -> tuple[str, str]:
     """Return (container, name) of a node's resource, both checked.
 
+    A resource with a `shared_name` belongs to all sessions of the device. One without belongs to
+    the node's session alone, unless its op shares it by the name of the node.
+
     Semantics: `ContainerInfo::Init` of tensorflow/core/framework/resource_mgr.cc.
+
+    Args:
+        construction: of the node's kernel.
+        is_shared_by_node_name: whether sessions share a resource without a `shared_name`.
 
     Raises:
         InvalidArgumentError: the shared name begins with an underscore, or the container has other
@@ -51,7 +60,9 @@ def resource_key(construction: OpKernelConstruction) -> tuple[str, str]:
         raise errors.InvalidArgumentError(
             f"shared_name cannot start with '_': {name!r} on node {construction.node_name!r}"
         )
-    return container, name
+    if is_shared_by_node_name or construction.attrs.get("shared_name"):
+        return container, name
+    return construction.private_container, name
 
 
 def shape_text(shape: Shape) -> str:

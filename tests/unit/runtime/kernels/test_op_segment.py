@@ -9,6 +9,7 @@ import pytest
 
 from graphmill.errors import CancelledError
 from graphmill.runtime.kernels.op_segment import OpSegment, StatefulKernels
+from graphmill.runtime.resources.resource_mgr import ResourceMgr
 
 
 def test_e11_a_kernel_is_made_once_for_a_node() -> None:
@@ -73,3 +74,28 @@ def test_e11_releasing_unknown_session_is_harmless() -> None:
     segment.remove_hold("one")
     segment.add_hold("one")
     assert segment.of_session("one") is not None
+
+
+def test_e11_private_resources_end_with_last_hold() -> None:
+    segment, resources = OpSegment(), ResourceMgr()
+    for session in ("one", "one", "other"):
+        segment.add_hold(session)
+    containers = [
+        segment.of_session(session).private_container(resources) for session in ("one", "other")
+    ]
+    for container in containers:
+        resources.create(container, "queue", SimpleNamespace())
+    segment.remove_hold("one")
+    assert sorted(resources.containers()) == sorted(containers)
+    segment.remove_hold("one")
+    assert resources.containers() == containers[1:]
+    segment.clear()
+    assert resources.containers() == []
+
+
+def test_e11_private_resources_of_all_devices_are_deleted() -> None:
+    kernels, managers = StatefulKernels(), [ResourceMgr(), ResourceMgr()]
+    for resources in managers:
+        resources.create(kernels.private_container(resources), "queue", SimpleNamespace())
+    kernels.clear()
+    assert [resources.containers() for resources in managers] == [[], []]
