@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Cast = Callable[[Value], Value]
 
-_NIBBLES = frozenset({"int4", "uint4", "int2", "uint2"})  # have no casts among them
+_NIBBLES = frozenset({"int4", "uint4", "int2", "uint2"})  # types without casts to each other
 _MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 
 
@@ -52,9 +52,9 @@ def cast(
 
 
 def _float_to_integer(xp: ArrayNamespace, DstT: np.dtype[Any], x: Value) -> Value:
-    """Convert as the machine's instructions do, also outside of the range of the integers.
+    """Convert as CPU instructions do, also outside of the range of the integer type.
 
-    XLA saturates, so a cluster would answer otherwise once it is compiled.
+    XLA saturates, so without this a compiled cluster would compute other values than NumPy.
     """
     wide = np.dtype("int32" if DstT.itemsize < 4 or DstT == np.int32 else "int64")
     limit = 2.0 ** (8 * wide.itemsize - 1)

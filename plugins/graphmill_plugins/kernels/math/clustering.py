@@ -1,7 +1,8 @@
 """Choose initial cluster centres: KmeansPlusPlusInitialization, KMC2ChainInitialization.
 
 Semantics: tensorflow/core/kernels/clustering_ops.cc (after Arthur and Vassilvitskii, "k-means++",
-2007; Bachem et al., "Approximate K-Means++ in Sublinear Time", 2016). The draws are TensorFlow's.
+2007; Bachem et al., "Approximate K-Means++ in Sublinear Time", 2016). Random draws are the same as
+in TensorFlow.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _numbers(seed: Value) -> Numbers:
 
 
 class _Sampling:
-    """Draws points far from those that were drawn before."""
+    """Samples points that are far from those sampled before."""
 
     def __init__(self, points: Any, numbers: Numbers) -> None:
         self._points, self._numbers = points, numbers
@@ -43,33 +44,33 @@ class _Sampling:
         while True:
             if sums[-1] > 0:
                 bound = _F(self._numbers.unit()) * sums[-1]
-                place = min(int(np.searchsorted(sums, bound, side="right")), count - 1)
-            else:  # nothing is far from what was drawn
-                place = self._numbers.below_64(count)
-            if place not in self._drawn:
-                return place
+                index = min(int(np.searchsorted(sums, bound, side="right")), count - 1)
+            else:  # all points coincide with sampled ones
+                index = self._numbers.below_64(count)
+            if index not in self._drawn:
+                return index
 
-    def _with(self, place: int) -> Any:
-        """Return half the squared distances to the nearest point drawn, this one included."""
-        products = self._points @ self._points[place]
-        to_place = (self._half_norms - products) + self._half_norms[place]
-        return np.minimum(self._distances, to_place)
+    def _with(self, index: int) -> Any:
+        """Return half the squared distances to the nearest sampled point or this one."""
+        products = self._points @ self._points[index]
+        to_point = (self._half_norms - products) + self._half_norms[index]
+        return np.minimum(self._distances, to_point)
 
     def draw(self, tries: int) -> None:
-        """Draw the point of some tries that leaves the least to cover."""
+        """Sample the best of `tries` candidates: the one with the smallest sum of distances."""
         sums = np.add.accumulate(self._distances)
         best, least, found = 0, _F(np.inf), self._distances
-        for number in range(tries):
-            place = self._candidate(sums)
-            distances = self._with(place)
+        for attempt in range(tries):
+            index = self._candidate(sums)
+            distances = self._with(index)
             potential = distances.sum()
-            if potential < least or (tries == 1 and number == 0):
-                best, least, found = place, potential, distances
+            if potential < least or (tries == 1 and attempt == 0):
+                best, least, found = index, potential, distances
         self._distances = found
         self._drawn[best] = None
 
     def chosen(self) -> list[int]:
-        """Return the points that were drawn, in order."""
+        """Return the indices of the sampled points, in order."""
         return list(self._drawn)
 
 
@@ -89,7 +90,8 @@ def kmeans_plus_plus(
     retries = scalar_int("num_retries_per_sample", num_retries_per_sample)
     if not 0 < count <= len(points):
         raise InvalidArgumentError(
-            f"Expected num_to_sample to be in [1, {len(points)}], the points, got {count}"
+            f"Expected num_to_sample to be in [1, {len(points)}] (the number of points), got "
+            f"{count}"
         )
     sampling = _Sampling(points, _numbers(seed))
     for _ in range(count):
@@ -99,14 +101,14 @@ def kmeans_plus_plus(
 
 @kernel("KMC2ChainInitialization", host=True)
 def kmc2_chain(distances: Value, seed: Value) -> Value:
-    """Return where a chain of random steps over the distances ends."""
+    """Return the index at which a Markov chain over the distances ends."""
     if distances.ndim != 1 or not len(distances):
         raise InvalidArgumentError(
             f"Input distances should be a vector and not empty, got {shape_text(distances.shape)}"
         )
     numbers = _numbers(seed)
-    place = 0
-    for number in range(1, len(distances)):
-        if distances[number] > _F(numbers.unit()) * distances[place]:
-            place = number
-    return np.int64(place)
+    current = 0
+    for candidate in range(1, len(distances)):
+        if distances[candidate] > _F(numbers.unit()) * distances[current]:
+            current = candidate
+    return np.int64(current)

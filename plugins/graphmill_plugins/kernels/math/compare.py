@@ -43,13 +43,19 @@ LOGIC = namespace_functions(
 
 @kernel("Equal", make=True)
 def equal(xp: ArrayNamespace, T: np.dtype[Any], incompatible_shape_error: bool) -> Binary:
-    """Compare with broadcasting; shapes that do not broadcast are unequal if that is asked for."""
+    """Compare with broadcasting.
+
+    Shapes that do not broadcast are unequal, unless `incompatible_shape_error` is set.
+    """
     return _equality(xp, xp.equal, operator.eq, T, incompatible_shape_error, otherwise=False)
 
 
 @kernel("NotEqual", make=True)
 def not_equal(xp: ArrayNamespace, T: np.dtype[Any], incompatible_shape_error: bool) -> Binary:
-    """Compare with broadcasting; shapes that do not broadcast are unequal if that is asked for."""
+    """Compare with broadcasting.
+
+    Shapes that do not broadcast are unequal, unless `incompatible_shape_error` is set.
+    """
     return _equality(xp, xp.not_equal, operator.ne, T, incompatible_shape_error, otherwise=True)
 
 
@@ -94,7 +100,7 @@ def approximate_equal(xp: ArrayNamespace, x: Value, y: Value, *, tolerance: floa
 def select(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
     """Choose between two values of one shape.
 
-    The condition has their shape, or is a scalar, or a vector that chooses rows.
+    The condition has their shape, or is a scalar, or is a vector that selects rows.
     Semantics: tensorflow/core/kernels/cwise_op_select.cc.
     """
     concrete = is_numpy(xp)
@@ -115,7 +121,7 @@ def select(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
 
 
 def _for_rows(condition: Value, shape: tuple[int, ...]) -> Value:
-    """Give a vector that chooses rows as many dimensions as the rows have."""
+    """Add dimensions to a vector that selects rows, so that it broadcasts along them."""
     if condition.shape == shape or condition.ndim == 0:
         return condition
     if condition.ndim == 1 and shape and condition.shape[0] == shape[0]:
@@ -143,9 +149,9 @@ def select_v2(xp: ArrayNamespace) -> Callable[[Value, Value, Value], Value]:
 
 @kernel("ClipByValue", types={"T": dtypes.NUMERIC})
 def clip_by_value(xp: ArrayNamespace, t: Value, low: Value, high: Value) -> Value:
-    """Bring `t` into [low, high]; the limits are scalars or have the shape of `t`; low wins.
+    """Clip `t` to [low, high]; limits are scalars or have the shape of `t`; `low` wins.
 
-    Of complex numbers each part is brought between the same part of the limits
+    Real and imaginary parts of complex numbers are clipped to those of the limits
     (tensorflow/core/kernels/cwise_op_clip.cc).
     """
     for limit in (low, high):

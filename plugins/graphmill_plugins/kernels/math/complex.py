@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @kernel("Complex", backend="numpy")
 def complex_(real: Value, imag: Value, *, Tout: np.dtype[Any]) -> Value:
-    """Combine real and imaginary parts to complex numbers, with broadcasting."""
-    # Not real + 1j * imag: that makes nan of infinite parts.
+    """Combine real and imaginary parts into complex numbers, with broadcasting."""
+    # real + 1j * imag would turn infinite parts into NaN.
     result = np.empty(np.broadcast_shapes(real.shape, imag.shape), Tout)
     result.real = real
     result.imag = imag

@@ -27,13 +27,13 @@ def bucketize(
     edges = np.asarray(boundaries, np.float32)
     if (edges[1:] < edges[:-1]).any():
         raise InvalidArgumentError(f"Expected sorted boundaries, got {list(boundaries)}")
-    # The comparison is that of C++: between float and the input's type.
+    # As in C++, compare in the common type of float and the input.
     compared = T if T.name == "float64" else np.dtype(np.float32)
     edges = edges.astype(compared)
 
     def find(x: Value) -> Value:
-        places = xp.searchsorted(edges, x.astype(compared), side="right")
-        return places.astype(np.int32)
+        buckets = xp.searchsorted(edges, x.astype(compared), side="right")
+        return buckets.astype(np.int32)
 
     return find
 
@@ -66,17 +66,17 @@ def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, 
 
 
 def _count_into(
-    bins: Value, places: tuple[Value, ...], weights: Value, binary: bool, count: int
+    bins: Value, indices: tuple[Value, ...], weights: Value, binary: bool, count: int
 ) -> Value:
-    """Add weights (or ones) into `bins` at `places`; a last place beyond `count` is ignored."""
-    inside = places[-1] < count
-    places = tuple(place[inside] for place in places)
+    """Add weights (or ones) to `bins` at `indices`; skip last indices of `count` and above."""
+    inside = indices[-1] < count
+    indices = tuple(index[inside] for index in indices)
     if binary:
-        bins[places] = 1
+        bins[indices] = 1
     elif weights.size:
-        np.add.at(bins, places, weights[inside])
+        np.add.at(bins, indices, weights[inside])
     else:
-        np.add.at(bins, places, bins.dtype.type(1))
+        np.add.at(bins, indices, bins.dtype.type(1))
     return bins
 
 
@@ -95,10 +95,10 @@ def dense_bincount(x: Value, size: Value, weights: Value, *, binary_output: bool
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
     count = _check_bins(x, size, weights, like=x.shape)
     bins = np.zeros((*x.shape[:-1], count), weights.dtype)
-    places: tuple[Value, ...] = (x.reshape(-1),)
+    positions: tuple[Value, ...] = (x.reshape(-1),)
     if x.ndim == 2:
-        places = (np.repeat(np.arange(x.shape[0]), x.shape[1]), *places)
-    return _count_into(bins, places, weights.reshape(-1), binary_output, count)
+        positions = (np.repeat(np.arange(x.shape[0]), x.shape[1]), *positions)
+    return _count_into(bins, positions, weights.reshape(-1), binary_output, count)
 
 
 @kernel("SparseBincount", backend="numpy")
@@ -114,12 +114,12 @@ def sparse_bincount(
     """Count the values of a sparse vector, or of each row of a sparse matrix."""
     count = _check_bins(values, size, weights, like=values.shape)
     _check_sparse(indices, values, dense_shape)
-    places: tuple[Value, ...] = (values,)
+    positions: tuple[Value, ...] = (values,)
     shape: tuple[int, ...] = (count,)
     if dense_shape.shape[0] == 2:
         rows = int(dense_shape[0])
-        places, shape = (indices[:, 0], values), (rows, count)
-    return _count_into(np.zeros(shape, weights.dtype), places, weights, binary_output, count)
+        positions, shape = (indices[:, 0], values), (rows, count)
+    return _count_into(np.zeros(shape, weights.dtype), positions, weights, binary_output, count)
 
 
 @kernel("RaggedBincount", backend="numpy")
@@ -131,7 +131,7 @@ def ragged_bincount(
     *,
     binary_output: bool,
 ) -> Value:
-    """Count the values of each row of a ragged matrix; of the values the order alone counts."""
+    """Count the values of each row of a ragged matrix; values and weights are flattened."""
     values, weights = values.reshape(-1), weights.reshape(-1)
     count = _check_bins(values, size, weights, like=values.shape)
     rows = rows_of_splits(splits, values.size)
@@ -163,13 +163,13 @@ def _check_sparse(indices: Value, values: Value, dense_shape: Value) -> None:
     """Check the parts of a sparse vector or matrix.
 
     Raises:
-        InvalidArgumentError: their shapes do not suit each other, or an index is outside.
+        InvalidArgumentError: their shapes do not match, or an index is out of range.
     """
     shapes = f"{shape_text(indices.shape)}, {shape_text(values.shape)} and {dense_shape.tolist()}"
     if indices.ndim != 2 or values.ndim != 1 or dense_shape.ndim != 1:
         raise InvalidArgumentError(
-            "expected indices that are a matrix, values that are a vector and a shape that is one; "
-            f"got {shapes}"
+            "indices must be a matrix, and values and dense shape must be vectors; got indices, "
+            f"values, dense shape: {shapes}"
         )
     if indices.shape != (values.shape[0], dense_shape.shape[0]) or not dense_shape.size:
         raise InvalidArgumentError(
@@ -200,8 +200,8 @@ def histogram_fixed_width(
         raise InvalidArgumentError("Histogram values must not contain NaN")
     step = (high - low) / count
     above = np.maximum(values, value_range[0]) - value_range[0]
-    places = np.minimum(above.astype(np.float64) / step, count - 1).astype(np.int32)
-    return np.bincount(places.reshape(-1), minlength=count).astype(dtype)
+    bins = np.minimum(above.astype(np.float64) / step, count - 1).astype(np.int32)
+    return np.bincount(bins.reshape(-1), minlength=count).astype(dtype)
 
 
 def _counts_by_row(
@@ -211,21 +211,21 @@ def _counts_by_row(
     minlength, maxlength = options["minlength"], options["maxlength"]
     if values.size and values.min() < 0:
         raise InvalidArgumentError(f"Input values must all be non-negative, got {values.min()}")
-    kept = slice(None) if maxlength < 0 else values < maxlength
-    rows, values = rows[kept], values[kept].astype(np.int64)
+    inside = slice(None) if maxlength < 0 else values < maxlength
+    rows, values = rows[inside], values[inside].astype(np.int64)
     width = max(int(values.max(initial=0)) + 1, minlength)
     if maxlength >= 0:
         width = maxlength
-    distinct, numbers, span = None, values, max(width, 1)
-    if span * (int(rows.max(initial=0)) + 1) >= 1 << 63:  # a row and a value in one number
-        distinct, numbers = np.unique(values, return_inverse=True)
+    distinct, columns, span = None, values, max(width, 1)
+    if span * (int(rows.max(initial=0)) + 1) >= 1 << 63:  # row * span + value would overflow int64
+        distinct, columns = np.unique(values, return_inverse=True)
         span = max(distinct.size, 1)
-    keys, places = np.unique(rows * span + numbers.reshape(-1), return_inverse=True)
+    keys, inverse = np.unique(rows * span + columns.reshape(-1), return_inverse=True)
     counts = np.zeros(keys.size, options["output_type"])
     if options["binary_output"]:
         counts[:] = 1
     else:
-        np.add.at(counts, places.reshape(-1), weights[kept] if weights.size else 1)
+        np.add.at(counts, inverse.reshape(-1), weights[inside] if weights.size else 1)
     row, value = np.divmod(keys, span)
     value = value if distinct is None else distinct[value]
     indices = value[:, None] if len(shape) == 0 else np.stack([row, value], 1)

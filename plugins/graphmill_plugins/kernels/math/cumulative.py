@@ -25,7 +25,7 @@ def scan(
     reverse: bool,
     start: Any,
 ) -> Scan:
-    """Return the kernel of a cumulative op from its inclusive forward form.
+    """Return the kernel of a cumulative op, given its inclusive forward scan.
 
     An exclusive scan begins with `start` and leaves the last element out.
     """
@@ -65,7 +65,7 @@ def cumprod(xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool
 def cumulative_logsumexp(
     xp: ArrayNamespace, T: np.dtype[Any], exclusive: bool, reverse: bool
 ) -> Scan:
-    """Compute log(cumsum(exp(x))) stably; an exclusive one begins with minus infinity."""
+    """Compute log(cumsum(exp(x))) stably; an exclusive scan begins with minus infinity."""
 
     def accumulate(x: Value, axis: int) -> Value:
         return np.logaddexp.accumulate(x, axis, T)

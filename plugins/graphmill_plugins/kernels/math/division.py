@@ -1,7 +1,7 @@
 """Division and remainder. Semantics: tensorflow/core/kernels/cwise_ops.h.
 
 Integer division by zero raises `InvalidArgumentError` for NumPy values. While a compiler traces,
-values are unknown and the result of it is undefined.
+values are unknown, so it is not detected and its result is undefined.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DIVISION = namespace_functions(
 
 
 def _integer(xp: ArrayNamespace, divide: Binary) -> Binary:
-    """Return `divide` with a check of the divisor, where values can be seen."""
+    """Return `divide`, with a check of the divisor if values are concrete."""
     if not is_numpy(xp):
         return divide
 
@@ -65,23 +65,23 @@ def _truncating(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
         return lambda x, y: xp.floor_divide(x, y)
     if is_numpy(xp):
         return _numpy_quotient
-    # Without its C remainder the dividend is a multiple of y, so rounding down changes nothing.
+    # x - fmod(x, y) is a multiple of y, so the quotient is exact and is not rounded.
     return lambda x, y: xp.floor_divide(x - xp.fmod(x, y), y)
 
 
 def _numpy_quotient(x: Value, y: Value) -> Value:
-    """Divide integers and round towards zero: a quotient rounded down is one less if below zero."""
+    """Divide integers and round towards zero: add one to a negative quotient that is inexact."""
     quotient = np.floor_divide(x, y)
-    has_rest = quotient * y != x
-    return quotient + (has_rest & ((x < 0) != (y < 0)))
+    is_inexact = quotient * y != x
+    return quotient + (is_inexact & ((x < 0) != (y < 0)))
 
 
 @kernel("FloorDiv", types={"T": dtypes.REAL}, make=True)
 def floor_div(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
-    """Divide and round down; for floats floor(x / y), which NumPy's own floor_divide is not."""
+    """Divide and round down; floats as floor(x / y), unlike NumPy's floor_divide."""
     if T.kind in "iu":
         return _integer(xp, operator.floordiv if is_numpy(xp) else xp.floor_divide)
-    divide = in_float32(T, xp.true_divide)  # rounded to the type before it is rounded down
+    divide = in_float32(T, xp.true_divide)  # the quotient is rounded to T, then down
     return lambda x, y: xp.floor(divide(x, y))
 
 

@@ -29,7 +29,7 @@ def _conjugated(xp: ArrayNamespace, T: np.dtype[Any], gradient: Gradient) -> Gra
 
 
 def _paired(gradient: Gradient) -> Gradient:
-    """Return `gradient` for inputs that may differ in shape, not in size; `y` gives the shape."""
+    """Return `gradient` for inputs of equal size; the result has the shape of `y`."""
 
     def checked(y: Value, dy: Value) -> Value:
         if y.shape != dy.shape:

@@ -1,4 +1,4 @@
-"""The derivative of the lower incomplete gamma function by its parameter, on NumPy.
+"""The derivative of the lower incomplete gamma function by its parameter `a`, on NumPy.
 
 SciPy has none. The power series and the continued fraction of `igamma` are differentiated term by
 term, in float64. Semantics: Eigen's igamma_der_a_impl.
@@ -23,7 +23,7 @@ _BIG = 1 / _EPS
 
 @kernel("IgammaGradA", backend="numpy", types={"T": ["float32", "float64"]})
 def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
-    """Compute the derivative of igamma(a, x) by `a`; nan outside of a > 0, x >= 0, but at x = 0."""
+    """Compute the derivative of igamma(a, x) by `a`: 0 at x = 0, else NaN for a <= 0 or x < 0."""
     a64, x64 = (np.array(value) for value in np.broadcast_arrays(a.astype(float), x.astype(float)))
     most = float(np.finfo(T).max)
     is_far = (a64 > 0) & (x64 > 0) & ((a64 >= most) | (x64 >= most))
@@ -60,7 +60,7 @@ def _continued_fraction(a: Value, x: Value) -> Value:
     """Differentiate the continued fraction of the upper function, by its convergents p / q."""
     special: Any = importlib.import_module("scipy.special")
     y, z, count = 1 - a, x - a + 2, np.zeros_like(a)
-    # Rows: the convergents before last and last; columns: p, q and their derivatives.
+    # Suffix 1 is the last convergent, 2 the one before; prefix d marks derivatives by `a`.
     p2, q2, p1, q1 = np.ones_like(a), x.copy(), x + 1, z * x
     dp2, dq2, dp1, dq1 = np.zeros_like(a), np.zeros_like(a), np.zeros_like(a), -x
     value = p1 / q1
@@ -72,12 +72,12 @@ def _continued_fraction(a: Value, x: Value) -> Value:
         dp = dp1 * z - p1 - dp2 * yc + p2 * count
         dq = dq1 * z - q1 - dq2 * yc + q2 * count
         value = np.where(q != 0, p / np.where(q != 0, q, 1), value)
-        before, slope = slope, np.where(q != 0, (dp - value * dq) / np.where(q != 0, q, 1), slope)
+        previous, slope = slope, np.where(q != 0, (dp - value * dq) / np.where(q != 0, q, 1), slope)
         p2, p1, q2, q1, dp2, dp1, dq2, dq1 = p1, p, q1, q, dp1, dp, dq1, dq
         shrink = np.where(np.abs(p) > _BIG, _EPS, 1.0)
         p2, p1, q2, q1 = p2 * shrink, p1 * shrink, q2 * shrink, q1 * shrink
         dp2, dp1, dq2, dq1 = dp2 * shrink, dp1 * shrink, dq2 * shrink, dq1 * shrink
-        if not (np.abs(slope - before) > _EPS).any():
+        if not (np.abs(slope - previous) > _EPS).any():
             break
     log_x = np.log(x)
     scale = np.exp(a * log_x - x - special.gammaln(a))

@@ -36,7 +36,7 @@ def _multiplier(xp: ArrayNamespace, T: np.dtype[Any]) -> Product:
 
 @kernel("MatMul", make=True, expensive=True)
 def mat_mul(xp: ArrayNamespace, T: np.dtype[Any], transpose_a: bool, transpose_b: bool) -> Product:
-    """Multiply two matrices, each transposed if asked for."""
+    """Multiply two matrices, each optionally transposed."""
     product = _multiplier(xp, T)
     if is_numpy(xp) and not is_narrow(T):
         product = matrix_product
@@ -65,7 +65,7 @@ def mat_mul(xp: ArrayNamespace, T: np.dtype[Any], transpose_a: bool, transpose_b
 def sparse_mat_mul(
     xp: ArrayNamespace, a: Value, b: Value, *, transpose_a: bool, transpose_b: bool
 ) -> Value:
-    """Multiply two matrices with many zeros, as dense ones; the result is float32."""
+    """Multiply two matrices with many zeros as dense matrices; the result is float32."""
     multiply = mat_mul(xp, np.dtype(np.float32), transpose_a, transpose_b)
     return multiply(a.astype(np.float32), b.astype(np.float32))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
     Reduction = Callable[[Value, Value], Value]
-    OfNothing = Callable[[np.dtype[Any]], Any]
+    EmptyValue = Callable[[np.dtype[Any]], Any]
 
 _STATIC = ("reduction_indices",)
 
@@ -38,9 +38,9 @@ def _axes(indices: Value, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce as a tuple without repetitions.
 
     Raises:
-        InvalidArgumentError: an axis is out of range or stands there twice.
+        InvalidArgumentError: an axis is out of range or repeated.
     """
-    # Also a matrix of axes is taken, as by TensorFlow's kernels.
+    # Like TensorFlow's kernels, accept a matrix of axes.
     axes = indices.tolist() if indices.ndim < 2 else indices.reshape(-1).tolist()
     if type(axes) is int:
         axes = [axes]
@@ -59,22 +59,22 @@ def _accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _mean_accumulator(T: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in which a mean is made: integers are added in 64 bits."""
+    """Return the type in which a mean is computed: 64 bits for integers."""
     return np.dtype(f"{T.kind}8") if T.kind in "iu" else _accumulator(T)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """Return the maximum of no values: minus infinity, or the smallest integer."""
+    """Return the maximum of an empty set: minus infinity, or the smallest integer."""
     return dtype.type(np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf)
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """Return the minimum of no values: infinity, or the largest integer."""
+    """Return the minimum of an empty set: infinity, or the largest integer."""
     return dtype.type(np.iinfo(dtype).max if dtype.kind in "iu" else np.inf)
 
 
 def _divisor(shape: tuple[int, ...], axes: tuple[int, ...], T: np.dtype[Any]) -> int:
-    """Return what a mean divides by; of no real floats it is nan, of other types zero."""
+    """Return the divisor of a mean: 1 if empty, but 0 for real floats, whose mean is then NaN."""
     count = _count(shape, axes)
     return max(count, 1) if T.kind in "iuc" else count
 
@@ -87,11 +87,11 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 
 def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
-    """Make a sum or product, which start from the neutral element and stay in the type."""
+    """Make the kernel of a sum or product, which accumulates in T or, if T is narrow, float32."""
 
     def make(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
         accumulator = _accumulator(T)
-        reduce: Any = ufunc.reduce  # positional arguments are quicker than keywords
+        reduce: Any = ufunc.reduce  # positional arguments are faster than keywords
         if accumulator is T:
 
             def wide(x: Value, indices: Value) -> Value:
@@ -110,12 +110,12 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
     return make
 
 
-_MANY = 4096  # elements: from here on products in lanes are worth their calls
-_LANES = 512
+_MANY = 4096  # elements from which on `_LANES` pay off
+_LANES = 512  # partial products that are computed side by side
 
 
 def _numpy_product(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
-    """Make a product; of many floats in lanes, because NumPy multiplies a row one by one."""
+    """Make the kernel of Prod; many floats go in lanes, as NumPy multiplies them one by one."""
     plain = _numpy_sum(np.multiply)(_xp, T, keep_dims)
     if T.kind != "f" or is_narrow(T):
         return plain
@@ -137,7 +137,7 @@ def _numpy_product(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Re
 
 
 def _product_of_all(row: Value) -> Value:
-    """Multiply the elements of one row: lane by lane, then the lanes and what is left over."""
+    """Multiply the elements of one row: in lanes, then the lanes and the remaining elements."""
     flat = row.reshape(-1)
     whole = flat.size - flat.size % _LANES
     lanes = np.multiply.reduce(flat[:whole].reshape(-1, _LANES), 0)
@@ -145,7 +145,7 @@ def _product_of_all(row: Value) -> Value:
 
 
 def _products_of_rows(rows: Value) -> Value:
-    """Multiply the elements of each row: one half with the other, until one is left."""
+    """Multiply the elements of each row: one half by the other, until one element is left."""
     while rows.shape[1] > 1:
         half = rows.shape[1] // 2
         halves = rows[:, :half] * rows[:, half : 2 * half]
@@ -163,10 +163,10 @@ def _numpy_logic(ufunc: np.ufunc) -> Callable[..., Reduction]:
     return make
 
 
-def _numpy_extreme(ufunc: np.ufunc, of_nothing: OfNothing) -> Callable[..., Reduction]:
+def _numpy_extreme(ufunc: np.ufunc, empty_value: EmptyValue) -> Callable[..., Reduction]:
     def make(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
         reduce: Any = ufunc.reduce
-        start = of_nothing(T)
+        start = empty_value(T)
 
         def extreme(x: Value, indices: Value) -> Value:
             axes = _axes(indices, x.ndim)
@@ -243,7 +243,7 @@ def prod(
 def max_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
-    """Take the largest over axes; of nothing minus infinity or the smallest integer."""
+    """Take the maximum over axes; if empty, minus infinity or the smallest integer."""
     return xp.max(x, axis=_axes(indices, x.ndim), keepdims=keep_dims, initial=lowest(T))
 
 
@@ -251,19 +251,19 @@ def max_(
 def min_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
-    """Take the smallest over axes; of nothing infinity or the largest integer."""
+    """Take the minimum over axes; if empty, infinity or the largest integer."""
     return xp.min(x, axis=_axes(indices, x.ndim), keepdims=keep_dims, initial=highest(T))
 
 
 @kernel("All", static=_STATIC)
 def all_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
-    """Return whether all elements over axes are true; true for none."""
+    """Return whether all elements over axes are true; true if there are none."""
     return xp.all(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
 
 
 @kernel("Any", static=_STATIC)
 def any_(xp: ArrayNamespace, x: Value, indices: Value, *, keep_dims: bool) -> Value:
-    """Return whether any element over axes is true; false for none."""
+    """Return whether any element over axes is true; false if there are none."""
     return xp.any(x, axis=_axes(indices, x.ndim), keepdims=keep_dims)
 
 
@@ -306,11 +306,11 @@ def arg_min(xp: ArrayNamespace, x: Value, dimension: Value, *, output_type: np.d
     return xp.argmin(x, axis=_checked_dimension(x, dimension)).astype(output_type)
 
 
-def _without_nan(xp: ArrayNamespace, x: Value, instead: float) -> Value:
-    """Replace nan, which NumPy and JAX take for the extreme, where TensorFlow passes over it."""
+def _without_nan(xp: ArrayNamespace, x: Value, replacement: float) -> Value:
+    """Replace NaN, which TensorFlow skips and NumPy and JAX treat as the extremum."""
     if x.dtype.kind in "iub" or (is_numpy(xp) and not np.isnan(x).any()):
         return x
-    return xp.where(xp.isnan(x), x.dtype.type(instead), x)
+    return xp.where(xp.isnan(x), x.dtype.type(replacement), x)
 
 
 def _checked_dimension(x: Value, dimension: Value) -> int:

@@ -1,7 +1,7 @@
 """Segment reductions on NumPy: rows of `data` that share a segment id are combined.
 
-The rows are put in the order of their ids and combined run by run. Narrow floats are
-combined in float32. Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
+Rows are sorted by id, and each run of equal ids is combined. Narrow floats are combined in
+float32. Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def combine_sorted(
 ) -> Value:
     """Combine rows of `data` with ascending ids into `count` rows.
 
-    Rows that no id names hold `fill`. The type is that of `data`, except that narrow floats come
-    out in float32, for the caller to round. `order` tells which row each id is of; without it,
-    each is of the row in its place.
+    Segments without rows hold `fill`. The result has the type of `data`, but narrow floats are
+    returned in float32, for the caller to round. `order` gives the row of `data` for each id; by
+    default rows are in the order of the ids.
     """
     dtype = np.dtype(np.float32) if is_narrow(data.dtype) else data.dtype
     result = np.full((count, *data.shape[1:]), fill, dtype)
@@ -85,17 +85,17 @@ def combine(ufunc: np.ufunc, data: Value, ids: Value, count: int, fill: Any) -> 
     """Combine rows of `data` by ids in any order; see `combine_sorted`."""
     if data.ndim == 1 and not is_narrow(data.dtype):
         result = np.full(count, fill, data.dtype)
-        ufunc.at(result, ids, data)  # has a quick path for one dimension
+        ufunc.at(result, ids, data)  # has a fast path for one dimension
         return result
     order = np.argsort(ids, kind="stable")
     return combine_sorted(ufunc, data, ids[order], count, fill, order)
 
 
 def _check_sorted(data: Value, ids: Value) -> None:
-    """Check ids of the sorted kind.
+    """Check the ids of an op that requires them sorted.
 
     Raises:
-        InvalidArgumentError: not one id for each row, or the ids are negative or descend.
+        InvalidArgumentError: there is not one id for each row, or ids are negative or descend.
     """
     if data.ndim == 0 or ids.ndim != 1 or ids.shape[0] != data.shape[0]:
         raise InvalidArgumentError(
@@ -121,10 +121,10 @@ def _sorted_segments_v2(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
     def segments(data: Value, ids: Value, count: int) -> Value:
         _check_sorted(data, ids)
         check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
-        inside = ids < count  # ids that go beyond are dropped, as XLA does
+        inside = ids < count  # rows of larger ids are dropped, as in XLA
         rows = combine_sorted(ufunc, data[inside], ids[inside], count, fill(data.dtype))
         if _is_float_extremum(ufunc, data):
-            rows = ufunc(rows, rows.dtype.type(fill(data.dtype)))  # hides infinite ones
+            rows = ufunc(rows, rows.dtype.type(fill(data.dtype)))  # replaces infinities
         return rows.astype(data.dtype)
 
     return segments
@@ -134,13 +134,13 @@ def _unsorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
     def segments(data: Value, ids: Value, count: int) -> Value:
         flat, inner = ids.reshape(-1), data.shape[ids.ndim :]
         check_size((count, *inner), itemsize=data.dtype.itemsize)
-        if not data.size:  # TensorFlow does not look at the ids
+        if not data.size:  # TensorFlow does not check the ids then
             return np.full((count, *inner), fill(data.dtype), data.dtype)
         _check_below(flat, ids.shape, count)
         rows = data.reshape((flat.size, *inner))
-        kept = flat >= 0  # negative ids drop their row
-        if not kept.all():
-            flat, rows = flat[kept], rows[kept]
+        selected = flat >= 0  # rows with negative ids are dropped
+        if not selected.all():
+            flat, rows = flat[selected], rows[selected]
         combined = _unsorted_extrema if _is_float_extremum(ufunc, data) else combine
         return combined(ufunc, rows, flat, count, fill(data.dtype)).astype(data.dtype)
 
@@ -152,10 +152,11 @@ def _is_float_extremum(ufunc: np.ufunc, data: Value) -> bool:
 
 
 def _unsorted_extrema(ufunc: np.ufunc, data: Value, ids: Value, count: int, end: Any) -> Value:
-    """Combine rows of floats to extrema, one after the other as TensorFlow does.
+    """Compute minima or maxima of float rows with TensorFlow's results for NaN and infinity.
 
-    It begins with `end`, the end of the type, which hides infinities, and takes a new row where
-    there is nan: of the rows before it nothing is left.
+    TensorFlow starts with `end`, the limit of the type, which hides infinities. It replaces a
+    result of NaN by the next row. So only rows after the last NaN count; if the NaN is in the last
+    row, it is the result.
     """
     neutral = data.dtype.type(-np.inf if ufunc is np.maximum else np.inf)
     rows = combine(ufunc, data, ids, count, neutral)
@@ -163,20 +164,20 @@ def _unsorted_extrema(ufunc: np.ufunc, data: Value, ids: Value, count: int, end:
     if not np.isnan(rows).any():
         return ufunc(rows, bound)
     is_nan = np.isnan(data)
-    places = np.arange(len(ids)).reshape(-1, *(1,) * (data.ndim - 1))
-    last_nan = combine(np.maximum, np.where(is_nan, places, -1), ids, count, -1)
-    is_last = places == combine(np.maximum, places, ids, count, -1)[ids]
-    forgotten = (places <= last_nan[ids]) & ~(is_nan & is_last)
-    rows = combine(ufunc, np.where(forgotten, neutral, data), ids, count, neutral)
+    positions = np.arange(len(ids)).reshape(-1, *(1,) * (data.ndim - 1))
+    last_nan = combine(np.maximum, np.where(is_nan, positions, -1), ids, count, -1)
+    is_last = positions == combine(np.maximum, positions, ids, count, -1)[ids]
+    ignored = (positions <= last_nan[ids]) & ~(is_nan & is_last)
+    rows = combine(ufunc, np.where(ignored, neutral, data), ids, count, neutral)
     return np.where(last_nan < 0, ufunc(rows, bound), rows)
 
 
 def _check_below(flat: Value, shape: tuple[int, ...], count: int) -> None:
     if flat.size and flat.max() >= count:
         at = int(np.argmax(flat >= count))
-        place = ",".join(map(str, np.unravel_index(at, shape)))
+        position = ",".join(map(str, np.unravel_index(at, shape)))
         raise InvalidArgumentError(
-            f"segment_ids[{place}] = {flat[at]} is out of range [0, {count})"
+            f"segment_ids[{position}] = {flat[at]} is out of range [0, {count})"
         )
 
 
@@ -234,7 +235,7 @@ def _sparse_segments(
 
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
-    """Return the number of rows of each segment, or its root, in a shape that divides `like`."""
+    """Return the divisor of each segment, in a shape that broadcasts to `like`."""
     rows = np.maximum(np.bincount(ids, minlength=count), 1).astype(like.dtype)
     if scale == "sqrtn":
         rows = np.sqrt(rows)
@@ -272,7 +273,7 @@ def sparse_segment_sqrt_n(data: Value, indices: Value, ids: Value) -> Value:
 
 
 def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
-    """Return for each chosen row the gradient of its segment, divided as the forward op does."""
+    """Return for each selected row the gradient of its segment, divided as in the forward op."""
     _check_ids_of_gradient(ids, grad.shape[0] if grad.ndim else 0)
     wide = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
     if scale != "sum":
@@ -290,7 +291,7 @@ def _check_ids_of_gradient(ids: Value, segments: int) -> None:
 
 @kernel("_SegmentRows", backend="numpy")
 def segment_rows(grad: Value, ids: Value, scale: str) -> Value:
-    """Return for each segment id the row of `grad` that it names, divided as `scale` says."""
+    """Return the row of `grad` for each segment id, divided according to `scale`."""
     return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
 
 
@@ -311,8 +312,8 @@ def _sparse_gradient_v2(scale: str) -> Callable[..., tuple[Value, Value]]:
         check_vectors(indices.shape, ids.shape)
         _check_indices(indices, scalar_int("dense_output_dim0", dense_output_dim0))
         rows = _rows_of_gradient(grad, ids, scale)
-        unique, places = np.unique(indices, return_inverse=True)
-        result = combine(np.add, rows, places.reshape(-1), unique.size, 0)
+        unique, inverse = np.unique(indices, return_inverse=True)
+        result = combine(np.add, rows, inverse.reshape(-1), unique.size, 0)
         return result.astype(grad.dtype), unique
 
     return gradient

@@ -1,7 +1,9 @@
 """Declare the segment reductions with a given number of segments, and make their kernels.
 
-A backend gives functions of arrays that it need not check for their shapes; what the values say is
-its own to check, or to pass over. Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
+A backend provides functions of arrays. Their shapes are checked here; the backend itself checks
+their values, or ignores invalid ones.
+
+Semantics: tensorflow/core/kernels/segment_reduction_ops_impl.h.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     SparseSegments = Callable[[Value, Value, Value, int], Value]
 
 COMBINED: Final = {"Sum": "add", "Prod": "multiply", "Max": "max", "Min": "min"}
-"""How the rows of a segment are combined, by what the names of ops end in."""
+"""The operation that combines the rows of a segment, by the suffix of an op's name."""
 SCALES: Final = {"Sum": "sum", "Mean": "mean", "SqrtN": "sqrtn"}
-"""By what sums are divided, by what the names of ops on sparse segments end in."""
+"""The divisor of a segment's sum, by the suffix of a sparse op's name."""
 
 
 def check_vectors(indices: Shape, ids: Shape) -> None:
@@ -69,8 +71,9 @@ def segment_kernels(
 
     Args:
         backend: name of the backend.
-        unsorted: for how to combine, combines rows by ids of any order.
-        ordered: the same for ids in ascending order.
+        unsorted: called with the operation; returns a function that combines rows by ids in any
+            order.
+        ordered: the same, for ascending ids.
     """
 
     def of_any_order(how: str) -> Callable[[], Segments]:
@@ -109,12 +112,12 @@ def sparse_segment_kernels(
     combine: Callable[[str], SparseSegments],
     gradient: Callable[[str], SparseSegments],
 ) -> KernelTable:
-    """Return a backend's kernels that combine chosen rows, and of their gradients.
+    """Return a backend's kernels that combine selected rows, and their gradients.
 
     Args:
         backend: name of the backend.
-        combine: for by what to divide, combines the rows at indices by ids.
-        gradient: for by what to divide, returns the gradient of so many rows.
+        combine: called with the scale; returns a function that combines the rows at indices by ids.
+        gradient: called with the scale; returns a function that computes the gradient of all rows.
     """
 
     def forward(scale: str) -> Callable[[], Callable[..., Value]]:

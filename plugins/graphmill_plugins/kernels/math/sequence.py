@@ -21,13 +21,13 @@ def range_(
 ) -> Value:
     """Count from `start` towards `limit` in steps of `delta`.
 
-    The result is a NumPy array, also while a compiler traces: all inputs are known then.
+    The result is a NumPy array, also while a compiler traces, because all inputs are static.
 
     Raises:
         InvalidArgumentError: delta is zero, or leads away from the limit.
     """
     for name, value in (("start", start), ("limit", limit), ("delta", delta)):
-        if value.shape not in ((), (1,)):  # a vector of one element is taken for a scalar
+        if value.shape not in ((), (1,)):  # a vector of one element counts as a scalar
             raise InvalidArgumentError(
                 f"{name} must be a scalar, not of shape {shape_text(value.shape)}"
             )
@@ -44,7 +44,7 @@ def range_(
 
 
 def _accumulated(start: Value, limit: Value, delta: Value, dtype: np.dtype[Any]) -> Value:
-    """Add `delta` again and again in `dtype`, as TensorFlow does, with its rounding."""
+    """Add `delta` repeatedly in `dtype`, so that rounding errors are those of TensorFlow."""
     steps = abs((limit - start) / delta)
     if not np.isfinite(steps):
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) to be finite, got {steps}")
@@ -60,7 +60,7 @@ def lin_space(
 ) -> Value:
     """Make `num` evenly spaced values from `start` to `stop`, both included.
 
-    The result is a NumPy array, also while a compiler traces: all inputs are known then.
+    The result is a NumPy array, also while a compiler traces, because all inputs are static.
 
     Raises:
         InvalidArgumentError: `num` is not positive.
@@ -77,7 +77,7 @@ def lin_space(
     first, last = start.reshape(()), stop.reshape(())
     if count == 1:
         return np.full(1, first, T)
-    with np.errstate(invalid="ignore"):  # infinite ends
+    with np.errstate(invalid="ignore"):  # the ends may be infinite
         step = T.type(last - first) / T.type(count - 1)
         values = np.arange(count, dtype=T) if T.kind == "f" else np.arange(count).astype(T)
         values *= step

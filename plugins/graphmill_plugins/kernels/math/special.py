@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _scipy(name: str) -> Callable[[], Callable[..., Value]]:
-    """Return the maker of a SciPy function; importing SciPy takes too long to do it for all."""
+    """Return a maker of a SciPy function, which imports SciPy only when it is called."""
 
     def get() -> Callable[..., Value]:
         special: Any = importlib.import_module("scipy.special")
@@ -66,8 +66,8 @@ _ERF_Q = tuple(
     )
 )
 _ERF_LIMIT = np.float32(4)
-_ERF_FEW = 32  # elements that Python's own erf computes sooner
-_WORTH_SHARING = 1 << 17  # elements: some tenths of a millisecond
+_ERF_FEW = 32  # elements up to which `math.erf` is faster
+_WORTH_SHARING = 1 << 17  # elements, which take a few tenths of a millisecond
 _ERF_BLOCK = 1 << 15  # elements; a block and its temporaries fit the second-level cache
 
 
@@ -88,7 +88,7 @@ def erf_float32(x: Value) -> Value:
         return np.array(few, np.float32).reshape(x.shape)
     result = np.empty(flat.shape, np.float32)
     scratch = np.empty((4, min(_ERF_BLOCK, flat.size)), np.float32)
-    scratch[3] = _ERF_LIMIT  # NumPy compares with an array four times as fast as with a number
+    scratch[3] = _ERF_LIMIT  # NumPy compares arrays four times as fast as an array and a scalar
     for start in range(0, flat.size, _ERF_BLOCK):
         out = result[start : start + _ERF_BLOCK]
         clipped, square, q, limit = scratch[:, : out.size]
@@ -104,14 +104,14 @@ def erf_float32(x: Value) -> Value:
 
 @kernel("Erf", backend="numpy", types={"T": dtypes.FLOATING}, make=True)
 def erf(T: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Compute the error function; SciPy, which takes long to import, is needed for float64 only."""
+    """Compute the error function; only float64 needs SciPy, which is slow to import."""
     if np.float64 == T:
         return _scipy("erf")()
     return in_float32(T, erf_float32)
 
 
 # The logarithm of exp(x²) erfc(x) / t as a polynomial in t = 1 / (1 + x / 2), for 0 <= x <= 12,
-# fitted at Chebyshev's points. The result is right to 1.2e-8 of itself, far out as well.
+# fitted at Chebyshev nodes. The relative error of the result is 1.2e-8, also in the tail.
 _ERFC = (
     *(-1.26555689899, 1.0013224544, 0.358184326751, 0.204593909897, -0.634957880929),
     *(1.48264508007, -3.25596230686, 3.92501976131, -2.57857036379, 0.891727873861),
@@ -130,19 +130,19 @@ def erfc_float32(x: Value) -> Value:
     for coefficient in _ERFC[-2::-1]:
         total *= t
         total += coefficient
-    # Beyond 30 all is 0; squares of infinities are none.
+    # The tail is 0 beyond 30; the limit avoids squares of infinity.
     tail = t * np.exp(total - np.square(np.minimum(far, 30)))
     return np.where(x < 0, 2 - tail, tail).astype(np.float32)
 
 
 @kernel("Erfc", backend="numpy", types={"T": dtypes.FLOATING}, make=True)
 def erfc(T: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Compute 1 - erf; SciPy, which takes long to import, is needed for float64 only."""
+    """Compute 1 - erf; only float64 needs SciPy, which is slow to import."""
     get = _scipy("erfc") if np.float64 == T else lambda: erfc_float32
     return in_float32(T, _shared_out(get)())
 
 
-_FRESNEL_FAR = 1e30  # from here on both integrals are a half to the last place
+_FRESNEL_FAR = 1e30  # from here on both integrals round to 0.5
 
 
 def _fresnel(index: int) -> Callable[[], Callable[[Value], Value]]:
@@ -150,9 +150,9 @@ def _fresnel(index: int) -> Callable[[], Callable[[Value], Value]]:
         fresnel = _scipy("fresnel")()
 
         def function(x: Value) -> Value:
-            # Beyond the limit SciPy squares to infinity, and gives nan in place of a half.
-            limit = x.dtype.type(0.5)
-            return np.where(np.abs(x) > _FRESNEL_FAR, np.copysign(limit, x), fresnel(x)[index])
+            # Beyond _FRESNEL_FAR SciPy overflows, and returns NaN instead of 0.5.
+            half = x.dtype.type(0.5)
+            return np.where(np.abs(x) > _FRESNEL_FAR, np.copysign(half, x), fresnel(x)[index])
 
         return function
 
@@ -160,7 +160,7 @@ def _fresnel(index: int) -> Callable[[], Callable[[Value], Value]]:
 
 
 def _in_float64(name: str) -> Callable[[], Callable[..., Value]]:
-    """Return the maker of a SciPy function that knows float64 only."""
+    """Return the maker of a SciPy function that exists for float64 only."""
 
     def get() -> Callable[..., Value]:
         return partial(_through_float64, _scipy(name)())
@@ -199,7 +199,7 @@ def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Val
 
 
 def _not_far(get: Callable[[], Callable[[Value], Value]]) -> Callable[[], Callable[[Value], Value]]:
-    """Return the maker of a function that is nan where 1 / x is no normal number, as in Eigen."""
+    """Return the maker of a function that is NaN where 1 / x is subnormal, as in Eigen."""
 
     def made() -> Callable[[Value], Value]:
         function = get()
@@ -223,7 +223,7 @@ def check_betainc(a: Value, b: Value, x: Value) -> None:
     """Check the shapes of Betainc's inputs: equal, or scalars.
 
     Raises:
-        InvalidArgumentError: two that are no scalars differ in shape.
+        InvalidArgumentError: two inputs that are not scalars differ in shape.
     """
     shapes = {value.shape for value in (a, b, x) if value.ndim}
     if len(shapes) > 1:
@@ -232,7 +232,7 @@ def check_betainc(a: Value, b: Value, x: Value) -> None:
 
 
 def _incomplete_gamma(name: str) -> Callable[[], Callable[[Value, Value], Value]]:
-    """Return the maker of a function that is nan for a <= 0, unlike SciPy's; of x = 0 it is 0."""
+    """Return the maker of a function that is NaN for a <= 0, but gammainc is 0 at x = 0."""
 
     def get() -> Callable[[Value, Value], Value]:
         function = _scipy(name)()
@@ -249,7 +249,7 @@ def _nan_like(x: Value) -> Value:
 
 
 def _zeta() -> Callable[[Value, Value], Value]:
-    """Return the maker of Hurwitz's zeta function, whose poles are infinite for even `x` only.
+    """Return Hurwitz's zeta function, whose poles are infinite for even `x` and NaN for others.
 
     Semantics: Eigen's zeta_impl.
     """
@@ -257,14 +257,14 @@ def _zeta() -> Callable[[Value, Value], Value]:
 
     def with_poles(x: Value, q: Value) -> Value:
         is_even = np.isinf(x) | (np.fmod(x, 2) == 0)
-        is_signed = (q <= 0) & (q == np.floor(q)) & ~(x <= 1) & ~is_even
-        return np.where(is_signed, x.dtype.type(np.nan), zeta(x, q))
+        is_undefined = (q <= 0) & (q == np.floor(q)) & ~(x <= 1) & ~is_even
+        return np.where(is_undefined, x.dtype.type(np.nan), zeta(x, q))
 
     return with_poles
 
 
 def _polygamma() -> Callable[[Value, Value], Value]:
-    """Return the maker of n! zeta(n + 1, x) with alternating sign; nan for n not a whole number.
+    """Return n! zeta(n + 1, x) with alternating sign; NaN if n is negative or not an integer.
 
     Semantics: Eigen's polygamma_impl.
     """
@@ -281,7 +281,7 @@ def _polygamma() -> Callable[[Value, Value], Value]:
 
 
 def _shared_out(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callable[..., Value]]:
-    """Return the maker of a function that shares out large arrays between threads."""
+    """Return the maker of a function that splits large arrays over threads."""
 
     def get_shared() -> Callable[..., Value]:
         function = get()
@@ -295,7 +295,7 @@ def _shared_out(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callabl
 
             def part(start: int) -> None:
                 piece = slice(start, start + _WORTH_SHARING // 2)
-                with np.errstate(all="ignore"):  # its state is each thread's own
+                with np.errstate(all="ignore"):  # the error state is per thread
                     result[piece] = function(*(array[piece] for array in flat))
 
             starts = range(0, result.size, _WORTH_SHARING // 2)

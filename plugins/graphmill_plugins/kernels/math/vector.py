@@ -48,7 +48,7 @@ def nearest_neighbors(points: Value, centers: Value, k: Value) -> tuple[Value, V
 
 @kernel("CompareAndBitpack", backend="numpy")
 def compare_and_bitpack(x: Value, threshold: Value) -> Value:
-    """Pack `x > threshold`, eight elements of the last dimension to a byte, the first highest."""
+    """Pack `x > threshold` into bytes of eight elements, the first in the highest bit."""
     if threshold.ndim:
         raise InvalidArgumentError(
             f"Compare must be passed a scalar, got shape {shape_text(threshold.shape)}"

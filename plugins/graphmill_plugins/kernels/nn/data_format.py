@@ -36,13 +36,13 @@ def _check_formats(source: str, target: str) -> None:
 
 def _dim_map(xp: ArrayNamespace, src_format: str, dst_format: str) -> Callable[[Value], Value]:
     _check_formats(src_format, dst_format)
-    places = np.array([dst_format.index(axis) for axis in src_format])
-    rank = len(places)
+    target_axes = np.array([dst_format.index(axis) for axis in src_format])
+    rank = len(target_axes)
 
     def mapped(x: Value) -> Value:
         if xp is np and ((x < -rank) | (x >= rank)).any():
             raise InvalidArgumentError(f"dimensions must be in [{-rank}, {rank}), got {x}")
-        return xp.asarray(places.astype(x.dtype))[xp.where(x < 0, x + rank, x)]
+        return xp.asarray(target_axes.astype(x.dtype))[xp.where(x < 0, x + rank, x)]
 
     return mapped
 
@@ -62,7 +62,7 @@ def _vec_permute(xp: ArrayNamespace, src_format: str, dst_format: str) -> Callab
 
 
 def _order(size: int, source: str, target: str) -> Any:
-    """Return which elements a vector of all sizes, or of the spatial ones only, takes in turn."""
+    """Return the permutation of a vector with an entry per axis, or per spatial axis only."""
     if size == len(source) - 2:
         source, target = (text.replace("N", "").replace("C", "") for text in (source, target))
     if size != len(source):
@@ -77,7 +77,7 @@ def _order(size: int, source: str, target: str) -> Any:
 def data_format_dim_map(
     xp: ArrayNamespace, src_format: str, dst_format: str
 ) -> Callable[[Value], Value]:
-    """Return which axis of the target format each axis of the source format is."""
+    """Convert axis indices of the source format to indices of the target format."""
     return _dim_map(xp, src_format, dst_format)
 
 
@@ -85,7 +85,7 @@ def data_format_dim_map(
 def data_format_dim_map_on_host(
     xp: ArrayNamespace, src_format: str, dst_format: str
 ) -> Callable[[Value], Value]:
-    """Return which axis of the target format each axis of the source format is."""
+    """Convert axis indices of the source format to indices of the target format."""
     return _dim_map(xp, src_format, dst_format)
 
 
@@ -93,7 +93,7 @@ def data_format_dim_map_on_host(
 def data_format_vec_permute(
     xp: ArrayNamespace, src_format: str, dst_format: str
 ) -> Callable[[Value], Value]:
-    """Return the sizes (or pairs of paddings) of a vector in the order of another format."""
+    """Permute sizes (or pairs of paddings) from the source format to the target format."""
     return _vec_permute(xp, src_format, dst_format)
 
 
@@ -101,5 +101,5 @@ def data_format_vec_permute(
 def data_format_vec_permute_on_host(
     xp: ArrayNamespace, src_format: str, dst_format: str
 ) -> Callable[[Value], Value]:
-    """Return the sizes (or pairs of paddings) of a vector in the order of another format."""
+    """Permute sizes (or pairs of paddings) from the source format to the target format."""
     return _vec_permute(xp, src_format, dst_format)

@@ -1,6 +1,6 @@
 """Dilation2D, the maximum of image plus shifted filter, and its gradients.
 
-Semantics: tensorflow/core/kernels/dilation_ops.cc. A gradient goes to the first of equal taps.
+Semantics: tensorflow/core/kernels/dilation_ops.cc. Of equal taps, the first one gets the gradient.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _TYPES = {"T": dtypes.REAL}
 def _axes(
     x: Value, kernel_: Value, strides: Sequence[int], rates: Sequence[int], padding: str
 ) -> tuple[Axis, Axis]:
-    """Place the windows.
+    """Compute the windows along height and width.
 
     Raises:
-        InvalidArgumentError: strides or rates along batch or channels, or shapes that do not fit.
+        InvalidArgumentError: there are strides or rates along batch or channels, or shapes do not
+            fit.
     """
     for name, values in (("strides", strides), ("rates", rates)):
         if len(values) != 4 or values[0] != 1 or values[3] != 1 or min(values) < 1:
@@ -52,18 +53,18 @@ def _axes(
 
 
 def _best(xp: ArrayNamespace, x: Value, kernel_: Value, axes: Sequence[Axis]) -> tuple[Any, Any]:
-    """Return the largest sum of each window, and the number of its first tap."""
+    """Return the largest sum of each window, and the index of the first tap with that sum."""
     shape = (x.shape[0], *(axis.out for axis in axes), x.shape[3])
     best = xp.full(shape, lowest(x.dtype), x.dtype)
-    number = xp.zeros(shape, np.int32)
-    for count, tap in enumerate(taps_of(xp, x, axes)):
+    best_tap = xp.zeros(shape, np.int32)
+    for index, tap in enumerate(taps_of(xp, x, axes)):
         value = tap.value + kernel_[tap.place]
         is_better = value > best
         if tap.is_inside is not None:
             is_better = is_better & tap.is_inside
         best = xp.where(is_better, value, best)
-        number = xp.where(is_better, np.int32(count), number)
-    return best, number
+        best_tap = xp.where(is_better, np.int32(index), best_tap)
+    return best, best_tap
 
 
 def _check_gradient(x: Value, axes: Sequence[Axis], gradient: Value) -> None:
@@ -100,11 +101,11 @@ def dilation_2d_backprop_input(
     """Add each gradient to the input element of the largest sum."""
     axes = _axes(x, kernel_, strides, rates, padding)
     _check_gradient(x, axes, gradient)
-    _, number = _best(xp, x, kernel_, axes)
+    _, best_tap = _best(xp, x, kernel_, axes)
     zero = gradient.dtype.type(0)
     parts = (
-        (tap.at, xp.where(number == count, gradient, zero))
-        for count, tap in enumerate(taps_of(xp, x, axes))
+        (tap.at, xp.where(best_tap == index, gradient, zero))
+        for index, tap in enumerate(taps_of(xp, x, axes))
     )
     return spread(xp, x, axes, parts)
 
@@ -122,11 +123,11 @@ def dilation_2d_backprop_filter(
     """Add each gradient to the filter element of the largest sum."""
     axes = _axes(x, kernel_, strides, rates, padding)
     _check_gradient(x, axes, gradient)
-    _, number = _best(xp, x, kernel_, axes)
+    _, best_tap = _best(xp, x, kernel_, axes)
     zero = gradient.dtype.type(0)
     count = kernel_.shape[0] * kernel_.shape[1]
     sums = [
-        xp.where(number == tap, gradient, zero).sum(axis=(0, 1, 2), dtype=gradient.dtype)
+        xp.where(best_tap == tap, gradient, zero).sum(axis=(0, 1, 2), dtype=gradient.dtype)
         for tap in range(count)
     ]
     return xp.stack(sums).reshape(kernel_.shape) if sums else xp.zeros_like(kernel_)

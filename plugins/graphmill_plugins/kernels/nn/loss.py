@@ -69,8 +69,8 @@ def sparse_softmax_cross_entropy(
 ) -> tuple[Value, Value]:
     """Return the loss of each row for its one label, and the gradient.
 
-    A label out of range is an error where values are known (NumPy) and NaN where traced, as
-    TensorFlow does on CPU and on GPU.
+    A label out of range raises on NumPy, as in TensorFlow on CPUs, and gives NaN in traced code, as
+    in TensorFlow on GPUs.
     """
     _check_sparse_labels(features, labels)
     dtype, wide = features.dtype, widen(features.dtype)
@@ -126,7 +126,7 @@ def check_top_k(values: Value, k: int) -> None:
 
 
 def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]:
-    """Return the `k` largest of the last axis in falling order; of equal ones the first wins."""
+    """Return the `k` largest values along the last axis, descending; ties keep their order."""
     check_top_k(values, k)
     if k == 0:
         shape = (*values.shape[:-1], 0)
@@ -137,41 +137,41 @@ def top_k(values: Any, k: int, index_type: np.dtype[Any]) -> tuple[Value, Value]
     else:
         order = _few_largest(values, k) if values.shape[-1] >= _WORTH_SELECTING * k else None
         if order is None:
-            order = _in_falling_order(values)[..., :k]
+            order = _descending_order(values)[..., :k]
     return np.take_along_axis(values, order, axis=-1), order.astype(index_type)
 
 
-_WORTH_SELECTING = 4  # times k elements: from here on the rest is not worth sorting
+_WORTH_SELECTING = 4  # times k elements: from here on, selection is faster than sorting
 
 
-def _in_falling_order(values: Any) -> Any:
-    """Return the places of the values along the last axis, of equal ones the first in front."""
+def _descending_order(values: Any) -> Any:
+    """Return the indices that sort the last axis descending; ties keep their order."""
     flipped = np.argsort(values[..., ::-1], axis=-1, kind="stable")[..., ::-1]
     return values.shape[-1] - 1 - flipped
 
 
 def _few_largest(values: Any, k: int) -> Any:
-    """Return what `_in_falling_order` begins with, `k` places, without sorting the rest.
+    """Return the first `k` indices of `_descending_order` without sorting all values.
 
-    None if there is nan.
+    Return None if there is a NaN.
     """
     rows = values.reshape(-1, values.shape[-1])
     parted = np.partition(rows, -k, axis=-1)[:, -k:]
     if parted.dtype.kind not in "iub" and np.isnan(parted).any():
         return None
-    chosen = rows >= parted[:, :1]
-    tied = np.count_nonzero(chosen, axis=-1) > k
+    selected = rows >= parted[:, :1]
+    tied = np.count_nonzero(selected, axis=-1) > k
     if tied.any():
-        chosen[tied] = _first_of_equals(rows[tied], parted[tied, :1], k)
-    places = np.flatnonzero(chosen).reshape(-1, k) % values.shape[-1]
+        selected[tied] = _first_of_equals(rows[tied], parted[tied, :1], k)
+    indices = np.flatnonzero(selected).reshape(-1, k) % values.shape[-1]
     order = np.take_along_axis(
-        places, _in_falling_order(np.take_along_axis(rows, places, axis=-1)), axis=-1
+        indices, _descending_order(np.take_along_axis(rows, indices, axis=-1)), axis=-1
     )
     return order.reshape(*values.shape[:-1], k)
 
 
 def _first_of_equals(rows: Any, least: Any, k: int) -> Any:
-    """Mark `k` values of each row: those above `least`, and the first of those that equal it."""
+    """Mark `k` values of each row: those above `least`, then the first that equal it."""
     above, equal = rows > least, rows == least
     needed = k - np.count_nonzero(above, axis=-1, keepdims=True)
     return above | (equal & (np.cumsum(equal, axis=-1) <= needed))
@@ -196,29 +196,30 @@ def top_k_v1(xp: ArrayNamespace, values: Value, k: int) -> tuple[Value, Value]:
 def in_top_k(predictions: Any, targets: Any, k: int) -> Value:
     """Return for each row whether its target's prediction is among the `k` largest.
 
-    Ties at the border count as in; a target out of range or a non-finite prediction as out.
+    Ties with the k-th largest count as in; targets out of range and rows with non-finite
+    predictions count as out.
     """
     if predictions.ndim != 2 or targets.ndim != 1 or len(predictions) != len(targets):
         raise errors.InvalidArgumentError(
-            "predictions must be 2-dimensional and targets a vector of as many rows, got "
-            f"shapes {list(predictions.shape)} and {list(targets.shape)}"
+            "predictions must be 2-dimensional and targets a vector with an entry for each row, "
+            f"got shapes {list(predictions.shape)} and {list(targets.shape)}"
         )
     classes = predictions.shape[1]
-    known = (targets >= 0) & (targets < classes)
+    valid = (targets >= 0) & (targets < classes)
     if classes == 0:
         return np.zeros(len(targets), bool)
-    picked = np.take_along_axis(predictions, np.where(known, targets, 0)[:, None], axis=1)
+    picked = np.take_along_axis(predictions, np.where(valid, targets, 0)[:, None], axis=1)
     finite = np.isfinite(predictions).all(axis=1)
     if not finite.all():
         finite |= (predictions == picked).all(axis=1)
-    # The bits of an octet are counted at once; adding truth values up takes three times as long.
+    # Counting bits in packed bytes is three times as fast as summing booleans.
     above = np.bitwise_count(np.packbits(predictions > picked, axis=1)).sum(axis=1)
-    return known & finite & np.isfinite(picked[:, 0]) & (above < k)
+    return valid & finite & np.isfinite(picked[:, 0]) & (above < k)
 
 
 @kernel("InTopKV2", host=True)
 def in_top_k_v2(xp: ArrayNamespace, predictions: Value, targets: Value, k: Value) -> Value:
-    """Return whether targets are in the top `k`, which is an input."""
+    """Return whether targets are in the top `k`, where `k` is an input."""
     return in_top_k(xp.asarray(predictions), xp.asarray(targets), scalar_int("k", k))
 
 

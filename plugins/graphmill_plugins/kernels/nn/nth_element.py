@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @kernel("NthElement", types={"T": dtypes.REAL}, static=("n",), expensive=True)
 def nth_element(xp: ArrayNamespace, x: Value, n: Value, reverse: bool) -> Value:
     """Return the n-th smallest element of each row, or with `reverse` the n-th largest."""
-    place = scalar_int("n", n)
+    index = scalar_int("n", n)
     if not x.ndim:
         raise InvalidArgumentError(f"Input must be >= 1-D, got shape {shape_text(x.shape)}")
     size = x.shape[-1]
-    if not 0 <= place < size:
-        raise InvalidArgumentError(f"Input must have at least n+1 columns, got n = {place}, {size}")
+    if not 0 <= index < size:
+        raise InvalidArgumentError(f"Input must have at least n+1 columns, got n = {index}, {size}")
     if reverse:
-        place = size - 1 - place
-    ordered = np.partition(x, place, axis=-1) if xp is np else xp.sort(x, axis=-1)
-    return ordered[..., place]
+        index = size - 1 - index
+    ordered = np.partition(x, index, axis=-1) if xp is np else xp.sort(x, axis=-1)
+    return ordered[..., index]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 PLANS_OF_A_NODE = 64
-"""For how many shapes a node's kernel remembers its plan."""
+"""Number of input shapes for which a node's kernel caches its plan."""
 
 _CHANNELS_FIRST = frozenset({"NCHW", "NCDHW", "CHANNELS_FIRST"})
 _CHANNELS_LAST = frozenset({"NHWC", "NDHWC", "CHANNELS_LAST"})
@@ -68,7 +68,7 @@ class Axis:
         return slice(start, start + (self.out - 1) * self.stride + 1, self.stride)
 
     def overlap(self, tap: int) -> tuple[slice, slice]:
-        """Return (windows, inputs): windows whose tap hits the unpadded input, and where.
+        """Return (windows, inputs): windows whose tap reads unpadded input, and what it reads.
 
         Both slices are empty when the tap falls into padding for every window.
         """
@@ -82,10 +82,10 @@ class Axis:
         return slice(first, last + 1), slice(start, stop, self.stride)
 
     def trimmed(self) -> Axis:
-        """Leave out the first and last taps that read padding in all windows.
+        """Remove leading and trailing taps that read padding in every window.
 
-        A pool gives the same without them, however many there are; the taps of a filter have
-        weights, and stay.
+        The result of a pool does not depend on them. Windows of a filter keep them, because each
+        tap has a weight.
         """
         first = max(0, -(-(self.before - (self.out - 1) * self.stride) // self.dilation))
         last = max(0, self.kernel - 1 - (self.before + self.size - 1) // self.dilation)
@@ -110,10 +110,10 @@ class Axis:
 
 
 def _no_wider(dilation: int, enough: int) -> int:
-    """Return a dilation that is no larger than needs be, of the same parity.
+    """Return a dilation of at most about `enough` that gives the same windows, to bound memory.
 
-    From `enough` on all taps but the one in the middle read padding alone, and the padding on both
-    sides grows evenly: the windows stay the same, and the memory they take is bounded.
+    From `enough` on, all taps but the middle one read only padding. A larger dilation of the same
+    parity adds equal padding on both sides, so windows do not change.
     """
     return min(dilation, enough + (dilation - enough) % 2)
 
@@ -164,7 +164,7 @@ def make_axis(
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Hold a node's window attributes, reduced to its spatial axes.
+    """A node's window attributes, reduced to its spatial axes.
 
     Attributes:
         op: the op, for messages.
@@ -220,7 +220,7 @@ class Windows:
 
 
 def vector_input(value: Value, rank: int, what: str) -> tuple[int, ...]:
-    """Return a shape that is an input as Python integers.
+    """Return an input that holds a shape, as Python integers.
 
     Raises:
         InvalidArgumentError: it is not a vector.
@@ -251,7 +251,7 @@ def is_channels_first(op: str, data_format: str) -> bool:
 
     Raises:
         UnimplementedError: for vectorised layouts (`NCHW_VECT_C`), which only some GPUs have.
-        InvalidArgumentError: for a name that is no layout.
+        InvalidArgumentError: for an unknown layout.
     """
     if data_format in _CHANNELS_LAST:
         return False
@@ -265,7 +265,7 @@ def is_channels_first(op: str, data_format: str) -> bool:
 
 
 def spatial(values: Sequence[int], channels_first: bool) -> tuple[int, ...]:
-    """Return the entries of the spatial axes out of one value for each axis of the input."""
+    """Return the values of the spatial axes, given one value for each axis of the input."""
     return tuple(values[2:] if channels_first else values[1:-1])
 
 

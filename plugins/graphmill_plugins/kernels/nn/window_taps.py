@@ -17,11 +17,11 @@ class Tap(NamedTuple):
     """One tap of all windows of a channels-last tensor.
 
     Attributes:
-        place: its place in the window, along each axis.
-        at: where it reads the padded input.
-        value: what it reads there.
-        is_inside: whether that lies on the input, for each window, with an axis of one for the
-            channels; None if it does for all.
+        place: its index in the window along each axis.
+        at: the slices of the padded input that it reads.
+        value: the elements that it reads.
+        is_inside: whether it reads unpadded input, for each window, with a last axis of size 1
+            for the channels; None if that is true of all windows.
     """
 
     place: tuple[int, ...]
@@ -31,7 +31,7 @@ class Tap(NamedTuple):
 
 
 def taps_of(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Iterator[Tap]:
-    """Yield the taps of windows in row-major order; beyond the input they read zeros."""
+    """Yield the taps of windows in row-major order; outside of the input they read zeros."""
     padded = padded_input(xp, x, axes)
     for index in np.ndindex(*(axis.kernel for axis in axes)):
         at = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, index, strict=True)))
@@ -58,13 +58,13 @@ def places_on(axis: Axis, tap: int) -> Any:
 def _is_inside(axes: Sequence[Axis], index: Sequence[int]) -> Any:
     inside = np.ones((), bool)
     for axis, tap in zip(axes, index, strict=True):
-        places = places_on(axis, tap)
-        inside = inside[..., None] & ((places >= 0) & (places < axis.size))
+        positions = places_on(axis, tap)
+        inside = inside[..., None] & ((positions >= 0) & (positions < axis.size))
     return None if inside.all() else inside[..., None]
 
 
 def spread(xp: ArrayNamespace, like: Value, axes: Sequence[Axis], parts: Any) -> Value:
-    """Add parts, pairs of (padded input position, values), into zeros like an input."""
+    """Add `parts`, pairs of (slices of the padded input, values), to zeros shaped like `like`."""
     total = padded_input(xp, xp.zeros(like.shape, like.dtype), axes)
     for at, values in parts:
         if xp is np:
