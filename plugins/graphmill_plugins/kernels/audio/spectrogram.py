@@ -1,7 +1,7 @@
 """AudioSpectrogram and Mfcc kernels: frequency spectra of audio over time.
 
 Semantics: tensorflow/core/kernels/spectrogram.cc, mfcc.cc, mfcc_mel_filterbank.cc, mfcc_dct.cc.
-All is computed in float64 and rounded once.
+Results are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphmill_plugins.kernels._support import scalar_int, shape_text
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
-_FLOOR = 1e-12  # what the ear is thought to hear at least
+_FLOOR = 1e-12  # minimum of a filter's output, so that its logarithm is finite
 
 
 @kernel("AudioSpectrogram", expensive=True)
@@ -38,21 +38,21 @@ def audio_spectrogram(
     count = max((audio.shape[0] - window_size) // stride + 1, 0)
     if not count:
         return xp.zeros((audio.shape[1], 0, length // 2 + 1), np.float32)
-    places = np.arange(count)[:, None] * stride + np.arange(window_size)
+    indices = np.arange(count)[:, None] * stride + np.arange(window_size)
     angle = 2 * math.pi * np.arange(window_size) / window_size
-    frames = audio.astype(np.float64).T[:, places] * (0.5 - 0.5 * np.cos(angle))
+    frames = audio.astype(np.float64).T[:, indices] * (0.5 - 0.5 * np.cos(angle))
     found = xp.fft.rfft(frames, length)
     squared = (found.real**2 + found.imag**2).astype(np.float32)
     return squared if magnitude_squared else xp.sqrt(squared)
 
 
 def _mel(hertz: Any) -> Any:
-    """Return the pitch of a frequency as it is heard."""
+    """Convert a frequency in hertz to the mel scale."""
     return 1127.0 * np.log1p(hertz / 700.0)
 
 
 def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> Any:
-    """Return the matrix (bins, channels) of triangles over magnitudes, evenly spaced in pitch."""
+    """Return the matrix (bins, channels) of triangular filters, evenly spaced in mel."""
     spacing = (_mel(high) - _mel(low)) / (channels + 1)
     centres = _mel(low) + spacing * np.arange(1, channels + 2)
     width = 0.5 * rate / (bins - 1)
@@ -63,29 +63,29 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
             f"upper_frequency_limit {high} exceeds the range of {bins} bins at a sample rate of "
             f"{rate}"
         )
-    for number in range(int(1.5 + low / width), last + 1):
-        pitch = _mel(number * width)
+    for index in range(int(1.5 + low / width), last + 1):
+        pitch = _mel(index * width)
         channel = min(int(np.searchsorted(centres, pitch)), channels) - 1
         before = centres[channel] if channel >= 0 else _mel(low)
         share = (centres[channel + 1] - pitch) / (centres[channel + 1] - before)
         if channel >= 0:
-            matrix[number, channel] += share
+            matrix[index, channel] += share
         if channel + 1 < channels:
-            matrix[number, channel + 1] += 1 - share
+            matrix[index, channel + 1] += 1 - share
     return matrix
 
 
 def _cosines(inputs: int, outputs: int) -> Any:
     """Return the matrix (inputs, outputs) of a discrete cosine transform."""
-    places = np.arange(inputs)[:, None] + 0.5
-    angle = np.arange(outputs) * (math.pi / inputs) * places
+    positions = np.arange(inputs)[:, None] + 0.5
+    angle = np.arange(outputs) * (math.pi / inputs) * positions
     return math.sqrt(2.0 / inputs) * np.cos(angle)
 
 
 def _check(
     spectrogram: Value, rate: int, channels: int, coefficients: int, low: float, high: float
 ) -> None:
-    """Raise InvalidArgumentError for what has no coefficients."""
+    """Raise InvalidArgumentError unless coefficients can be computed."""
     if spectrogram.ndim != 3:
         raise InvalidArgumentError(
             f"spectrogram must be 3-dimensional, got shape {shape_text(spectrogram.shape)}"
@@ -118,7 +118,7 @@ def mfcc(
     low, high = lower_frequency_limit, upper_frequency_limit
     _check(spectrogram, rate, filterbank_channel_count, dct_coefficient_count, low, high)
     filters = _filters(spectrogram.shape[2], rate, filterbank_channel_count, low, high)
-    heard = xp.matmul(xp.sqrt(spectrogram.astype(np.float64)), filters)
-    logs = xp.log(xp.maximum(heard, _FLOOR))
+    filtered = xp.matmul(xp.sqrt(spectrogram.astype(np.float64)), filters)
+    logs = xp.log(xp.maximum(filtered, _FLOOR))
     cosines = _cosines(filterbank_channel_count, dct_coefficient_count)
     return xp.matmul(logs, cosines).astype(np.float32)

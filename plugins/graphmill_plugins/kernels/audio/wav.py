@@ -97,7 +97,7 @@ def _read(contents: bytes) -> tuple[_Format, Any]:
 def decode_wav(contents: Value, desired_channels: int, desired_samples: int) -> tuple[Value, Value]:
     """Return samples (samples, channels) from -1 to 1, and the sample rate.
 
-    More channels than there are repeat the last one; more samples are zeros.
+    Additional channels repeat the last one; additional samples are zero.
     """
     form, samples = _read(scalar_bytes(contents))
     channels = form.channels if desired_channels == -1 else desired_channels

@@ -1,7 +1,7 @@
 """Solve tridiagonal and banded triangular systems row by row in linear memory.
 
-The rows are a recurrence: each step works on one row of all systems at once. `Scan` says how the
-steps are taken one after the other: a loop of Python here, `lax.scan` in compiled programs.
+The rows are a recurrence: each step works on one row of all systems at once. `Scan` is the
+function that runs the steps: a Python loop here, `lax.scan` in compiled programs.
 
 Semantics: tensorflow/core/kernels/linalg/{tridiagonal,banded_triangular}_solve_op.cc.
 """
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def scan_in_python(xp: ArrayNamespace) -> Scan:
-    """Return the result of `lax.scan`, computed in a loop: step(carry, row)."""
+    """Return a function like `lax.scan` that calls step(carry, row) in a Python loop."""
 
     def scan(
         step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, rows: Any, *, reverse: bool = False
     ) -> tuple[Any, Any]:
         count = rows[0].shape[0]
         made: list[Any] = [None] * count
-        for number in reversed(range(count)) if reverse else range(count):
-            carry, made[number] = step(carry, tuple(row[number] for row in rows))
+        for index in reversed(range(count)) if reverse else range(count):
+            carry, made[index] = step(carry, tuple(row[index] for row in rows))
         if not isinstance(made[0], tuple):
             return carry, xp.stack(made)
         return carry, tuple(xp.stack(part) for part in zip(*made, strict=True))
@@ -42,9 +42,8 @@ def solve_tridiagonal(
 ) -> Value:
     """Solve systems given by diagonals [..., 3, M]: superdiagonal, main, subdiagonal.
 
-    A system that is singular gives nan (of complex numbers zeros), or with `perturb` what its
-    pivots give when they are moved away from zero, as little as leaves the result finite
-    (LAPACK's dlagts).
+    The result of a singular system is NaN (zero for complex types). With `perturb`, its pivots are
+    moved away from zero, just as far as makes the result finite (LAPACK's dlagts).
     """
     above, middle, below = (
         xp.moveaxis(diagonals[..., row, :], -1, 0)[..., None] for row in (0, 1, 2)
@@ -59,16 +58,16 @@ def solve_tridiagonal(
     first = (middle[0], above[0] if middle.shape[0] > 1 else zero, sides[0])
 
     def eliminate(carry: Any, row: Any) -> tuple[Any, Any]:
-        """Choose the row with the larger pivot, and eliminate with it in the other."""
+        """Choose the row with the larger pivot, and eliminate the other row's first element."""
         (a, b, side), (c, d, e, other) = carry, row
         swap = (abs(a) < abs(c)) if pivoting else abs(a) < 0
         pivot, rest = xp.where(swap, c, a), xp.where(swap, a, c)
         factor = xp.where(pivot == 0, zero, rest / xp.where(pivot == 0, zero + 1, pivot))
-        kept = (xp.where(swap, d, b), xp.where(swap, e, zero), xp.where(swap, other, side))
-        left = (xp.where(swap, b, d), xp.where(swap, zero, e), xp.where(swap, side, other))
+        pivot_row = (xp.where(swap, d, b), xp.where(swap, e, zero), xp.where(swap, other, side))
+        other_row = (xp.where(swap, b, d), xp.where(swap, zero, e), xp.where(swap, side, other))
         return (
-            tuple(mine - factor * theirs for mine, theirs in zip(left, kept, strict=True)),
-            (pivot, *kept),
+            tuple(kept - factor * used for kept, used in zip(other_row, pivot_row, strict=True)),
+            (pivot, *pivot_row),
         )
 
     _, (pivots, *upper, sides) = scan(eliminate, first, following)
@@ -86,13 +85,13 @@ def solve_tridiagonal(
     nothing = xp.zeros_like(sides[0])
     _, found = scan(substitute, (nothing, nothing), (pivots, *upper, sides), reverse=True)
     if not perturb:
-        blank = 0 if rhs.dtype.kind == "c" else xp.nan  # C++ has no nan of complex type
+        blank = 0 if rhs.dtype.kind == "c" else xp.nan  # C++: quiet_NaN() of complex types is 0
         found = xp.where(xp.any(pivots == 0, axis=0), blank, found)
     return xp.moveaxis(found, 0, -2).astype(rhs.dtype)
 
 
 def _moved(xp: ArrayNamespace, pivot: Value, side: Value, least: Value, limits: Any) -> Value:
-    """Return a pivot that `side` can be divided by: moved by `least`, twice that, and so on."""
+    """Move a pivot away from zero by `least`, then 2 `least` …, until it can divide `side`."""
     size = abs(pivot)
     needed = xp.minimum(xp.maximum(abs(side) * limits.tiny - size, xp.zeros_like(least)), 1.0)
     times = xp.maximum(xp.ceil(xp.log2(1 + needed / least)), (size == 0).astype(least.dtype))
@@ -105,9 +104,10 @@ def solve_banded(
 ) -> Value:
     """Solve triangular systems with equal batch dimensions, given by bands [..., K, M].
 
-    Lower matrices have the main diagonal in the first row and the k-th below it in row k, where
-    the first k elements are not used; upper ones have it last, the k-th above in row K-1-k, where
-    the last k are not. Upper systems are lower ones, turned round.
+    The bands of a lower matrix have the main diagonal in row 0, and the k-th diagonal below it in
+    row k, whose first k elements are unused. The bands of an upper matrix have the main diagonal in
+    the last row, and the k-th diagonal above it in row K-1-k, whose last k elements are unused. An
+    upper system is solved as a lower one with rows and columns reversed.
     """
     if not lower:
         bands = xp.flip(bands, axis=-2)
@@ -115,13 +115,13 @@ def solve_banded(
         bands = _adjoint(xp, bands, 1 if lower else -1)
     if lower is not adjoint:
         return _solve_lower(xp, scan, bands, rhs)
-    turned = _solve_lower(xp, scan, xp.flip(bands, axis=-1), xp.flip(rhs, axis=-2))
-    return xp.flip(turned, axis=-2)
+    reversed_solution = _solve_lower(xp, scan, xp.flip(bands, axis=-1), xp.flip(rhs, axis=-2))
+    return xp.flip(reversed_solution, axis=-2)
 
 
-def _adjoint(xp: ArrayNamespace, bands: Value, way: int) -> Value:
-    """Move each diagonal from where its rows are to where its columns are."""
-    moved = [xp.roll(bands[..., k, :], -way * k, axis=-1) for k in range(bands.shape[-2])]
+def _adjoint(xp: ArrayNamespace, bands: Value, direction: int) -> Value:
+    """Shift diagonals that are aligned by row to be aligned by column, and conjugate them."""
+    moved = [xp.roll(bands[..., k, :], -direction * k, axis=-1) for k in range(bands.shape[-2])]
     return xp.conj(xp.stack(moved, axis=-2))
 
 
@@ -131,8 +131,8 @@ def _solve_lower(xp: ArrayNamespace, scan: Scan, bands: Value, rhs: Value) -> Va
 
     def substitute(carry: Any, row: Any) -> tuple[Any, Any]:
         band, value = row
-        for distance, known in enumerate(carry, 1):
-            value = value - band[..., distance, None] * known
+        for distance, solved in enumerate(carry, 1):
+            value = value - band[..., distance, None] * solved
         value = value / band[..., 0, None]
         return (value, *carry[:-1]) if carry else (), value
 

@@ -1,8 +1,8 @@
 """Matrix decompositions and matrix functions, for stacks of matrices.
 
-Semantics: tensorflow/core/kernels/linalg/. Eigenvectors and singular vectors are determined up to
-their phase, and may differ from TensorFlow's in it; eigenvalues of real matrices that need not be
-symmetric come in the order in which the solver finds them.
+Semantics: tensorflow/core/kernels/linalg/. Eigenvectors and singular vectors are defined only up to
+a phase, which may differ from TensorFlow's. `Eig` returns the eigenvalues of real matrices in the
+order of the solver.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def cholesky(xp: ArrayNamespace, x: Value) -> Value:
         InvalidArgumentError: a matrix is not square.
     """
     check_square(x)
-    if not is_numpy(xp):  # JAX would take the mean of both triangles
+    if not is_numpy(xp):  # JAX averages both triangles
         below = xp.tril(x, -1)
         x = xp.tril(x) + adjoint_of(xp, below)
     try:
@@ -49,9 +49,9 @@ def cholesky(xp: ArrayNamespace, x: Value) -> Value:
 
 def _cholesky_one_by_one(x: Value) -> Value:
     result = np.tril(np.full(x.shape, np.nan, x.dtype))
-    for place in np.ndindex(x.shape[:-2]):
+    for index in np.ndindex(x.shape[:-2]):
         with contextlib.suppress(np.linalg.LinAlgError):
-            result[place] = np.linalg.cholesky(x[place])
+            result[index] = np.linalg.cholesky(x[index])
     return result
 
 
@@ -91,7 +91,7 @@ def svd(
     """Return singular values, left and right singular vectors (as columns) of matrices."""
     if x.ndim < 2:
         raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
-    # LAPACK does not end with nan or infinity; TensorFlow gives nan for such a matrix.
+    # LAPACK may not terminate on NaN or infinity; TensorFlow returns NaN for such matrices.
     finite = xp.isfinite(x).all(axis=(-2, -1), keepdims=True)
     x = xp.where(finite, x, xp.zeros_like(x))
     if not compute_uv:
@@ -145,14 +145,14 @@ def _eigvalsh(xp: ArrayNamespace, x: Value) -> Value:
 def eig(x: Value, *, compute_v: bool, Tout: np.dtype[Any]) -> tuple[Value, Value]:
     """Return eigenvalues and eigenvectors of any square matrices.
 
-    Those of complex matrices are in ascending order of their size, those of real ones in none.
+    Eigenvalues of complex matrices ascend by magnitude; those of real ones are not ordered.
     """
     check_square(x)
     if compute_v:
         values, vectors = np.linalg.eig(x)
     else:
         values, vectors = np.linalg.eigvals(x), np.zeros((), Tout)
-    if x.dtype.kind == "c":  # only the solver that TensorFlow has for these sorts
+    if x.dtype.kind == "c":  # TensorFlow's solver sorts these only
         order = np.argsort(np.abs(values), axis=-1, kind="stable")
         values = np.take_along_axis(values, order, -1)
         if compute_v:
@@ -170,13 +170,13 @@ def lu(x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
     check_square(x)
     factors = np.array(x, order="C")
     orders = np.zeros(x.shape[:-1], output_idx_type)
-    for place in np.ndindex(x.shape[:-2]):
-        orders[place] = _factor_in_place(factors[place])
+    for index in np.ndindex(x.shape[:-2]):
+        orders[index] = _factor_in_place(factors[index])
     return factors, orders
 
 
 def _factor_in_place(matrix: Value) -> Value:
-    """Eliminate with partial pivoting; return which row of the input each row was."""
+    """Eliminate with partial pivoting; return the input's row for each row."""
     size = matrix.shape[0]
     order = np.arange(size)
     for step in range(size):
@@ -194,15 +194,15 @@ def _factor_in_place(matrix: Value) -> Value:
 
 
 def _each_matrix(name: str, x: Value, dtype: np.dtype[Any]) -> Value:
-    """Apply a function of SciPy's to each matrix of a stack."""
+    """Apply a SciPy function to each matrix of a stack."""
     check_square(x)
     linalg: Any = importlib.import_module("scipy.linalg")
     function: Callable[[Value], Value] = getattr(linalg, name)
     result = np.empty(x.shape, dtype)
     with warnings_ignored():  # SciPy warns about errors far below float32's precision
-        for place in np.ndindex(x.shape[:-2]):
-            value = function(x[place]) if x.shape[-1] else x[place]
-            result[place] = value if dtype.kind == "c" else np.real(value)
+        for index in np.ndindex(x.shape[:-2]):
+            value = function(x[index]) if x.shape[-1] else x[index]
+            result[index] = value if dtype.kind == "c" else np.real(value)
     return result
 
 
@@ -222,13 +222,13 @@ def matrix_logarithm(x: Value, *, T: np.dtype[Any]) -> Value:
 def matrix_square_root(x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute principal square roots of matrices.
 
-    As Eigen, nan for real matrices with a negative eigenvalue, as their roots are not real, and
-    for any with two eigenvalues of zero or with something in it that is not finite.
+    Like Eigen, return NaN for real matrices with a negative eigenvalue, whose roots are not real,
+    and for all matrices with two eigenvalues of zero or with an element that is not finite.
     """
     check_square(x)
     result = np.empty(x.shape, T)
-    for place in np.ndindex(x.shape[:-2] if x.shape[-1] else (0,)):
-        result[place] = _square_root(x[place])
+    for index in np.ndindex(x.shape[:-2] if x.shape[-1] else (0,)):
+        result[index] = _square_root(x[index])
     return result
 
 
@@ -239,9 +239,9 @@ def _square_root(matrix: Value) -> Value:
     is_real = matrix.dtype.kind == "f"
     triangle, basis = linalg.schur(matrix, output="real" if is_real else "complex")
     eigenvalues = np.diagonal(triangle)
-    if is_real:  # blocks of two by two hold conjugate pairs, which have a real root
-        beside = np.concatenate([[0], np.diagonal(triangle, -1), [0]])
-        eigenvalues = eigenvalues[(beside[:-1] == 0) & (beside[1:] == 0)]
+    if is_real:  # 2x2 blocks hold conjugate pairs, which have a real root
+        subdiagonal = np.concatenate([[0], np.diagonal(triangle, -1), [0]])
+        eigenvalues = eigenvalues[(subdiagonal[:-1] == 0) & (subdiagonal[1:] == 0)]
     if (is_real and (eigenvalues < 0).any()) or np.count_nonzero(eigenvalues == 0) > 1:
         return _nans(matrix)
     with warnings_ignored():  # SciPy warns about errors far below float32's precision

@@ -1,7 +1,7 @@
 """Einsum; on NumPy as transposes, reshapes and one matrix product.
 
 Semantics: tensorflow/core/kernels/linalg/einsum_op.h. One or two operands; `...` broadcasts;
-a label that stands twice in an operand takes the diagonal, twice in the output it makes one.
+a label that is repeated in an operand takes its diagonal; repeated in the output, it fills one.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def _parse(equation: str, count: int) -> tuple[tuple[Labels, ...], Labels]:
     output = _parse_labels(right)
     if len(operands) != count or count not in (1, 2):
         raise InvalidArgumentError(
-            f"einsum equation {equation!r} names {len(operands)} operands, the op has {count}; "
-            "one or two are possible"
+            f"einsum equation {equation!r} names {len(operands)} operands, but the op has {count}; "
+            "one or two are supported"
         )
-    known = {label for labels in operands for label in labels} | {_ELLIPSIS}
-    unknown = [label for label in output if label not in known]
+    available = {label for labels in operands for label in labels} | {_ELLIPSIS}
+    unknown = [label for label in output if label not in available]
     if unknown:
         raise InvalidArgumentError(
             f"einsum equation {equation!r} has output labels {unknown} that no operand has"
@@ -73,8 +73,8 @@ def _parse(equation: str, count: int) -> tuple[tuple[Labels, ...], Labels]:
     return operands, output
 
 
-def _spell_out(labels: Labels, rank: int) -> Labels:
-    """Replace the ellipsis by one label for each dimension that it stands for."""
+def _expand_ellipsis(labels: Labels, rank: int) -> Labels:
+    """Replace the ellipsis by one label for each dimension that it covers."""
     if _ELLIPSIS not in labels:
         if len(labels) != rank:
             raise InvalidArgumentError(
@@ -97,14 +97,16 @@ def _ellipsis_labels(count: int) -> Labels:
 
 
 def _plan(operands: tuple[Labels, ...], output: Labels, ranks: tuple[int, ...]) -> _Plan:
-    spelt = tuple(map(_spell_out, operands, ranks))
-    widest = max(sum(label.startswith(_ELLIPSIS) for label in labels) for labels in spelt)
+    expanded = tuple(map(_expand_ellipsis, operands, ranks))
+    widest = max(sum(label.startswith(_ELLIPSIS) for label in labels) for labels in expanded)
     if _ELLIPSIS in output:
         at = output.index(_ELLIPSIS)
         output = output[:at] + _ellipsis_labels(widest) + output[at + 1 :]
     elif widest:
-        raise InvalidArgumentError("an einsum ellipsis of the operands must stand in the output")
-    return _Plan(spelt, output)
+        raise InvalidArgumentError(
+            "an ellipsis in an operand of an einsum equation must also be in the output"
+        )
+    return _Plan(expanded, output)
 
 
 def _check_sizes(plan: _Plan, shapes: Shapes) -> dict[str, int]:
@@ -112,15 +114,15 @@ def _check_sizes(plan: _Plan, shapes: Shapes) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for labels, shape in zip(plan.operands, shapes, strict=True):
         for label, size in zip(labels, shape, strict=True):
-            known = sizes.setdefault(label, size)
-            if known == size:
+            previous = sizes.setdefault(label, size)
+            if previous == size:
                 continue
-            if not (label.startswith(_ELLIPSIS) and 1 in (known, size)):
+            if not (label.startswith(_ELLIPSIS) and 1 in (previous, size)):
                 raise InvalidArgumentError(
-                    f"Expected dimension {known} for label {label!r} in an input of shape "
+                    f"Expected dimension {previous} for label {label!r} in an input of shape "
                     f"{shape_text(shape)} but got dimension {size}"
                 )
-            sizes[label] = size if known == 1 else known
+            sizes[label] = size if previous == 1 else previous
     return sizes
 
 
@@ -159,7 +161,7 @@ def _prepare(
 
 
 def _put_on_diagonals(xp: ArrayNamespace, x: Value, labels: Labels, output: Labels) -> Value:
-    """Spread a label that the output repeats over the diagonal of its axes."""
+    """Add an axis for each repeated output label, with the elements on the diagonal."""
     for position, label in enumerate(output):
         if label not in output[:position]:
             continue
@@ -176,7 +178,7 @@ def _put_on_diagonals(xp: ArrayNamespace, x: Value, labels: Labels, output: Labe
 def _general_contraction(
     xp: ArrayNamespace, operands: tuple[Labels, ...], output: Labels, sizes: dict[str, int]
 ) -> Callable[..., Value]:
-    """Let the namespace's own einsum do it; broadcasting is done before."""
+    """Broadcast the operands, then contract them with the namespace's own einsum."""
     letters = dict(zip(sizes, string.ascii_letters, strict=False))
     equation = ",".join("".join(letters[label] for label in labels) for labels in operands)
     equation += "->" + "".join(letters[label] for label in output)
@@ -216,15 +218,15 @@ def _needed(operands: tuple[Labels, ...], output: Labels, index: int) -> set[str
 
 
 def _simplifier(labels: Labels, kept: Labels) -> Callable[[Value], Value]:
-    """Take diagonals of repeated labels and add over labels that nobody else needs."""
+    """Return a function that takes diagonals of repeated labels and sums over labels not kept."""
     unique = tuple(dict.fromkeys(labels))
-    numbers = [unique.index(label) for label in labels]
-    alone = tuple(axis for axis, label in enumerate(unique) if label not in kept)
+    subscripts = [unique.index(label) for label in labels]
+    summed = tuple(axis for axis, label in enumerate(unique) if label not in kept)
 
     def simplify(x: Value) -> Value:
         if len(unique) < len(labels):
-            x = np.einsum(x, numbers, list(range(len(unique))))
-        return np.add.reduce(x, alone, x.dtype) if alone else x
+            x = np.einsum(x, subscripts, list(range(len(unique))))
+        return np.add.reduce(x, summed, x.dtype) if summed else x
 
     return simplify
 
@@ -236,10 +238,10 @@ def _multiplication(
     x_sizes: dict[str, int],
     y_sizes: dict[str, int],
 ) -> Callable[[Value, Value], Value]:
-    """Return the product of two arrays as stacks of matrices.
+    """Return a function that multiplies two arrays as stacks of matrices.
 
-    The labels of a stack are the batch (in both operands and the output), then rows, then columns:
-    what is free in the operand, and what is summed.
+    The axes of a stack are first the batch labels (in both operands and the output). Rows and
+    columns are the labels of this operand alone and the summed labels.
     """
     shared = set(x_labels) & set(y_labels)
     batch = [label for label in output if label in shared]
@@ -264,14 +266,14 @@ def _arrangement(
     rows: Sequence[str],
     columns: Sequence[str],
 ) -> Callable[[Value], Value]:
-    """Return the function that makes an operand a stack of matrices that BLAS takes."""
+    """Return a function that rearranges an operand to a stack of matrices for BLAS."""
     order = [labels.index(label) for label in (*batch, *rows, *columns)]
     height, width = (math.prod(sizes[label] for label in part) for part in (rows, columns))
     shape = [*(sizes[label] for label in batch), height, width]
 
     def arrange(x: Value) -> Value:
         x = x.transpose(order).reshape(shape)
-        # BLAS wants rows or columns to be contiguous.
+        # BLAS needs contiguous rows or columns.
         return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
 
     return arrange

@@ -1,7 +1,7 @@
 """Solve linear systems, invert matrices and compute determinants, for stacks of matrices.
 
-Semantics: tensorflow/core/kernels/linalg/. A singular matrix raises on NumPy; while a compiler
-traces values are unknown, and the result is infinite or nan.
+Semantics: tensorflow/core/kernels/linalg/. A singular matrix raises on NumPy. While a compiler
+traces, values are unknown, and the result is infinite or NaN.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def matrix_inverse(xp: ArrayNamespace, x: Value, *, adjoint: bool) -> Value:
 
 @kernel("MatrixDeterminant", "BatchMatrixDeterminant", types=_TYPES, expensive=True)
 def matrix_determinant(xp: ArrayNamespace, x: Value) -> Value:
-    """Compute determinants; that of a matrix without elements is 1."""
+    """Compute determinants; an empty matrix has determinant 1."""
     check_square(x)
     return xp.linalg.det(x)
 
@@ -110,7 +110,7 @@ def log_matrix_determinant(
 
 @kernel("MatrixSolve", "BatchMatrixSolve", types=_TYPES, expensive=True)
 def matrix_solve(xp: ArrayNamespace, matrix: Value, rhs: Value, *, adjoint: bool) -> Value:
-    """Solve matrix X = rhs, with the adjoints of the matrices if asked for.
+    """Solve matrix X = rhs, or adjoint(matrix) X = rhs with `adjoint`.
 
     Raises:
         InvalidArgumentError: shapes do not fit, or (on NumPy) a matrix is singular.
@@ -147,15 +147,15 @@ def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: 
 
 
 def _substitute(triangle: Value, rhs: Value, *, lower: bool) -> Value:
-    """Solve row by row, whatever the diagonal holds."""
+    """Solve row by row, even if the diagonal holds zeros."""
     size = triangle.shape[-1]
     batch = np.broadcast_shapes(triangle.shape[:-2], rhs.shape[:-2])
     result = np.zeros((*batch, size, rhs.shape[-1]), rhs.dtype)
     for row in range(size) if lower else reversed(range(size)):
-        known = slice(0, row) if lower else slice(row + 1, size)
-        done = np.matmul(triangle[..., row : row + 1, known], result[..., known, :])
+        solved = slice(0, row) if lower else slice(row + 1, size)
+        product = np.matmul(triangle[..., row : row + 1, solved], result[..., solved, :])
         pivot = triangle[..., row : row + 1, row : row + 1]
-        result[..., row : row + 1, :] = (rhs[..., row : row + 1, :] - done) / pivot
+        result[..., row : row + 1, :] = (rhs[..., row : row + 1, :] - product) / pivot
     return result
 
 
@@ -169,7 +169,7 @@ def matrix_solve_ls(
     fast: bool,
     T: np.dtype[Any],
 ) -> Value:
-    """Solve least squares: by normal equations with a regulariser, or if not `fast` exactly."""
+    """Solve least squares: by regularised normal equations if `fast`, else by pseudoinverse."""
     if matrix.ndim < 2:
         raise InvalidArgumentError(f"matrix must be a matrix, got {shape_text(matrix.shape)}")
     check_rhs(matrix, rhs)
@@ -230,7 +230,7 @@ def tridiagonal_solve(
 ) -> Value:
     """Solve tridiagonal systems; diagonals are [..., 3, M]: above, on and below the main one.
 
-    Singular ones give nan (of complex numbers zeros), unless they shall be perturbed.
+    The result of a singular system is NaN (zero for complex types), unless it is perturbed.
 
     Raises:
         InvalidArgumentError: shapes do not fit.

@@ -1,6 +1,7 @@
 """Fourier transforms over one to three axes, complex and real.
 
-Semantics: tensorflow/core/kernels/fft_ops.cc. Without a factor forwards, with 1/n backwards.
+Semantics: tensorflow/core/kernels/fft_ops.cc. Forward transforms are not
+scaled; inverse transforms are scaled by 1/n.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ def _cropped(x: Value, needed: tuple[int, ...]) -> Value:
     """Return the first `needed` values along each of the last axes.
 
     Raises:
-        InvalidArgumentError: there are fewer.
+        InvalidArgumentError: an axis has fewer values.
     """
     first = x.ndim - len(needed)
     for axis, length in enumerate(needed):
-        if 0 < x.shape[first + axis] < length:  # none at all are taken for enough
+        if 0 < x.shape[first + axis] < length:  # an empty axis is accepted
             raise InvalidArgumentError(
                 f"Input dimension {first + axis} must have length of at least {length} but got: "
                 f"{x.shape[first + axis]}"
@@ -73,15 +74,16 @@ def _cropped(x: Value, needed: tuple[int, ...]) -> Value:
     return x[(..., *(slice(0, length) for length in needed))]
 
 
-def _check_types(given: np.dtype[Any], natural: np.dtype[Any], asked: np.dtype[Any]) -> None:
+def _check_types(source: np.dtype[Any], expected: np.dtype[Any], requested: np.dtype[Any]) -> None:
     """Check that the output has the precision of the input.
 
     Raises:
-        InvalidArgumentError: it has not.
+        InvalidArgumentError: it does not.
     """
-    if natural != asked:
+    if expected != requested:
         raise InvalidArgumentError(
-            f"Wrong types for a real transform: {given.name} gives {natural.name}, not {asked.name}"
+            f"Wrong types for a real transform: {source.name} gives {expected.name}, not "
+            f"{requested.name}"
         )
 
 

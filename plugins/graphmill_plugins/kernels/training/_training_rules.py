@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Hold an update rule.
+    """An update rule.
 
     Attributes:
-        states: names of the inputs that are variables, the one that is optimised first.
+        states: names of the inputs that are variables; the optimised variable comes first.
         update: the function; it takes all inputs and, by keyword, the attrs in `attrs`.
-        attrs: names of the attrs that it looks at.
+        attrs: names of the attrs that `update` takes.
         has_sparse: whether there is an op that updates rows.
     """
 
@@ -53,7 +53,7 @@ def _rule(
 
 
 def _complement(rate: Value) -> Value:
-    """Return 1 - rate in its own type: with a Python 1, bfloat16 is float32 in old NumPy."""
+    """Return 1 - rate in its own type; old NumPy would widen bfloat16 for a Python 1."""
     one: Value = rate.dtype.type(1)
     return one - rate
 
@@ -95,7 +95,7 @@ def keras_momentum(
     momentum: Value,
     use_nesterov: bool,
 ) -> States:
-    """Step along a velocity that the scaled gradient slows down."""
+    """Step along a velocity, from which the scaled gradient is subtracted."""
     del xp
     accum = accum * momentum - grad * lr
     return var + ((accum * momentum - grad * lr) if use_nesterov else accum), accum
@@ -271,7 +271,7 @@ def centered_rms_prop(
 
 
 def _proximal(xp: ArrayNamespace, value: Value, rate: Value, l1: Value, l2: Value) -> Value:
-    """Pull a stepped variable towards zero by the penalties."""
+    """Shrink an updated variable towards zero according to the penalties."""
     shrunk = xp.where(
         l1 > 0, xp.sign(value) * xp.maximum(xp.abs(value) - rate * xp.maximum(l1, 0), 0), value
     )
@@ -282,7 +282,7 @@ def _proximal(xp: ArrayNamespace, value: Value, rate: Value, l1: Value, l2: Valu
 def proximal_gradient_descent(
     xp: ArrayNamespace, *, var: Value, alpha: Value, l1: Value, l2: Value, grad: Value
 ) -> States:
-    """Step against the gradient, then pull towards zero."""
+    """Step against the gradient, then shrink towards zero."""
     return (_proximal(xp, var - alpha * grad, alpha, l1, l2),)
 
 
@@ -297,7 +297,7 @@ def proximal_adagrad(
     l2: Value,
     grad: Value,
 ) -> States:
-    """Step as Adagrad does, then pull towards zero."""
+    """Step as Adagrad does, then shrink towards zero."""
     accum = accum + grad * grad
     rate = lr / xp.sqrt(accum)
     return _proximal(xp, var - grad * rate, rate, l1, l2), accum
@@ -321,7 +321,7 @@ def ftrl(
     """Follow the regularised leader."""
     shrunk = grad if l2_shrinkage is None else grad + 2 * l2_shrinkage * var
     new_accum = accum + grad * grad
-    if xp is np and lr_power == -0.5:  # as nearly always; the root takes a quarter of the time
+    if xp is np and lr_power == -0.5:  # the usual case; sqrt takes a quarter of the time
         before, after = xp.sqrt(accum), xp.sqrt(new_accum)
     else:
         before, after = xp.power(accum, -lr_power), xp.power(new_accum, -lr_power)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _GRADIENTS = ("grad", "delta")
 _PENALTIES = ("l1", "l2", "l2_shrinkage")
-_SIGNED = ("ProximalAdagrad", "Ftrl", "FtrlV2")  # whose scalars must have the right sign
-_SPARSE_SIGNED = frozenset(("Ftrl", "FtrlV2"))  # of these the sparse forms alone are checked
+_SIGNED = ("ProximalAdagrad", "Ftrl", "FtrlV2")  # the signs of their scalars are checked
+_SPARSE_SIGNED = frozenset(("Ftrl", "FtrlV2"))  # checked in the sparse forms only
 
 
 def rule_name(op: str) -> str:
@@ -49,23 +49,23 @@ class OptimizerKernel:
 
     def __call__(self, ctx: OpKernelContext, *inputs: Any) -> Any:
         """Update the variables; the ref form returns the reference to the first."""
-        given = dict(zip(self._names, inputs, strict=True))
-        variables = {name: self._variable(given.pop(name)) for name in self._rule.states}
-        gradient = given.pop(next(name for name in _GRADIENTS if name in given))
-        self._check_scalars(given)
-        if self._checks_signs and ctx.args is not None:  # else the compiler that traces it does
-            self._check_signs(given)
+        arguments = dict(zip(self._names, inputs, strict=True))
+        variables = {name: self._variable(arguments.pop(name)) for name in self._rule.states}
+        gradient = arguments.pop(next(name for name in _GRADIENTS if name in arguments))
+        self._check_scalars(arguments)
+        if self._checks_signs and ctx.args is not None:  # while tracing, the compiler checks
+            self._check_signs(arguments)
         with ExitStack() as locks:
-            # A fixed order, so that two ops over the same variables cannot wait for each other.
+            # A fixed order, so that two ops on the same variables cannot deadlock.
             for variable in sorted(variables.values(), key=id):
                 locks.enter_context(variable.lock)
             self._check_slots(variables)
             if ctx.state.get(DISTINCT_ROWS):
-                self._update_distinct(ctx.xp, variables, gradient, given)
+                self._update_distinct(ctx.xp, variables, gradient, arguments)
             elif self._is_sparse:
-                self._update_rows(ctx.xp, variables, gradient, given)
+                self._update_rows(ctx.xp, variables, gradient, arguments)
             else:
-                self._update_all(ctx.xp, variables, gradient, given)
+                self._update_all(ctx.xp, variables, gradient, arguments)
         return inputs[0] if self._has_output else None
 
     @staticmethod
@@ -73,85 +73,85 @@ class OptimizerKernel:
         if isinstance(handle, ResourceHandle):
             return variable_of(handle)
         variable: Variable = handle
-        initialized(variable)  # is asked before anything else
+        initialized(variable)  # raises before any other check
         return variable
 
     @staticmethod
-    def _check_scalars(given: dict[str, Value]) -> None:
-        for name, value in given.items():
+    def _check_scalars(arguments: dict[str, Value]) -> None:
+        for name, value in arguments.items():
             if name != "indices" and np.ndim(value) != 0:
                 raise errors.InvalidArgumentError(
                     f"{name} is not a scalar: {shape_text(np.shape(value))}"
                 )
 
-    def _check_signs(self, given: dict[str, Value]) -> None:
-        lr, may_be_zero = given["lr"], self._options.get("multiply_linear_by_lr", False)
+    def _check_signs(self, arguments: dict[str, Value]) -> None:
+        lr, may_be_zero = arguments["lr"], self._options.get("multiply_linear_by_lr", False)
         if not (lr > 0 or (may_be_zero and lr == 0)):
             raise errors.InvalidArgumentError(f"lr is not a positive scalar: {lr}")
         for name in _PENALTIES:
-            if name in given and not given[name] >= 0:
+            if name in arguments and not arguments[name] >= 0:
                 raise errors.InvalidArgumentError(
                     f"{name}, a strength of regularization, is not a non-negative scalar: "
-                    f"{given[name]}"
+                    f"{arguments[name]}"
                 )
-        if "lr_power" in given and not given["lr_power"] <= 0:
+        if "lr_power" in arguments and not arguments["lr_power"] <= 0:
             raise errors.InvalidArgumentError(
-                f"lr_power is not a non-positive scalar: {given['lr_power']}"
+                f"lr_power is not a non-positive scalar: {arguments['lr_power']}"
             )
 
     @staticmethod
     def _check_slots(variables: dict[str, Variable]) -> None:
-        held = {name: initialized(variable) for name, variable in variables.items()}
-        for name, value in held.items():
-            _check_same(f"var and {name} do not have the same shape", held["var"], value)
+        current = {name: initialized(variable) for name, variable in variables.items()}
+        for name, value in current.items():
+            _check_same(f"var and {name} do not have the same shape", current["var"], value)
 
     def _update_all(
-        self, xp: Any, variables: dict[str, Variable], gradient: Value, given: dict[str, Value]
+        self, xp: Any, variables: dict[str, Variable], gradient: Value, arguments: dict[str, Value]
     ) -> None:
-        held = {name: variable.value for name, variable in variables.items()}
-        _check_same("var and grad do not have the same shape", held["var"], gradient)
-        new = self._update(xp, held, gradient, given)
+        current = {name: variable.value for name, variable in variables.items()}
+        _check_same("var and grad do not have the same shape", current["var"], gradient)
+        new = self._update(xp, current, gradient, arguments)
         for variable, value in zip(variables.values(), new, strict=True):
             variable.value = value
 
     def _update(
-        self, xp: Any, held: dict[str, Value], gradient: Value, given: dict[str, Value]
+        self, xp: Any, current: dict[str, Value], gradient: Value, arguments: dict[str, Value]
     ) -> list[Value]:
-        new = self._rule.update(xp, **held, grad=gradient, **given, **self._options)
-        return [value.astype(held["var"].dtype) for value in new]
+        new = self._rule.update(xp, **current, grad=gradient, **arguments, **self._options)
+        return [value.astype(current["var"].dtype) for value in new]
 
     def _update_rows(
-        self, xp: Any, variables: dict[str, Variable], gradient: Value, given: dict[str, Value]
+        self, xp: Any, variables: dict[str, Variable], gradient: Value, arguments: dict[str, Value]
     ) -> None:
-        """Apply the rule to the rows at `indices`, repeated ones in turn."""
-        given = dict(given)
-        rows = np.asarray(given.pop("indices"))
+        """Apply the rule to the rows at `indices`, to repeated ones several times in order."""
+        arguments = dict(arguments)
+        rows = np.asarray(arguments.pop("indices"))
         self._check_rows(rows, variables["var"].value.shape, gradient)
         with ExitStack() as written:
             if xp is np:
                 new = [written.enter_context(writable(one)) for one in variables.values()]
             else:
                 new = [np.array(one.value) for one in variables.values()]
-            for places in _distinct_runs(rows):
-                chosen = rows[places]
-                part = {name: value[chosen] for name, value in zip(variables, new, strict=True)}
-                updated = self._update(np, part, np.asarray(gradient)[places], given)
+            for positions in _distinct_runs(rows):
+                selected = rows[positions]
+                part = {name: value[selected] for name, value in zip(variables, new, strict=True)}
+                updated = self._update(np, part, np.asarray(gradient)[positions], arguments)
                 for value, rows_of_value in zip(new, updated, strict=True):
-                    value[chosen] = rows_of_value
+                    value[selected] = rows_of_value
         if xp is not np:
             for variable, value in zip(variables.values(), new, strict=True):
                 variable.value = xp.asarray(value)
 
     def _update_distinct(
-        self, xp: Any, variables: dict[str, Variable], gradient: Value, given: dict[str, Value]
+        self, xp: Any, variables: dict[str, Variable], gradient: Value, arguments: dict[str, Value]
     ) -> None:
-        """Do the same while a compiler traces it, with rows none of which comes twice."""
-        given = dict(given)
-        rows = given.pop("indices")
-        held = {name: variable.value for name, variable in variables.items()}
-        _check_gradient(rows, held["var"].shape, gradient)
-        part = {name: xp.take(value, rows, axis=0, mode="clip") for name, value in held.items()}
-        new = self._update(xp, part, gradient, given)
+        """Do the same while a compiler traces the op, with `indices` that do not repeat."""
+        arguments = dict(arguments)
+        rows = arguments.pop("indices")
+        current = {name: variable.value for name, variable in variables.items()}
+        _check_gradient(rows, current["var"].shape, gradient)
+        part = {name: xp.take(value, rows, axis=0, mode="clip") for name, value in current.items()}
+        new = self._update(xp, part, gradient, arguments)
         for variable, value in zip(variables.values(), new, strict=True):
             variable.value = variable.value.at[rows].set(value, mode="drop")
 
@@ -175,15 +175,15 @@ def _check_gradient(rows: Any, shape: tuple[int, ...], gradient: Value) -> None:
 
 
 def _distinct_runs(rows: Any) -> list[Any]:
-    """Split positions into groups in which no row comes twice, in an order that keeps repeats."""
+    """Split positions into groups without repeated rows; repeats keep their order."""
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    if starts.size >= rows.size:  # gradients of embeddings come so: who makes them adds repeats up
+    if starts.size >= rows.size:  # usual for embeddings, whose gradients are already deduplicated
         return [slice(None)]
-    turn = np.empty(rows.size, np.intp)
-    turn[order] = np.arange(rows.size) - np.repeat(starts, np.diff(starts, append=rows.size))
-    return [np.flatnonzero(turn == number) for number in range(int(turn.max()) + 1)]
+    occurrence = np.empty(rows.size, np.intp)
+    occurrence[order] = np.arange(rows.size) - np.repeat(starts, np.diff(starts, append=rows.size))
+    return [np.flatnonzero(occurrence == index) for index in range(int(occurrence.max()) + 1)]
 
 
 def _check_same(message: str, first: Value, second: Value) -> None:
