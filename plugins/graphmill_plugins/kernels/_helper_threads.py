@@ -1,8 +1,8 @@
 """A pool of threads that share the work of a kernel and block, not spin, while idle.
 
-A kernel splits its work into independent pieces. The caller and the idle helpers take one piece
-after the other, so a helper that is not scheduled delays nobody. The split does not depend on which
-helpers are idle, so results do not either.
+A kernel splits its work into independent pieces. The caller and the idle helpers take pieces until
+none is left, so a helper that the system does not schedule causes no delay. The split does not
+depend on which helpers are idle, so neither do the results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Piece = Callable[[], object]
 
-_MOST: Final = 8  # threads; memory bandwidth limits what more would gain
+_MOST: Final = 8  # threads; more are limited by memory bandwidth
 
 
 def _processors() -> int:

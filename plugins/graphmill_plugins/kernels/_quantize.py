@@ -1,7 +1,7 @@
 """Convert between floats and quantized values as TensorFlow's kernels do.
 
 Semantics: tensorflow/core/kernels/quantization_utils.h. Where TensorFlow computes in float32 or in
-float64, so do these functions; they take any array namespace.
+float64, so do these functions. They work on any array namespace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interfaces of objects in variant tensors that can be added like numbers.
+"""Variant objects that can be added, so that gradients of variants can be accumulated.
 
 A variant scalar travels as the object itself, a variant tensor of more axes as an object array.
 """

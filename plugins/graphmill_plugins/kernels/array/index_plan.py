@@ -171,8 +171,8 @@ def index_maker(
     """Return a function from shape, begin, end and strides to a NumPy index.
 
     Raises:
-        InvalidArgumentError: there are two ellipses. The function raises it if the slice does not
-            fit the shape.
+        InvalidArgumentError: there are two ellipses. The returned function raises it if a slice
+            does not fit the shape.
     """
     dots = ellipsis_mask & 0xFFFFFFFF  # as 32 unsigned bits: the attr may be negative
     if dots & (dots - 1):

@@ -1,4 +1,4 @@
-"""The kernel of `_MultiHot`, an op from a rewrite, which counts how often each index occurs."""
+"""The kernel of `_MultiHot`, an op of graph rewrites that counts the occurrences of indices."""
 
 from __future__ import annotations
 

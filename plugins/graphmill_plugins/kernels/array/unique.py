@@ -49,7 +49,7 @@ def _first_occurrences(x: Value) -> tuple[Value, Value]:
 
 def _first_occurrences_in_table(x: Value, low: int, high: int) -> tuple[Value, Value]:
     """Do the same for integers in [low, high], with a table that has an entry for each."""
-    # Small signed types cannot hold the distance, large unsigned ones do not fit in an index.
+    # Differences overflow small signed types, and large unsigned values overflow an index.
     keys = (
         (x - x.dtype.type(low)).astype(np.intp) if x.dtype.kind == "u" else x.astype(np.intp) - low
     )

@@ -1,7 +1,7 @@
 """Einsum; on NumPy as transposes, reshapes and one matrix product.
 
-Semantics: tensorflow/core/kernels/linalg/einsum_op.h. One or two operands; `...` broadcasts;
-a label that is repeated in an operand takes its diagonal; repeated in the output, it fills one.
+Semantics: tensorflow/core/kernels/linalg/einsum_op.h. One or two operands; `...` broadcasts.
+A repeated label takes the diagonal of an operand, or fills the diagonal of the output.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 def cast(
     xp: ArrayNamespace, SrcT: np.dtype[Any], DstT: np.dtype[Any], Truncate: bool
 ) -> Callable[[Value], Value]:
-    """Convert the element type; with `Truncate` floats are cut to shorter ones, not rounded."""
+    """Convert the element type; with `Truncate`, floats are truncated, not rounded."""
     if "O" in (SrcT.kind, DstT.kind):
         raise UnimplementedError(f"Cast {SrcT} to {DstT} is not supported")
     if SrcT == DstT:
@@ -46,7 +46,7 @@ def cast(
     if DstT.kind in "iu" and from_float and not is_numpy(xp):
         return partial(_float_to_integer, xp, DstT)
     if (is_narrow(SrcT) and DstT.kind in "iu") or (is_narrow(DstT) and SrcT.kind in "iu"):
-        # TensorFlow goes through float32 between narrow floats and integers.
+        # TensorFlow converts narrow floats to integers, and back, through float32.
         return lambda x: x.astype(np.float32).astype(DstT)
     return lambda x: x.astype(DstT)
 

@@ -1,7 +1,7 @@
 """Reductions: sum, product, minimum, maximum, mean, norm, argmin and argmax.
 
 Integers keep their type and wrap; narrow floats are accumulated in float32. The NumPy kernels call
-`ufunc.reduce`, which costs half of what `np.sum` and its like do on small arrays.
+`ufunc.reduce`, which takes half the time of `np.sum` and similar functions on small arrays.
 """
 
 from __future__ import annotations

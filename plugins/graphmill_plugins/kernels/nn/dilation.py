@@ -31,8 +31,7 @@ def _axes(
     """Compute the windows along height and width.
 
     Raises:
-        InvalidArgumentError: there are strides or rates along batch or channels, or shapes do not
-            fit.
+        InvalidArgumentError: strides or rates apply to batch or channels, or shapes do not fit.
     """
     for name, values in (("strides", strides), ("rates", rates)):
         if len(values) != 4 or values[0] != 1 or values[3] != 1 or min(values) < 1:

@@ -110,7 +110,7 @@ class Axis:
 
 
 def _no_wider(dilation: int, enough: int) -> int:
-    """Return a dilation of at most about `enough` that gives the same windows, to bound memory.
+    """Return a dilation of at most `enough + 1` that gives the same windows, to bound memory.
 
     From `enough` on, all taps but the middle one read only padding. A larger dilation of the same
     parity adds equal padding on both sides, so windows do not change.

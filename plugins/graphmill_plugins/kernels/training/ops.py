@@ -123,7 +123,7 @@ class OptimizerKernel:
     def _update_rows(
         self, xp: Any, variables: dict[str, Variable], gradient: Value, arguments: dict[str, Value]
     ) -> None:
-        """Apply the rule to the rows at `indices`, to repeated ones several times in order."""
+        """Apply the rule to the rows at `indices`, once for each occurrence of a row."""
         arguments = dict(arguments)
         rows = np.asarray(arguments.pop("indices"))
         self._check_rows(rows, variables["var"].value.shape, gradient)
