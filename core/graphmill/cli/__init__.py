@@ -1,5 +1,5 @@
-"""The command line: `graphmill show`, `run`, `devices`, `plugins`, `ops`.
+"""The command line: `graphmill run`, `show`, `explain`, `ops`, `doctor` and others.
 
-`main.py` is the entry point, `commands` has a module per command. What a command needs is
-imported when that command runs, so that `graphmill run` answers soon after the process starts.
+`main.py` is the entry point; `commands` has one module per command. A command imports what it
+needs only when it runs, so that the process starts quickly.
 """

@@ -1,4 +1,4 @@
-"""Exit codes, and the report of an error: what happened, where, what to try."""
+"""Choose exit codes and print errors: what happened, where, what to try."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 OK = 0
 FAULT = 1
-"""A fault in graphmill or in a plugin; Python's traceback is shown."""
+"""A bug in graphmill or in a plugin; Python's traceback is shown."""
 USAGE = 2
 """The command line itself is wrong: an unknown command or option, a missing argument."""
 INVALID = 3
 """The model, an input or a name on the command line is not valid; nothing was run."""
 EXECUTION = 4
-"""Running the graph failed, or it could not be prepared: an op without a kernel."""
+"""The graph failed while it ran, or it could not be prepared, as for an op without a kernel."""
 UNSUPPORTED = 5
-"""Not supported here: a corner of an op or format, a package that is not installed."""
+"""Not supported: a feature of an op or format, or a package that is not installed."""
 INTERRUPTED = 130
 """The user interrupted the command (Ctrl-C)."""
 
@@ -32,7 +32,7 @@ _DURING_RUN = "_graphmill_cli_during_run"
 
 
 def mark_as_execution(error: OpError) -> None:
-    """Remember that an error arose while the graph ran, which decides the exit code."""
+    """Mark an error as raised while the graph ran, so that the exit code is `EXECUTION`."""
     setattr(error, _DURING_RUN, True)
 
 
@@ -63,21 +63,21 @@ def report(error: OpError, *, as_json: bool, with_traceback: bool) -> None:
 def _lines(error: OpError) -> Iterator[str]:
     message = error.message.rstrip()
     yield f"{type(error).__name__}: {message}"
-    place = _place(error)
-    if place:
-        yield f"  where: {place}"
+    location = _location(error)
+    if location:
+        yield f"  where: {location}"
     for note in getattr(error, "__notes__", ()):
         yield f"  {note}"
 
 
-def _place(error: OpError) -> str:
-    places = (
+def _location(error: OpError) -> str:
+    parts = (
         ("node", error.node),
         ("op", error.op),
         ("device", error.device),
         ("plugin", error.plugin),
     )
-    named = ((kind, str(value).removeprefix(f"{kind} ")) for kind, value in places if value)
+    named = ((kind, str(value).removeprefix(f"{kind} ")) for kind, value in parts if value)
     return ", ".join(f"{kind} {value}" for kind, value in named)
 
 

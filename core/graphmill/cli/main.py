@@ -23,8 +23,8 @@ _BUILT_IN = ("run", "show", "explain", "ops", "devices", "plugins", "doctor", "n
 class Commands(click.Group):
     """The group of all commands: the built-in ones, imported on use, and those of plugins.
 
-    Plugins are looked for only when a command is asked for that is not our own, or for `--help`,
-    so that they cost nothing in the start-up of the others.
+    Plugins are searched only for `--help`, or if the requested command is not built in, so that
+    they do not slow down the start of the built-in commands.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -33,7 +33,7 @@ class Commands(click.Group):
         return [*_BUILT_IN, *sorted(set(registered) - set(_BUILT_IN))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name, or None."""
+        """Return the command with this name, or None."""
         if cmd_name in _BUILT_IN:
             name = cmd_name.replace("-", "_")
             module = importlib.import_module(f"graphmill.cli.commands.{name}")
@@ -86,7 +86,7 @@ def cli() -> None:
 def run_command_line(arguments: Sequence[str], settings: Settings | None = None) -> int:
     """Run the command line, report errors on stderr and return the exit code.
 
-    A fault of ours or of a plugin (an exception that is no `OpError`) is raised.
+    An exception that is not an `OpError` is a bug in graphmill or in a plugin, and is raised.
     """
     settings = settings or Settings()
     with warnings.catch_warnings():
@@ -109,5 +109,5 @@ def run_command_line(arguments: Sequence[str], settings: Settings | None = None)
 
 
 def main() -> NoReturn:
-    """Run the command line of this process and leave with its exit code."""
+    """Run the command line of this process and exit with its exit code."""
     sys.exit(run_command_line(sys.argv[1:]))

@@ -68,7 +68,7 @@ def common_options(function: _F) -> _F:
 def take_model(arguments: tuple[str, ...], folder: str | None) -> tuple[str, tuple[str, ...]]:
     """Return MODEL and the remaining arguments.
 
-    The model is the first argument, unless `--dir` gives it, as saved_model_cli spells it.
+    The model is the first argument, or the value of `--dir`, the spelling of saved_model_cli.
     """
     if folder is not None:
         return folder, arguments
@@ -79,8 +79,8 @@ def take_model(arguments: tuple[str, ...], folder: str | None) -> tuple[str, tup
 
 dir_option = click.option("--dir", "folder", hidden=True, help="MODEL, as in saved_model_cli.")
 tags_option = click.option(
-    "--tags", "--tag_set", "tags", help="Which MetaGraph of a SavedModel, by its tags: serve,gpu."
+    "--tags", "--tag_set", "tags", help="The tags of the SavedModel's MetaGraph, such as serve,gpu."
 )
 signature_option = click.option(
-    "--signature", "--signature_def", "signature", help="Which signature of the model."
+    "--signature", "--signature_def", "signature", help="The key of the signature to use."
 )

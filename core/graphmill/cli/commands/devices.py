@@ -13,7 +13,7 @@ from graphmill.cli.output.progress import stage
 @common_options
 @pass_settings
 def devices(settings: Settings) -> None:
-    """List the devices that a session has by default, and the types of which it has none."""
+    """List the devices of a default session, and the device types available on request."""
     from graphmill.session.session import Session
 
     host = settings.the_host()
@@ -32,20 +32,20 @@ def devices(settings: Settings) -> None:
         }
         for device in found
     ]
-    there = {device.device_type for device in found}
+    present = {device.device_type for device in found}
     others = {
         kind: str(host.devices.provenance(kind))
         for kind in sorted(host.devices.keys())
-        if kind not in there
+        if kind not in present
     }
-    on_request = Table(("type on request (--device TYPE, device_count)", "of"))
+    on_request = Table(("type on request (--device TYPE, device_count)", "supplied by"))
     on_request.rows.extend(others.items())
     blocks = [table, on_request] if others else [table]
     emit({"devices": data, "on_request": others}, blocks, as_json=settings.as_json)
 
 
 def _bytes(count: int) -> str:
-    """Return a number of bytes in binary units, a dash for none."""
+    """Return a number of bytes in binary units, or a dash for zero."""
     if count <= 0:
         return "-"
     size, unit = float(count), "B"

@@ -43,13 +43,13 @@ class Diagnosis:
     Attributes:
         python: version and platform.
         spi: version of the plugin interface.
-        versions: of what graphmill uses; None for what is not installed.
-        environment: variables that are set.
+        versions: version of each library that graphmill uses; None if it is not installed.
+        environment: environment variables that are set.
         plugins: the records of all plugins.
-        jax: JAX's platform and devices, or why it cannot be used.
-        caches: folders of compiled programs with their sizes in bytes; None where there is none.
-        process: each effect on the process, and whether it is on.
-        advice: what to do, a line each.
+        jax: JAX's platform and devices, or the reason why it cannot be used.
+        caches: size in bytes of each folder of compiled programs; None if it does not exist.
+        process: the state of each process-wide effect: on or off.
+        advice: one line for each problem, which says how to fix it.
     """
 
     python: str
@@ -67,17 +67,16 @@ class Diagnosis:
 @common_options
 @pass_settings
 def doctor(settings: Settings) -> int:
-    """Look at versions, plugins, JAX and caches; say what is wrong, with a line of advice each.
+    """Check versions, plugins, JAX and caches; give a line of advice for each problem.
 
-    The exit code is 1 if there is advice that matters: a plugin that is not used, a library that is
-    missing.
+    The exit code is 1 if there is any advice: a plugin that is not used, a library that is missing.
     """
     import warnings
 
     from graphmill.registry import PluginWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PluginWarning)  # reported below, with the rest
+        warnings.simplefilter("ignore", PluginWarning)  # the advice below reports the same
         try:
             host, problem = settings.the_host(), ""
         except errors.OpError as error:  # a built-in plugin is broken
@@ -144,19 +143,19 @@ def _jax() -> dict[str, Any]:
 
 def _tables(found: Diagnosis) -> list[Table | str]:
     versions = Table(("library", "version"), title="")
-    versions.rows = [(name, known or "not installed") for name, known in found.versions.items()]
+    versions.rows = [(name, version or "not installed") for name, version in found.versions.items()]
     plugins = Table(("plugin", "distribution", "status", "supplies"))
     for record in found.plugins:
         origin = f"{record['distribution']} {record['version']}".strip() or record["source"]
-        supplies = ", ".join(_said(kind, names) for kind, names in record["registered"].items())
+        supplies = ", ".join(_brief(kind, names) for kind, names in record["registered"].items())
         plugins.rows.append((record["name"], origin, record["status"], supplies or "-"))
     jax = found.jax
-    said = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
+    state = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
     caches = ", ".join(
         f"{name}: {'none' if size is None else f'{size} bytes'}"
         for name, size in found.caches.items()
     )
-    lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {said}", caches]
+    lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {state}", caches]
     lines += [f"{name}={value}" for name, value in found.environment.items()]
     return [versions, plugins, _process_table(found.process), *lines]
 
@@ -172,8 +171,8 @@ def _process_table(states: dict[str, str]) -> Table:
     return table
 
 
-def _said(kind: str, names: list[str]) -> str:
-    """Return names where there are few, else their number."""
+def _brief(kind: str, names: list[str]) -> str:
+    """Return the names if there are few, else their count."""
     if len(names) > _FEW or "" in names:
         return f"{len(names)} {kind}"
     one = "pass" if kind == "passes" else kind.removesuffix("s")
@@ -181,4 +180,4 @@ def _said(kind: str, names: list[str]) -> str:
 
 
 def _advice_lines(found: Diagnosis) -> list[str]:
-    return [f"-> {line}" for line in found.advice] or ["nothing is wrong"]
+    return [f"-> {line}" for line in found.advice] or ["no problems found"]

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.step import NodeRecord
 
-_STEPS: Final = 20  # three for the interpreter, one for straight-line code, enough to compare tiers
+# Three interpreted steps, one of straight-line code, and enough to compare the tiers.
+_STEPS: Final = 20
 
 
 @click.command()
 @click.argument("model")
 @click.argument("inputs", nargs=-1, metavar="[NAME=@FILE | NAME=VALUE]...")
-@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
+@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
 @click.option(
     "--node",
     "nodes",
@@ -38,7 +39,7 @@ _STEPS: Final = 20  # three for the interpreter, one for straight-line code, eno
     help="Show everything about this node, including rejected kernels.",
 )
 @click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
-@click.option("--executor", help="The executor_type of the session, as INLINE.")
+@click.option("--executor", help="The executor_type of the session, such as INLINE.")
 @click.option("--jit", is_flag=True, help="Run some steps; show clusters, tiers and compilations.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
@@ -61,10 +62,10 @@ def explain(
     tags: str | None,
     signature: str | None,
 ) -> None:
-    """Say for each node of MODEL which device, kernel and tier it gets, and why.
+    """Show the device, kernel and tier of each node of MODEL, with the reasons.
 
-    Nothing is run, unless --jit asks for it. Inputs are those of `graphmill run`; --jit feeds zeros
-    where none is given.
+    Only --jit runs the model. Inputs are given as for `graphmill run`; --jit feeds zeros for the
+    inputs that are not given.
 
     For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
@@ -75,7 +76,7 @@ def explain(
 
     if not jit and (inputs or steps is not None or source):
         raise click.UsageError(
-            "Inputs, --steps and --source need --jit: without it nothing is run."
+            "Inputs, --steps and --source need --jit: without it, the model is not run."
         )
     given = input_args.unique(input_args.parse_short(inputs))
     with stage(f"preparing {model}"):
@@ -104,18 +105,18 @@ def explain(
 
 
 def _shown(records: Sequence[NodeRecord], wanted: Sequence[str]) -> Sequence[NodeRecord]:
-    """Return the records of the requested nodes, by default of all.
+    """Return the records of the requested nodes, or all records if none is requested.
 
     Raises:
-        NotFoundError: a step of the model runs no such node.
+        NotFoundError: a requested node does not run in a step of the model.
     """
     if not wanted:
         return records
     names = [record.node for record in records]
     for name in wanted:
         if name not in names:
-            error = NotFoundError(f"a step runs no node {name!r}{suggest(name, names)}")
-            error.add_note("nodes that were folded, merged or are not needed are not run")
+            error = NotFoundError(f"the step runs no node {name!r}{suggest(name, names)}")
+            error.add_note("nodes that were folded, merged or pruned are not run")
             raise error
     return [record for record in records if record.node in wanted]
 

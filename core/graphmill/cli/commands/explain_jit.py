@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def record_after(loaded: LoadedModel, given: Mapping[str, Source], steps: int) -> StepRecord:
-    """Run a model some steps, compiling behind each, and return its record.
+    """Run some steps of a model, wait for compilation after each, and return its record.
 
     Args:
         loaded: the model.
-        given: inputs by name; those that are not given are fed zeros, with 1 where a size is free.
-        steps: how many; with 0 the graph is built for compilation, and nothing is run.
+        given: inputs by name. The other inputs are fed zeros; unknown dimensions become 1.
+        steps: how many steps to run; with 0 the graph is only built for compilation.
 
     Raises:
         NotFoundError: the model has no such input, or a file does not exist.
-        InvalidArgumentError: a value does not fit, or zeros cannot be made for an input.
-        OpError: a step failed; marked as an error of execution.
+        InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
+        OpError: a step failed; the error is marked as one of execution.
     """
     ports = _fed(loaded, given)
     if steps:
@@ -99,7 +99,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
 
 
 def _fed(loaded: LoadedModel, given: Mapping[str, Source]) -> dict[str, Port]:
-    """Return the inputs to feed: all but those with an unused default."""
+    """Return the inputs to feed: all except those for which the default is used."""
     defaults = {
         f"{node.name}:0"
         for node in loaded.graph_def.node

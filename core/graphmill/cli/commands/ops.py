@@ -1,4 +1,4 @@
-"""`graphmill ops`: list the known ops, or describe one: inputs, outputs, attrs, kernels."""
+"""`graphmill ops`: list the registered ops, or describe one: inputs, outputs, attrs, kernels."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def ops(
         found = survey(coverage, present)
         emit(found.data(), found.blocks(), as_json=settings.as_json)
     elif name is not None and not any(character in name for character in _GLOB):
-        _tell(settings, host, name)
+        _describe(settings, host, name)
     else:
         _list(settings, host, name or "*", family, has_kernel)
 
@@ -73,7 +73,7 @@ def _list(
 ) -> None:
     if family is not None and family not in host.ops.families():
         raise NotFoundError(
-            f"there is no family of ops {family!r}{suggest(family, host.ops.families())}; "
+            f"there is no op family {family!r}{suggest(family, host.ops.families())}; "
             f"the families are {', '.join(sorted(host.ops.families()))}"
         )
     names = host.ops.names() if family is None else host.ops.ops_in(family)
@@ -89,7 +89,7 @@ def _list(
     emit(data, blocks, as_json=settings.as_json)
 
 
-def _tell(settings: Settings, host: Host, name: str) -> None:
+def _describe(settings: Settings, host: Host, name: str) -> None:
     definition = host.ops.get(name)
     with stage(f"importing the kernels of {name}"):
         registrations = host.kernels.registrations(definition)
@@ -101,13 +101,13 @@ def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]
     head = f"{definition.name} ({definition.family})"
     traits = [
         text
-        for is_so, text in (
+        for applies, text in (
             (definition.is_stateful, "stateful"),
             (definition.is_commutative, "commutative"),
             (definition.is_aggregate, "aggregate"),
             (definition.deprecated_version > 0, f"deprecated: {definition.deprecated_reason}"),
         )
-        if is_so
+        if applies
     ]
     blocks: list[Block] = [", ".join([head, *traits])]
     if definition.summary:

@@ -1,4 +1,4 @@
-"""`graphmill plugins`: list the plugins, what they registered, and what is wrong with them."""
+"""`graphmill plugins`: list the plugins, their registrations and their errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @common_options
 @pass_settings
 def plugins(settings: Settings) -> None:
-    """List the plugins, what each registered, and why one is not used."""
+    """List the plugins and their registrations, with the reason if one is not used."""
     records = settings.the_host().plugins
     table = Table(("plugin", "distribution", "status", "registered"), title="")
     for record in records:

@@ -33,11 +33,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
-@click.option("--top", type=click.IntRange(min=1), help="Show the N largest of each output.")
-@click.option("--labels", help="A file with a name for each index, a line each, for --top.")
-@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, as x:0.")
-@click.option("--device", help="Prefer devices of this type, as NPU, for what they can do.")
-@click.option("--executor", help="The executor_type of the session, as INLINE.")
+@click.option(
+    "--top", type=click.IntRange(min=1), help="Show only the N largest values of each output."
+)
+@click.option("--labels", help="For --top: a file with one class name per line.")
+@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
+@click.option(
+    "--device", help="Prefer devices of this type, such as NPU, where they have a kernel."
+)
+@click.option("--executor", help="The executor_type of the session, such as INLINE.")
 @click.option(
     "--forbid",
     multiple=True,
@@ -46,9 +50,9 @@ if TYPE_CHECKING:
 )
 @tags_option
 @signature_option
-@click.option("--resize", is_flag=True, help="Scale pictures to the size of the input.")
+@click.option("--resize", is_flag=True, help="Scale images to the size of the input.")
 @click.option("--outdir", help="Also write each output to a .npy file in this folder.")
-@click.option("--overwrite", is_flag=True, help="Let --outdir replace files.")
+@click.option("--overwrite", is_flag=True, help="Let --outdir replace existing files.")
 @dir_option
 @click.option("--inputs", default="", help="Inputs as in saved_model_cli: 'x=f.npy;y=g.npz[k]'.")
 @click.option("--input_exprs", default="", help="Inputs as expressions: 'x=np.ones((1, 3))'.")
@@ -75,7 +79,7 @@ def run(
     outdir: str | None,
     overwrite: bool,
 ) -> None:
-    """Run MODEL on inputs and print what it answers.
+    """Run MODEL on inputs and print its outputs.
 
     MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
     NAME is an input of its signature; in a GraphDef, a tensor. FILE is a .npy, .npz (also
@@ -122,7 +126,7 @@ def _values(
 
 
 def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> dict[str, Path]:
-    """Return the file for each output; refuse to replace one, before anything is run."""
+    """Return the file for each output; raise before the run if one exists already."""
     if outdir is None:
         return {}
     targets = {
@@ -142,7 +146,7 @@ def _write(results: dict[str, Any], targets: dict[str, Path]) -> None:
     for name, path in targets.items():
         array = np.asarray(results[name])
         if array.dtype == object:
-            array = array.astype(bytes)  # fixed width: a .npy file of objects would be a pickle
+            array = array.astype(bytes)  # fixed width: NumPy would pickle an array of objects
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, array, allow_pickle=False)

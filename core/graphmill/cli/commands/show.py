@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 @dir_option
 @tags_option
 @signature_option
-@click.option("--ops", "--list_ops", "list_ops", is_flag=True, help="Also list the ops it uses.")
+@click.option(
+    "--ops", "--list_ops", "list_ops", is_flag=True, help="Also list the ops that it uses."
+)
 @click.option("--all", is_flag=True, expose_value=False, hidden=True)  # in saved_model_cli
 @common_options
 @pass_settings
@@ -52,7 +54,7 @@ def show(
     signature: str | None,
     list_ops: bool,
 ) -> None:
-    """Show what is in MODEL: signatures, inputs and outputs, size, ops without a kernel.
+    """Summarize MODEL: signatures, inputs and outputs, size, ops without a kernel.
 
     MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
     """
@@ -90,13 +92,13 @@ def _contents(opened: ModelFile, host: Host, tags: str | None) -> list[ModelSumm
     tag_sets = opened.tag_sets()
     chosen = [index for index, found in enumerate(tag_sets) if wanted in (None, found)]
     if not chosen:
-        there_is = "; ".join(",".join(sorted(found)) or "(no tags)" for found in tag_sets)
-        raise NotFoundError(f"{opened.path} has no MetaGraph with tags {tags!r}; it has {there_is}")
+        present = "; ".join(",".join(sorted(found)) or "(no tags)" for found in tag_sets)
+        raise NotFoundError(f"{opened.path} has no MetaGraph with tags {tags!r}; it has {present}")
     return [summarize_meta_graph(opened.meta_graph(index), host.ops) for index in chosen]
 
 
 def _ops_without_kernel(graph: ModelSummary, host: Host) -> list[str]:
-    """Return the ops of a graph that have no kernel for NumPy, the unknown ones among them."""
+    """Return the ops of a graph without a NumPy kernel, including ops that are not registered."""
     missing = []
     with stage("looking for kernels"):
         for name in sorted(graph.ops):

@@ -1,6 +1,6 @@
 """Find what is wrong with an installation, and how to fix it, for `graphmill doctor`.
 
-Nothing here raises for what it examines: a broken plugin is the finding, not a failure.
+The functions report a broken plugin as a finding; they do not raise its error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def advice_on_plugins(host: Host) -> list[str]:
             found.append(_on_unused(record))
         elif record.status == "loaded" and not record.owner.is_builtin:
             found += _on_payloads(host, record)
-            if not advice_on_requirements([record.distribution]):  # else that is why
+            if not advice_on_requirements([record.distribution]):  # else the requirement is why
                 found += _on_devices(host, record)
             found += _on_undefined_ops(host, record, "kernels")
             found += _on_undefined_ops(host, record, "lowerings")
@@ -51,7 +51,7 @@ def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
             if have is None:
                 found.append(f"{name} needs {needed}, which is not installed: {install}")
             elif not _is_met(clauses, have):
-                found.append(f"{name} needs {needed} {clauses}, this is {have}: {install}")
+                found.append(f"{name} needs {needed} {clauses}, but {have} is installed: {install}")
     return found
 
 
@@ -66,7 +66,7 @@ def version_of(distribution: str) -> str | None:
 def _on_unused(record: PluginRecord) -> str:
     lines = record.error.splitlines()
     cause = "; ".join(line for line in lines if line) if "hookimpl" in record.error else lines[0]
-    off = f"GRAPHMILL_DISABLE_PLUGINS={record.name} silences it"
+    off = f"or disable it with GRAPHMILL_DISABLE_PLUGINS={record.name}"
     who = _who(record)
     if record.status == "conflict":
         return f"plugin {record.name!r} of {who} conflicts: {cause}"
@@ -74,12 +74,12 @@ def _on_unused(record: PluginRecord) -> str:
         return f"plugin {record.name!r} of {who}: {cause}; upgrade {who.split()[0]} or graphmill"
     if f"No module named {record.module.partition(':')[0]!r}" in record.error:
         return (
-            f"plugin {record.name!r} of {who}: its entry point names {record.module!r}, which is "
-            f"not there; install {who.split()[0]} again, or tell its author; {off}"
+            f"plugin {record.name!r} of {who}: its entry point names {record.module!r}, which does "
+            f"not exist; reinstall {who.split()[0]}, report it to its author, {off}"
         )
     if "No module named" in record.error:
-        return f"plugin {record.name!r} of {who}: {cause}; install what it lacks; {off}"
-    return f"plugin {record.name!r} of {who}: {cause}; tell its author; {off}"
+        return f"plugin {record.name!r} of {who}: {cause}; install the missing package, {off}"
+    return f"plugin {record.name!r} of {who}: {cause}; report it to its author, {off}"
 
 
 def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
@@ -88,15 +88,18 @@ def _on_payloads(host: Host, record: PluginRecord) -> Iterator[str]:
         registry = getattr(host, kind)
         for name in record.registered.get(kind, ()):
             if registry.provenance(name) != record.owner:
-                continue  # another plugin's wins: this one is never asked
+                continue  # another plugin's registration is used
             try:
                 registry.get(name)
             except errors.OpError as error:
-                yield f"plugin {record.name!r} of {_who(record)}: {error.message}; tell its author"
+                yield (
+                    f"plugin {record.name!r} of {_who(record)}: {error.message}; report it to its "
+                    "author"
+                )
 
 
 def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
-    """Yield lines on device types of which no device can be made."""
+    """Yield advice on device types whose devices cannot be created."""
     from graphmill.proto import ConfigProto
     from graphmill.session.session_devices import devices_of
 
@@ -106,10 +109,10 @@ def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
         try:
             made = devices_of(host, name, ConfigProto(device_count={name: 1}))
         except PluginError:
-            continue  # reported with what cannot be imported
+            continue  # `_on_payloads` reports it
         except errors.OpError as error:
-            what = error.message.removeprefix(f"{record.owner} ")
-            yield f"plugin {record.name!r} of {_who(record)} {what}; tell its author"
+            cause = error.message.removeprefix(f"{record.owner} ")
+            yield f"plugin {record.name!r} of {_who(record)} {cause}; report it to its author"
             continue
         for device in made:
             device.close()
@@ -120,27 +123,27 @@ def _on_undefined_ops(host: Host, record: PluginRecord, kind: str) -> Iterator[s
     if unknown:
         yield (
             f"plugin {record.name!r} of {_who(record)} has {kind} for undefined ops, so they are "
-            f"never used: {', '.join(unknown)}; a plugin that defines them is missing, "
-            "or a name is misspelt"
+            f"never used: {', '.join(unknown)}; install the plugin that defines the ops, or "
+            "correct their names"
         )
 
 
 def _on_idle_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
-    """Yield a line on lowerings beside which the plugin's distribution has no kernel."""
+    """Yield advice on lowerings for ops that the plugin's distribution has no kernel for."""
     named = dict.fromkeys(record.registered.get("lowerings", ()))
     defined = [op_def for op_def in map(host.ops.find, named) if op_def is not None]
     supplier = record.owner.supplier
     idle = [op_def.name for op_def in defined if supplier not in _suppliers(host, op_def)]
     if idle:
         yield (
-            f"plugin {record.name!r} of {_who(record)} has lowerings for ops of which it has no "
-            f"kernel, which are never used: {', '.join(idle)}; a lowering is used with kernels of "
-            "its own distribution only, so register a kernel of each"
+            f"plugin {record.name!r} of {_who(record)} has lowerings for ops that it has no kernel "
+            f"for, so they are never used: {', '.join(idle)}; a lowering is only used with kernels "
+            "of its own distribution, so register a kernel for each op"
         )
 
 
 def _suppliers(host: Host, op_def: OpDef) -> set[object]:
-    """Return the plugins that supply kernels of an op, else the one that defines it."""
+    """Return the plugins that supply kernels of an op; if there are none, the one defining it."""
     entries = host.kernels.registrations(op_def)
     found = {supplier_of(entry.owner) for entry in entries}
     return found or {supplier_of(host.ops.provenance(op_def.name))}
@@ -151,16 +154,16 @@ def _who(record: PluginRecord) -> str:
 
 
 def _requirements(distribution: str) -> Iterator[tuple[str, str]]:
-    """Yield name and version clauses of a distribution's unconditional requirements."""
+    """Yield the name and version specifier of a distribution's unconditional requirements."""
     if not distribution:
-        return  # the plugin is a module that the environment or the program names
+        return  # a plugin named by GRAPHMILL_LOAD_PLUGINS or the program has no distribution
     try:
         lines = metadata.requires(distribution) or []
     except metadata.PackageNotFoundError:
         return
     for line in lines:
         match = _REQUIREMENT.match(line)
-        if match is not None and not match[3]:  # extras and markers are left to the installer
+        if match is not None and not match[3]:  # pip resolves extras and markers
             yield match[1], match[2].strip()
 
 

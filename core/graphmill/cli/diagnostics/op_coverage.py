@@ -6,7 +6,7 @@ The survey is a folder with `op_frequency.json`:
      "graphs": [{"name": "mobilenet", "synthetic": false, "ops": [[0, 12], …]}, …],
      "ops": {"Abs": {"tier": "T1", "kernels": ["cpu", "gpu"]}, …}}
 
-A pair of a graph is the number of an op in `graph_op_names` and how many nodes it has.
+Each pair in a graph's `ops` is the index of an op in `graph_op_names` and its number of nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FILE = "op_frequency.json"
 _SHOWN = 12
-"""Names of missing ops in a line of the table; `--json` has all."""
+"""How many missing ops a line of the table names; `--json` has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Tier:
 
     @property
     def share(self) -> float:
-        """The share of its ops with a kernel, in per cent."""
+        """The percentage of its ops that have a kernel."""
         return 100.0 * (self.count - len(self.missing)) / self.count
 
 
@@ -46,12 +46,12 @@ class Coverage:
     """Kernel coverage of a host over a survey of graphs.
 
     Attributes:
-        tiers: in the order of their names.
-        graphs: how many graphs there are, synthetic ones left out.
+        tiers: the tiers, sorted by name.
+        graphs: the number of graphs, without synthetic ones.
         covered: how many of them have kernels for all their ops.
-        runnable: how many have kernels for all that TensorFlow itself has a CPU kernel for; the
-            rest of their ops are in functions that a CPU never enters.
-        lacking: the ops that the other graphs lack, by graph.
+        runnable: how many have kernels for all ops for which TensorFlow has a CPU kernel; their
+            other ops are in functions that never run on a CPU.
+        lacking: for each of the other graphs, its ops without a kernel.
     """
 
     tiers: list[Tier]
@@ -61,7 +61,7 @@ class Coverage:
     lacking: dict[str, list[str]]
 
     def data(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the coverage as JSON data."""
         tiers = {
             tier.name: {"ops": tier.count, "covered": tier.count - len(tier.missing)}
             | {"missing": tier.missing}
@@ -71,7 +71,7 @@ class Coverage:
         return {"tiers": tiers, **graphs, "lacking": self.lacking}
 
     def blocks(self) -> list[Block]:
-        """Return it for people."""
+        """Return the coverage as a table and text."""
         table = Table(("tier", "ops", "with a kernel", "share", "without"))
         for tier in self.tiers:
             present, share = tier.count - len(tier.missing), f"{tier.share:.1f} %"
@@ -88,12 +88,12 @@ def survey(folder: Path, present: Collection[str]) -> Coverage:
     """Count the ops of a survey of graphs and those with kernels.
 
     Args:
-        folder: the survey's.
+        folder: the folder of the survey.
         present: the ops that have a kernel.
 
     Raises:
         NotFoundError: the folder holds no survey.
-        DataLossError: its file is not what this module's docstring says.
+        DataLossError: its file does not have the format described in this module's docstring.
     """
     path = folder / _FILE
     if not path.is_file():

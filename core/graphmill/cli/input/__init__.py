@@ -1,1 +1,1 @@
-"""From the arguments of the command line to arrays for the inputs of a model."""
+"""Convert command line arguments to arrays for the inputs of a model."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
-"""The kinds of picture file that are read."""
+"""Suffixes of the image files that can be read."""
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _PLAIN_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
@@ -22,18 +22,18 @@ _PLAIN_MODES = ("L", "LA", "RGB", "RGBA", "I;16")
 def read_image(
     data: bytes, name: str, *, channels: int | None = None, size: tuple[int, int] | None = None
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the picture in `data` as uint8 `[height, width, channels]` (uint16 for 16-bit grey).
+    """Return the image in `data` as uint8 `[height, width, channels]` (uint16 for 16-bit grey).
 
     Args:
         data: the bytes of a PNG or JPEG file.
-        name: what to call the picture in messages.
-        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; None keeps what the file has.
-        size: height and width to scale the picture to (bilinear); None keeps its own.
+        name: how messages refer to the image.
+        channels: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; None keeps the file's channels.
+        size: height and width to scale the image to (bilinear); None keeps the file's size.
 
     Raises:
         UnimplementedError: pillow is not installed.
-        InvalidArgumentError: these are not the bytes of a picture.
-        ResourceExhaustedError: the picture has more pixels than pillow finds safe to unpack.
+        InvalidArgumentError: `data` is not an image.
+        ResourceExhaustedError: the image has more pixels than pillow considers safe to decode.
     """
     pil = _pillow(name)
     try:
@@ -43,7 +43,7 @@ def read_image(
     except pil.DecompressionBombError as error:
         raise ResourceExhaustedError(f"{name} has too many pixels: {error}") from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise InvalidArgumentError(f"{name} is not a picture that can be read: {error}") from error
+        raise InvalidArgumentError(f"{name} is not an image that can be read: {error}") from error
     if size is not None and picture.size != (size[1], size[0]):
         picture = picture.resize((size[1], size[0]), pil.Resampling.BILINEAR)
     array = np.asarray(picture)
@@ -54,7 +54,7 @@ def _pillow(name: str) -> ModuleType:
     try:
         from PIL import Image
     except ImportError as missing:
-        error = UnimplementedError(f"{name}: reading pictures needs pillow, which is not installed")
+        error = UnimplementedError(f"{name}: reading images needs pillow, which is not installed")
         error.add_note("try: pip install 'graphmill[image]'")
         raise error from missing
     return Image
@@ -67,5 +67,5 @@ def _with_channels(image: Any, channels: int | None) -> Any:
         if image.mode in {"1", "P"} and image.info.get("transparency") is None:
             mode = "L" if image.mode == "1" else "RGB"
     if mode == "L" and image.mode.startswith("I;16"):
-        return image  # 16-bit grey stays as it is: `convert` would clip it
+        return image  # `convert` would clip 16-bit grey
     return image if image.mode == mode else image.convert(mode)

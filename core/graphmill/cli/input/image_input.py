@@ -20,13 +20,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = False) -> Array:
     """Return the image in `data` as an array for the model's input.
 
-    The picture gets the channels that the input has, its pixels become floats in 0..1 where floats
-    are wanted (`tf.image.convert_image_dtype`) and stay 0..255 where integers are. A batch
-    dimension is put in front where there is room for one, and a channel dimension of size 1 is
-    left out where there is none.
+    The image is converted to the channels of the input. For an input of floats the pixels become
+    floats in 0..1 (`tf.image.convert_image_dtype`); for integers they remain 0..255. A batch
+    dimension is added if the input has one. A channel dimension of size 1 is removed if the input
+    has none.
 
     Raises:
-        InvalidArgumentError: the size does not fit (and `resize` is off), or the rank.
+        InvalidArgumentError: the size (with `resize` off) or the rank does not fit.
     """
     height, width, channels = _layout(spec)
     size = (height, width) if resize and height > 0 and width > 0 else None
@@ -38,8 +38,8 @@ def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = 
         if spec.takes(candidate.shape):
             return candidate
     raise InvalidArgumentError(
-        f"{source} is a picture {show_shape(picture.shape)} (height, width, channels), "
-        f"which {spec} does not take"
+        f"{source} is an image of shape {show_shape(picture.shape)} (height, width, channels), "
+        f"which {spec} does not accept"
     )
 
 
@@ -61,14 +61,14 @@ def _wrong_size(
     height, width = ("any" if side < 0 else side for side in size)
     error = InvalidArgumentError(
         f"{source} is {picture.shape[1]} x {picture.shape[0]} pixels (width x height), but input "
-        f"{spec.name!r} takes pictures of {width} x {height}"
+        f"{spec.name!r} accepts images of {width} x {height}"
     )
-    error.add_note("try: --resize, which scales a picture to the size that the input has")
+    error.add_note("try: --resize, which scales images to the size of the input")
     return error
 
 
 def _scaled(picture: Array, spec: InputSpec) -> Array:
-    """Return the pixels in the wanted dtype, floats in 0..1.
+    """Return the pixels in the dtype of the input; floats are in 0..1.
 
     Semantics: tensorflow/python/ops/image_ops_impl.py (`convert_image_dtype`, for floats).
     """

@@ -1,4 +1,4 @@
-"""Parse the arguments for inputs: `NAME=@FILE`, `NAME=VALUE`, and those of `saved_model_cli`."""
+"""Parse input arguments: `NAME=@FILE`, `NAME=VALUE`, and the options of `saved_model_cli`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _OPENING = dict(zip("([{", ")]}", strict=True))
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the value of one input comes from: a file, an expression, or `tf.Example`s.
+    """The source of an input's value: a file, a literal, an expression, or `tf.Example`s.
 
     Attributes:
-        name: the input, by its key in the signature or as a tensor `"x:0"`.
+        name: the input: its key in the signature, or a tensor name `"x:0"`.
         kind: `"file"`, `"literal"` (short form), `"expression"` or `"examples"`.
-        text: the path of the file, or the expression as it was typed.
-        key: which array of an `.npz`, or which member of a JSON object; None for the only one.
+        text: the path of the file, or the expression as the user typed it.
+        key: which array of an `.npz`, or which member of a JSON object; None if not given.
     """
 
     name: str
@@ -60,7 +60,7 @@ def parse_examples(text: str) -> list[Source]:
 
 
 def unique(sources: Iterable[Source]) -> dict[str, Source]:
-    """Return the sources by input name; refuse an input that is given twice."""
+    """Return the sources by input name; raise if an input is given twice."""
     found: dict[str, Source] = {}
     for source in sources:
         if source.name in found:

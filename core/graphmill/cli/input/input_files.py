@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from graphmill.cli.input.input_args import Source
 
 SUFFIXES = (".npy", ".npz", ".json", ".txt", *image_files.SUFFIXES)
-"""Every kind of file that an input can come from."""
+"""The suffixes of all supported input files."""
 
 
 class Lines(list[str]):
-    """The lines of a text file; numbers are found in them where numbers are wanted."""
+    """The lines of a text file; they are parsed as numbers if the input is numeric."""
 
 
 def read_bytes(path: str) -> bytes:
     """Return the content of a file, local or at a URL that fsspec knows.
 
     Raises:
-        OpError: there is no such file (near matches are named), or it cannot be read.
+        OpError: the file does not exist (the error suggests near matches), or cannot be read.
     """
     try:
         return storage.read_bytes(storage.as_path(path))
@@ -40,10 +40,10 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_value(source: Source, data: bytes) -> Any:
-    """Return the value in the bytes of a file that is not a picture: an array, a list, a number.
+    """Return the value in the bytes of a file that is not an image: an array, a list, a number.
 
     Raises:
-        InvalidArgumentError: the content is not what the file's name says.
+        InvalidArgumentError: the content does not match the file's suffix.
         NotFoundError: the `[KEY]` is not in the file.
     """
     suffix = suffix_of(source)
@@ -57,12 +57,12 @@ def read_value(source: Source, data: bytes) -> Any:
 
 
 def suffix_of(source: Source) -> str:
-    """Return the lower-case suffix of a supported file type; refuse others."""
+    """Return the file's suffix in lower case; raise if the file type is not supported."""
     suffix = Path(source.text).suffix.lower()
     if suffix not in SUFFIXES:
         raise InvalidArgumentError(
-            f"{source.text} for input {source.name!r} is of an unknown kind; "
-            f"the kinds are {' '.join(SUFFIXES)}"
+            f"{source.text} for input {source.name!r} is of an unsupported file type; "
+            f"supported are {' '.join(SUFFIXES)}"
         )
     return suffix
 
@@ -92,7 +92,7 @@ def _load_json(source: Source, data: bytes) -> Any:
     if isinstance(value, dict):
         return value[_choose(source, list(value))]
     if source.key is not None:
-        raise NotFoundError(f"{source.text} holds no object, so it has no member {source.key!r}")
+        raise NotFoundError(f"{source.text} is not a JSON object: it has no member {source.key!r}")
     return value
 
 
@@ -104,7 +104,7 @@ def _load_text(source: Source, data: bytes) -> Lines:
 
 
 def _choose(source: Source, names: list[str]) -> str:
-    """Return the requested key, or the only one, or the one named like the input."""
+    """Return the requested key, else the only one, else the one named after the input."""
     if source.key is not None:
         if source.key in names:
             return source.key
@@ -118,7 +118,7 @@ def _choose(source: Source, names: list[str]) -> str:
         return source.name
     error = InvalidArgumentError(
         f"{source.text} holds several arrays ({', '.join(sorted(names)) or 'none'}), "
-        f"and none is called {source.name!r}"
+        f"and none is named {source.name!r}"
     )
     error.add_note(f"try: {source.name}=@{source.text}[{names[0] if names else 'KEY'}]")
     raise error

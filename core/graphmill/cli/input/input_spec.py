@@ -1,4 +1,4 @@
-"""`InputSpec`: the name, dtype and static shape of an input."""
+"""`InputSpec`: the name, dtype and static shape of a model's input."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class InputSpec:
 
     Attributes:
         name: the input, as the user writes it.
-        dtype: its element type; None when the model does not say.
-        shape: its static shape, -1 where a size is free, None where the rank is.
+        dtype: its element type; None if the model does not state it.
+        shape: its static shape; -1 for an unknown size, None for an unknown rank.
     """
 
     name: str
@@ -43,7 +43,7 @@ class InputSpec:
 
 
 def show_shape(shape: Shape) -> str:
-    """Return `[?, 8, 8, 1]` for a static shape, `[...]` for one without a rank."""
+    """Return a static shape as `[?, 8, 8, 1]`, or `[...]` if the rank is unknown."""
     if shape is None:
         return "[...]"
     return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"

@@ -21,13 +21,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def load(source: Source, spec: InputSpec, *, resize: bool = False) -> Array:
-    """Return the array for one input, in the dtype and rank that the model takes.
+    """Return the array for one input, in the dtype and rank that the model accepts.
 
-    A missing batch dimension is added. Images are fitted by `image_array`; where
-    the input takes strings, the bytes of the picture's file are the value.
+    A missing batch dimension is added. `image_array` converts images; for an input of strings,
+    the value is the bytes of the image file.
 
     Raises:
-        InvalidArgumentError: the value is of another kind, dtype or shape than the input.
+        InvalidArgumentError: the value does not fit the input's type, dtype or shape.
         NotFoundError: the file, or the key in it, does not exist.
     """
     if source.kind == "file":
@@ -40,14 +40,14 @@ def load(source: Source, spec: InputSpec, *, resize: bool = False) -> Array:
 
 
 def fit(value: Any, source: Source, spec: InputSpec) -> Array:
-    """Return a value as an array of the wanted dtype, with a batch dimension added if it lacks."""
+    """Return a value as an array of the input's dtype; add the batch dimension if it is missing."""
     array = _cast(_as_array(value, source, spec), source, spec)
     if spec.takes(array.shape):
         return array
     if spec.takes((1, *array.shape)):
         return array[np.newaxis]
     raise InvalidArgumentError(
-        f"{source} has shape {show_shape(array.shape)}, but {spec.name!r} takes "
+        f"{source} has shape {show_shape(array.shape)}, but {spec.name!r} accepts "
         f"{show_shape(spec.shape)}"
     )
 
@@ -65,7 +65,7 @@ def _from_file(source: Source, spec: InputSpec, *, resize: bool) -> Array:
 
 
 def _literal(source: Source, spec: InputSpec) -> Any:
-    """Return the value of a literal; text that does not parse is a string for string inputs."""
+    """Return the value of a literal; for a string input, text that does not parse is a string."""
     try:
         return evaluate(source.text)
     except InvalidArgumentError as error:
@@ -79,7 +79,7 @@ def _literal(source: Source, spec: InputSpec) -> Any:
 def _as_array(value: Any, source: Source, spec: InputSpec) -> Array:
     if isinstance(value, input_files.Lines):
         value = list(value) if spec.is_text else _numbers(value, source)
-    if isinstance(value, bytes):  # NumPy would cut zero bytes off the end
+    if isinstance(value, bytes):  # NumPy would strip trailing zero bytes
         return _text([value], (), source)
     try:
         array = np.asarray(value, object if spec.is_text else None)
@@ -90,17 +90,19 @@ def _as_array(value: Any, source: Source, spec: InputSpec) -> Array:
     if array.dtype.kind in "US" or spec.is_text:
         return _text(array.reshape(-1).tolist(), array.shape, source)
     if array.dtype.kind not in "fiubc":
-        raise InvalidArgumentError(f"{source} for input {source.name!r} does not hold numbers")
+        raise InvalidArgumentError(f"{source} for input {source.name!r} does not contain numbers")
     return array
 
 
 def _numbers(lines: list[str], source: Source) -> Any:
-    """Return the numbers in lines of text: a number, a row, a column or a table."""
+    """Parse lines of text as numbers: a scalar, a row, a column or a table."""
     rows = [line.replace(",", " ").split() for line in lines if line.strip()]
     try:
         table = [[_number(word) for word in row] for row in rows]
     except ValueError as error:
-        raise InvalidArgumentError(f"{source} does not hold numbers only: {error}") from error
+        raise InvalidArgumentError(
+            f"{source} contains text that is not a number: {error}"
+        ) from error
     if len(table) == 1:
         return table[0] if len(table[0]) > 1 else table[0][0]
     return [row[0] for row in table] if all(len(row) == 1 for row in table) else table
@@ -124,13 +126,13 @@ def _text(items: Iterable[object], shape: tuple[int, ...], source: Source) -> Ar
             flat[index] = item
         else:
             raise InvalidArgumentError(
-                f"input {source.name!r} takes strings, but {source} holds {type(item).__name__}"
+                f"input {source.name!r} accepts strings, but {source} has {type(item).__name__}"
             )
     return result
 
 
 def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
-    """Return the array in the wanted dtype; refuse when that would lose more than precision."""
+    """Return the array in the input's dtype; raise if that would lose more than precision."""
     if spec.dtype is None or (spec.is_text and array.dtype == object):
         return array
     target = spec.dtype.base_dtype

@@ -1,9 +1,9 @@
 """Evaluate literals and `np.…` array constructors that a user types, and nothing else.
 
-`saved_model_cli --input_exprs` hands its argument to `eval`. Here the expression is parsed with
-`ast` and only these forms are computed, so that a value that came from somewhere else can do no
-harm: numbers, strings, bytes, lists, tuples, dicts, `true false null` as in JSON, arithmetic,
-array constructors from a fixed list, a few array methods, and subscripts.
+`saved_model_cli --input_exprs` passes its argument to `eval`. This module parses the expression
+with `ast` and evaluates only these forms, so an untrusted value cannot do harm: numbers, strings,
+bytes, lists, tuples, dicts, `true false null` as in JSON, arithmetic, array constructors from a
+fixed list, a few array methods, and subscripts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def evaluate(text: str) -> Any:
     """Return the value of an expression: a Python value or a NumPy array.
 
     Raises:
-        InvalidArgumentError: it is not an expression of the forms that are allowed.
+        InvalidArgumentError: the expression is not of an allowed form.
         ResourceExhaustedError: its value does not fit in memory.
     """
     try:
@@ -80,12 +80,12 @@ def evaluate(text: str) -> Any:
 
 
 def _short(text: str) -> str:
-    """Return the text in quotes, cut to a length that fits in a message."""
+    """Return the text in quotes, shortened for a message."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 class _Evaluator:
-    """Compute the value of one parsed expression; every other kind of node is refused."""
+    """Compute the value of one parsed expression; refuse node types without a method."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -104,7 +104,7 @@ class _Evaluator:
         return value
 
     def _refused(self, why: str) -> OpError:
-        error = InvalidArgumentError(f"{_short(self._text)} is not a value that is accepted: {why}")
+        error = InvalidArgumentError(f"{_short(self._text)} is not an accepted value: {why}")
         error.add_note("try: a literal such as 3.5, [1, 2] or 'text', or np.ones((1, 3))")
         return error
 
@@ -210,7 +210,7 @@ class _Evaluator:
 
 
 def _dotted(node: ast.expr) -> list[str] | None:
-    """Return `["np", "random", "rand"]` for `np.random.rand`, or None for another kind of node."""
+    """Return `["np", "random", "rand"]` for `np.random.rand`; None if it is not a dotted name."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -21,7 +21,7 @@ def serialized_examples(value: Any, name: str) -> list[bytes]:
     from graphmill.proto.example_pb2 import Example
 
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise InvalidArgumentError(f"input {name!r} takes a list of dicts as --input_examples")
+        raise InvalidArgumentError(f"--input_examples needs a list of dicts for input {name!r}")
     serialized = []
     for item in value:
         example = Example()
@@ -31,9 +31,9 @@ def serialized_examples(value: Any, name: str) -> list[bytes]:
     return serialized
 
 
-def _fill(feature: Feature, members: Any, place: str) -> None:
+def _fill(feature: Feature, members: Any, label: str) -> None:
     if not isinstance(members, list):
-        raise InvalidArgumentError(f"{place} must be a list, but it is {type(members).__name__}")
+        raise InvalidArgumentError(f"{label} must be a list, but it is {type(members).__name__}")
     if all(isinstance(member, (str, bytes)) for member in members):
         feature.bytes_list.value.extend(
             member.encode() if isinstance(member, str) else member for member in members
@@ -43,4 +43,4 @@ def _fill(feature: Feature, members: Any, place: str) -> None:
     elif all(isinstance(member, (int, float)) for member in members):
         feature.float_list.value.extend(members)
     else:
-        raise InvalidArgumentError(f"{place} mixes numbers with strings, or holds neither")
+        raise InvalidArgumentError(f"{label} mixes numbers with strings, or has neither")

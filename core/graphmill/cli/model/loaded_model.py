@@ -40,9 +40,9 @@ class LoadedModel:
     Attributes:
         name: the model as the user named it.
         session: the session; its variables are restored.
-        inputs: what may be fed, by the name that the user writes.
-        outputs: the tensor behind each output, by the name that the user reads.
-        is_closed: whether all of `inputs`, and nothing else, must be fed, as in a signature.
+        inputs: the inputs that can be fed, by the name that the user gives.
+        outputs: the tensor of each output, by the name that the user sees.
+        is_closed: whether exactly `inputs` must be fed, as in a signature.
     """
 
     name: str
@@ -54,7 +54,7 @@ class LoadedModel:
     is_closed: bool
 
     def ports(self, names: Iterable[str]) -> dict[str, Port]:
-        """Return the input for each name; refuse unknown and missing names.
+        """Return the input for each name; raise if a name is unknown or missing.
 
         Raises:
             NotFoundError: the model has no such input.
@@ -66,14 +66,14 @@ class LoadedModel:
             verb = "is" if len(missing) == 1 else "are"
             error = InvalidArgumentError(
                 f"{_list(missing)} of the inputs of {self.name} {verb} not given; "
-                f"it takes {_list(self.inputs)}"
+                f"it needs {_list(self.inputs)}"
             )
             error.add_note(f"try: {missing[0]}=@FILE, or {missing[0]}=VALUE")
             raise error
         return found
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs by name, for the values of inputs by name.
+        """Run a step with the values of inputs by name, and return the outputs by name.
 
         Raises:
             OpError: the run failed; the error is marked as one of execution.
@@ -93,7 +93,7 @@ class LoadedModel:
         if self.is_closed:
             raise NotFoundError(
                 f"{self.name} has no input {name!r}{suggest(name, self.inputs)}; "
-                f"it takes {_list(self.inputs) or 'none'}"
+                f"its inputs are {_list(self.inputs) or 'none'}"
             )
         return port_of_tensor(self.graph_def, self.host.ops, name)
 
@@ -113,8 +113,8 @@ def load_model(
         model: the path of a SavedModel, GraphDef or MetaGraph.
         host: the host to run it on.
         config: the configuration of its session.
-        tags: the tags of a SavedModel's MetaGraph, commas between.
-        signature: the signature's key; None for the usual one.
+        tags: the tags of a SavedModel's MetaGraph, separated by commas.
+        signature: the signature's key; None for the default.
         fetches: tensors to fetch instead of a signature's outputs.
 
     Raises:
@@ -202,7 +202,7 @@ def _restore(session: Session, model: str, saver: SaverDef) -> None:
 
 
 def _dense(ports: Iterable[Port]) -> list[Port]:
-    """Return the ports, all of which must be ordinary tensors."""
+    """Return the ports; raise if one is not a dense tensor."""
     dense = list(ports)
     for port in dense:
         if not port.tensor:

@@ -18,9 +18,9 @@ def session_placement(
     """Return the host and the configuration of a session.
 
     Args:
-        host: what is installed.
-        device: a device type; nodes go there as if it had the highest priority, but for those that
-            it has no kernel for. None leaves it to placement.
+        host: the host of the session.
+        device: a device type that placement treats as having the highest priority; nodes that it
+            has no kernel for go elsewhere. None for normal placement.
         executor: the executor type; None for the default one.
         forbidden: effects that no kernel may have.
 

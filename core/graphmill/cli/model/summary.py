@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _NO_RESULT = frozenset({"Assign", "Const", "VarHandleOp", "VariableV2", *_PLACEHOLDERS})
-_SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote a shape of rank 0 for an unknown one
-_RESTORING = ("save/", "save_")  # where TensorFlow 1 puts the ops of a Saver
+# Producers older than this wrote a shape of rank 0 for an unknown shape.
+_SCALAR_MEANS_UNKNOWN_BEFORE = 24
+_RESTORING = ("save/", "save_")  # name prefixes of the ops of a Saver in TensorFlow 1
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output: its name for the user, and the tensor behind it.
+    """An input or output: its name for the user, and its tensor.
 
     Attributes:
         name: the key in the signature, or the name of the node or tensor.
-        tensor: the tensor's name, `"x:0"`; empty for a sparse or composite one.
-        dtype: its dtype's name.
+        tensor: the tensor's name, `"x:0"`; empty for a sparse or composite tensor.
+        dtype: the name of its dtype; empty if unknown.
         shape: its static shape.
     """
 
@@ -49,7 +50,7 @@ class Port:
         return InputSpec(self.name, as_dtype(self.dtype) if self.dtype else None, self.shape)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the port as JSON holds it."""
+        """Return the port as JSON data."""
         shape = None if self.shape is None else list(self.shape)
         return {"name": self.name, "tensor": self.tensor, "dtype": self.dtype, "shape": shape}
 
@@ -71,12 +72,12 @@ class ModelSummary:
     Attributes:
         tags: the tags of its MetaGraph, sorted; empty for a bare graph.
         producer: the version of TensorFlow that wrote it; empty if unknown.
-        nodes: how many nodes there are, those in functions too.
-        functions: how many functions there are.
-        ops: how often each op is used.
-        signatures: its signatures by key, without those that start or train the model itself.
+        nodes: the number of nodes, including those in functions.
+        functions: the number of functions.
+        ops: the number of nodes of each op.
+        signatures: its signatures by key, without those that initialise or train the model.
         inputs: the placeholders of the graph.
-        outputs: the tensors of the graph that nothing consumes.
+        outputs: the tensors of the graph that no node consumes.
     """
 
     tags: tuple[str, ...]
@@ -149,24 +150,24 @@ def choose_signature(signatures: Mapping[str, Signature], key: str | None, model
 
     Raises:
         NotFoundError: there is no such signature, or none at all.
-        InvalidArgumentError: there are several and none was asked for.
+        InvalidArgumentError: there are several and none was requested.
     """
-    there_is = ", ".join(signatures) or "none"
+    present = ", ".join(signatures) or "none"
     if key is not None:
         if key in signatures:
             return signatures[key]
         raise NotFoundError(
-            f"{model} has no signature {key!r}{suggest(key, signatures)}; there is: {there_is}"
+            f"{model} has no signature {key!r}{suggest(key, signatures)}; it has: {present}"
         )
     if not signatures:
         error = NotFoundError(f"{model} has no signature to run")
-        error.add_note("try: --fetch NAME:0, with inputs by the names of their tensors")
+        error.add_note("try: --fetch NAME:0, and give inputs by the names of their tensors")
         raise error
     if "serving_default" in signatures:
         return signatures["serving_default"]
     if len(signatures) == 1:
         return next(iter(signatures.values()))
-    raise InvalidArgumentError(f"{model} has several signatures; choose one of: {there_is}")
+    raise InvalidArgumentError(f"{model} has several signatures; choose one of: {present}")
 
 
 def _contents(
@@ -214,7 +215,7 @@ def _placeholder(node: NodeDef, producer: int) -> Port:
 
 
 def _ends(graph_def: GraphDef, known: OpRegistry) -> Iterator[Port]:
-    """Yield the outputs of the nodes that nothing consumes and that compute something."""
+    """Yield the outputs of nodes that compute a result and have no consumer."""
     consumed = {name.lstrip("^").split(":")[0] for node in graph_def.node for name in node.input}
     for node in graph_def.node:
         if node.name in consumed or node.op in _NO_RESULT or node.name.startswith(_RESTORING):
@@ -235,8 +236,8 @@ def _outputs(node: NodeDef, known: OpRegistry) -> Iterator[Port]:
 def _output_dtype(node: NodeDef, arg: ArgDef) -> str:
     if arg.type is not None:
         return arg.type.name
-    number = node.attr[arg.type_attr].type if arg.type_attr in node.attr else 0
-    return as_dtype(number).name if number else ""
+    enum = node.attr[arg.type_attr].type if arg.type_attr in node.attr else 0
+    return as_dtype(enum).name if enum else ""
 
 
 def _shape(shape: TensorShapeProto) -> Shape:

@@ -1,1 +1,1 @@
-"""Tables, JSON, results of a model and progress."""
+"""Print tables, JSON, a model's results and progress."""

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Table:
-    """Rows under named columns; numbers are set to the right.
+    """Rows under named columns; columns of numbers are aligned right.
 
     Attributes:
-        columns: the heads of the columns; empty heads are not shown.
-        rows: the cells, anything that has a `str`.
+        columns: the headings; no heading row is shown if all are empty.
+        rows: the cells; `str` is called on each.
         title: a line above the table.
     """
 
@@ -46,10 +46,10 @@ def emit(data: object, blocks: Iterable[Block], *, as_json: bool) -> None:
 
 
 def plain(value: object) -> Any:
-    """Return a value as JSON can hold it.
+    """Return a value as JSON data.
 
-    Arrays become `{"dtype", "shape", "value"}`, bytes text (`{"b64": …}` where they are no UTF-8),
-    and numbers that JSON lacks the strings `"NaN"`, `"Infinity"`, `"-Infinity"`, as in protobuf.
+    Arrays become `{"dtype", "shape", "value"}`. Bytes become text, or `{"b64": …}` if they are not
+    UTF-8. Non-finite numbers become `"NaN"`, `"Infinity"`, `"-Infinity"`, as in protobuf.
     """
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
@@ -74,12 +74,12 @@ def plain(value: object) -> Any:
 
 
 def dtype_name(array: np.ndarray[Any, Any] | np.generic) -> str:
-    """Return the name of an array's element type, `string` for an object array of bytes."""
+    """Return the name of an array's element type; `string` for an object array of bytes."""
     return "string" if array.dtype == object else str(array.dtype)
 
 
 def show_array(array: np.ndarray[Any, Any] | np.generic) -> str:
-    """Return an array as text, abbreviated in the middle as NumPy does."""
+    """Return an array as text; NumPy abbreviates a long one."""
     if array.dtype == object:
         shown = [_show_item(item) for item in np.asarray(array).reshape(-1)]
         array = np.array(shown, dtype=object).reshape(array.shape)
@@ -94,9 +94,9 @@ def _show_item(item: object) -> str:
 
 
 def _plain_lines(blocks: Iterable[Block]) -> Iterable[str]:
-    """Return blocks as lines: columns are aligned with spaces, nothing is coloured or drawn."""
-    for number, block in enumerate(blocks):
-        if number:
+    """Yield blocks as plain lines, without colours; columns are aligned with spaces."""
+    for index, block in enumerate(blocks):
+        if index:
             yield ""
         if isinstance(block, str):
             yield block

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE = 1.0
-"""Seconds that a stage may last before anything is shown."""
+"""Seconds that a stage may take before it is shown."""
 
 
 @contextmanager
 def stage(what: str, *, patience: float = PATIENCE) -> Iterator[None]:
     """Show `what` on stderr if the body runs longer than `patience` seconds.
 
-    A terminal gets a spinner that goes away; a file or pipe gets one line when the stage is found
-    to be slow and one when it is done. The display runs in a timer thread of its own, which ends
-    with the stage.
+    A terminal shows a spinner, which disappears at the end. A file or pipe gets one line when the
+    patience is over and one when the stage is done. A timer thread starts the display; it ends with
+    the stage.
     """
     display = _Display(what)
     timer = threading.Timer(patience, display.start)
@@ -40,7 +40,8 @@ def stage(what: str, *, patience: float = PATIENCE) -> Iterator[None]:
 class _Display:
     """The spinner or the two lines of one stage.
 
-    `_lock` guards `_stopped` and `_status`: the timer thread starts what the main thread stops.
+    `_lock` guards `_stopped` and `_status`: the timer thread starts the display, the main thread
+    stops it.
     """
 
     def __init__(self, what: str) -> None:
@@ -51,7 +52,7 @@ class _Display:
         self._status: Any = None
 
     def start(self) -> None:
-        """Begin to show the stage, unless it is over."""
+        """Show the stage, unless it is over."""
         with self._lock:
             if self._stopped:
                 return

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def read_labels(path: str) -> list[str]:
-    """Return the names of classes: the lines of a text file.
+    """Return the class names in a text file, one per line.
 
     Raises:
-        OpError: it cannot be read, or is not text.
+        OpError: the file cannot be read, or is not text.
     """
     try:
         return read_bytes(path).decode("utf-8").splitlines()
@@ -29,11 +29,11 @@ def read_labels(path: str) -> list[str]:
 def top_entries(
     outputs: Mapping[str, Any], top: int, labels: Sequence[str] | None
 ) -> dict[str, list[list[dict[str, Any]]]]:
-    """Return the `top` largest elements of each row of each output of floats, the largest first.
+    """Return the `top` largest elements of each row of each float output, in descending order.
 
-    An element is a dict of `index`, `score`, and `label` when there are labels. Rows are what the
-    last dimension holds; outputs that are no floats, or have less than two elements in it, are
-    left out.
+    An element is a dict of `index`, `score`, and `label` if there are labels. A row is a slice
+    along the last dimension. Outputs that are not floats, or whose last dimension is smaller than
+    2, are left out.
     """
     found = {}
     for name, value in outputs.items():
@@ -47,7 +47,7 @@ def top_entries(
 def answer_blocks(
     outputs: Mapping[str, Any], top: Mapping[str, list[list[dict[str, Any]]]]
 ) -> Iterator[Block]:
-    """Yield outputs as text; those in `top` as the table of their largest elements."""
+    """Yield outputs as text; those in `top` as a table of their largest elements."""
     for name, value in outputs.items():
         array = np.asarray(value)
         head = f"{name}: {dtype_name(array)} {list(array.shape)}"
@@ -74,10 +74,10 @@ def _top_table(head: str, rows: Sequence[Sequence[Mapping[str, Any]]]) -> Table:
     columns = list(rows[0][0]) if rows else ["index", "score"]
     several = len(rows) > 1
     table = Table(["row", *columns] if several else columns, title=head)
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         for entry in row:
             cells = [_score(value) if key == "score" else value for key, value in entry.items()]
-            table.rows.append([number, *cells] if several else cells)
+            table.rows.append([index, *cells] if several else cells)
     return table
 
 

@@ -37,7 +37,7 @@ def test_each_broken_plugin_has_a_line_of_advice(graphmill_cli, host) -> None:
     assert len(advice) >= len(unused) >= 3
     for record in unused:
         assert any(repr(record.name) in line for line in advice), record.name
-    assert any("install what it lacks" in line for line in advice)
+    assert any("install the missing package" in line for line in advice)
     assert any("needs graphmill.spi >=7.0,<8" in line and "upgrade" in line for line in advice)
 
 
@@ -101,8 +101,8 @@ ILL = {
     ),
     "@hookimpl\ndef graphmill_register_lowerings(lowerings):\n"
     "    lowerings.add(lowering('Neg')(lambda trace, x: -x))": (
-        "lowerings for ops of which it has no kernel, which are never used: Neg; a lowering is "
-        "used with kernels of its own distribution only"
+        "lowerings for ops that it has no kernel for, so they are never used: Neg; a lowering is "
+        "only used with kernels of its own distribution"
     ),
     "class F(DeviceFactory):\n    def create_devices(self, config, name_prefix):\n"
     "        raise RuntimeError('no driver')\n\n"
@@ -129,7 +129,7 @@ def test_failing_registrations_of_loaded_plugin_are_reported(
     ("required", "said"),
     [
         ("no-such-library>=2.3", "needs no-such-library, which is not installed: pip install 'no-"),
-        ("numpy<2", "needs numpy <2, this is "),
+        ("numpy<2", "needs numpy <2, but "),
         ("no-such-library>=2.3 ; extra == 'more'", ""),
     ],
 )
@@ -173,8 +173,8 @@ def test_dangling_entry_point_is_distinguished_from_missing_library(
     points = tmp_path / "graphmill_ill-1.2.dist-info" / "entry_points.txt"
     points.write_text("[graphmill.plugins]\nill = no_such_ill\n")
     out = graphmill_cli("doctor", host=Host()).out
-    assert "its entry point names 'no_such_ill', which is not there" in out
-    assert "install what it lacks" not in out
+    assert "its entry point names 'no_such_ill', which does not exist" in out
+    assert "install the missing package" not in out
 
 
 @pytest.mark.usefixtures("no_jax")

@@ -186,7 +186,7 @@ def test_picture_of_wrong_size(graphmill_cli: Cli, saved: str, tmp_path: Path) -
     Image.new("L", (28, 20)).save(tmp_path / "big.png")
     outcome = graphmill_cli("run", saved, f"image=@{tmp_path}/big.png")
     assert_refused(outcome, "is 28 x 20 pixels")
-    assert "takes pictures of 8 x 8" in outcome.err
+    assert "accepts images of 8 x 8" in outcome.err
     assert "try: --resize" in outcome.err
     assert graphmill_cli("run", saved, f"image=@{tmp_path}/big.png", "--resize").code == 0
 
@@ -208,7 +208,7 @@ def test_wrong_tags(graphmill_cli: Cli, saved: str, seven: str) -> None:
 def test_wrong_signature(graphmill_cli: Cli, saved: str, seven: str) -> None:
     outcome = graphmill_cli("run", saved, seven, "--signature", "predict")
     assert_refused(outcome, "no signature 'predict'")
-    assert "there is: serving_default" in outcome.err
+    assert "it has: serving_default" in outcome.err
 
 
 def test_tags_of_a_graph(graphmill_cli: Cli, frozen: str, seven: str) -> None:

@@ -55,9 +55,7 @@ def test_layouts(grey: Source, wanted: tuple[int, ...] | None, shape: tuple[int,
 def test_wrong_size_is_reported_with_both_sizes(tmp_path: Path) -> None:
     Image.new("L", (28, 20)).save(tmp_path / "big.png")
     source = Source("image", "file", str(tmp_path / "big.png"))
-    with pytest.raises(
-        errors.InvalidArgumentError, match=r"28 x 20 .* pictures of 8 x 8"
-    ) as caught:
+    with pytest.raises(errors.InvalidArgumentError, match=r"28 x 20 .* images of 8 x 8") as caught:
         load(source, GREY)
     assert "--resize" in caught.value.__notes__[0]
 
@@ -101,7 +99,7 @@ def test_string_input_takes_the_encoded_file(grey: Source) -> None:
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"])
 def test_invalid_picture_is_a_typed_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.png").write_bytes(content)
-    with pytest.raises(errors.InvalidArgumentError, match="not a picture"):
+    with pytest.raises(errors.InvalidArgumentError, match="not an image"):
         load(Source("image", "file", str(tmp_path / "x.png")), GREY)
 
 

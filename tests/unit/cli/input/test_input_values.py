@@ -36,7 +36,7 @@ def test_missing_batch_dimension_is_added() -> None:
 
 
 def test_wrong_shape_is_reported_with_both_shapes() -> None:
-    with pytest.raises(errors.InvalidArgumentError, match=r"\[1, 2\], but 'x' takes \[\?, 3\]"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"\[1, 2\], but 'x' accepts \[\?, 3\]"):
         load_short("x=[[1,2]]", FLOATS)
 
 
@@ -70,7 +70,7 @@ def test_text_becomes_bytes(text: str, items: list[bytes]) -> None:
 
 
 def test_numbers_for_text_are_refused() -> None:
-    with pytest.raises(errors.InvalidArgumentError, match="takes strings"):
+    with pytest.raises(errors.InvalidArgumentError, match="accepts strings"):
         load_short("x=[1, 2]", TEXT)
 
 
