@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.control_flow.cond import cond
     from graphmill.graph.control_flow.switch_case import switch_case
     from graphmill.graph.control_flow.while_loop import while_loop
+    from graphmill.graph.default_session import get_default_session
     from graphmill.graph.dependencies import group, with_dependencies
     from graphmill.graph.dependencies import tuple as tuple  # noqa: A004 - TensorFlow's name
     from graphmill.graph.tensor import Tensor
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.define import op
     from graphmill.ops.definition.op_functions import op_function
     from graphmill.ops.inference.tensor_shape import TensorShape
+    from graphmill.ops.inputs.default_graph import get_default_graph
     from graphmill.plugin.gradient_declaration import gradient, not_differentiable
     from graphmill.plugin.host import Host, default_host
     from graphmill.plugin.markers import hookimpl
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
         RunOptions,
     )
     from graphmill.runtime.kernels.kernel import kernel
-    from graphmill.session.session import Session, reset
+    from graphmill.session.session import InteractiveSession, Session, reset
 
 __version__ = "0.1.0"
 
@@ -66,6 +68,7 @@ __all__ = [
     "GraphDef",
     "Host",
     "IndexedSlices",
+    "InteractiveSession",
     "MetaGraphDef",
     "NodeDef",
     "RunMetadata",
@@ -81,6 +84,8 @@ __all__ = [
     "default_host",
     "dtypes",
     "errors",
+    "get_default_graph",
+    "get_default_session",
     "global_variables",
     "global_variables_initializer",
     "gradient",
@@ -116,6 +121,7 @@ _HOMES = {
     "GraphDef": "graphmill.proto",
     "Host": "graphmill.plugin.host",
     "IndexedSlices": "graphmill.backprop.indexed_slices",
+    "InteractiveSession": "graphmill.session.session",
     "MetaGraphDef": "graphmill.proto",
     "NodeDef": "graphmill.proto",
     "RunMetadata": "graphmill.proto",
@@ -129,6 +135,8 @@ _HOMES = {
     "case": "graphmill.graph.control_flow.case",
     "cond": "graphmill.graph.control_flow.cond",
     "default_host": "graphmill.plugin.host",
+    "get_default_session": "graphmill.graph.default_session",
+    "get_default_graph": "graphmill.ops.inputs.default_graph",
     "global_variables": "graphmill.graph.variable",
     "global_variables_initializer": "graphmill.graph.variable",
     "gradient": "graphmill.plugin.gradient_declaration",

@@ -143,6 +143,33 @@ class Graph:
             copies[node] = copy
         return copies
 
+    def add_copies(self, nodes: Sequence[Node]) -> None:
+        """Add copies of another graph's nodes with their edges; on an error add nothing.
+
+        Their inputs must be among them, or here already under the same names.
+
+        Raises:
+            AlreadyExistsError: a name is taken.
+            NotFoundError: an input is missing.
+        """
+        added: list[Node] = []
+        try:
+            for node in nodes:
+                added.extend(self.copy_nodes([node]).values())
+            for node in nodes:
+                self._copy_edges(node)
+        except BaseException:
+            self.withdraw(added)
+            raise
+
+    def _copy_edges(self, node: Node) -> None:
+        copy = self.node(node.name)
+        for position, edge in enumerate(node.in_edges):
+            self.add_edge(self.node(edge.src.name), edge.src_output, copy, position)
+        sources = [src for src in node.control_inputs if src is not node.graph.source]
+        if sources:
+            self.add_control_edges([self.node(src.name) for src in sources], copy)
+
     def add_unconnected(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
         """Add a node whose edges come later; import uses it, because edges may point forwards.
 

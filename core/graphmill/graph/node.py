@@ -8,9 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.default_session import session_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphmill.dtypes import DType
+    from graphmill.graph.default_session import SessionLike
     from graphmill.graph.graph import Graph
     from graphmill.ops.definition.op_def import OpDef
 
@@ -142,6 +146,17 @@ class Node:
                 node=self.name,
                 op=self.op,
             ) from None
+
+    def run(
+        self, feed_dict: Mapping[Any, Any] | None = None, session: SessionLike | None = None
+    ) -> None:
+        """Run it for its effects; the default session runs it if none is given.
+
+        Raises:
+            FailedPreconditionError: there is no session.
+            OpError: as of `Session.run`.
+        """
+        session_for(session, f"the operation {self.name!r}").run(self, feed_dict)
 
     def __repr__(self) -> str:
         return f"<Node {self.name!r} op={self.op}>"

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.default_session import session_for
 from graphmill.graph.slicing import strided_slice
 from graphmill.ops import math
 from graphmill.ops.inputs.default_graph import SymbolicTensor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
+    from graphmill.graph.default_session import SessionLike
     from graphmill.graph.node import Node
     from graphmill.ops.inference.tensor_shape import TensorShape
     from graphmill.ops.inputs.arguments import TensorLike
@@ -78,6 +82,17 @@ class Tensor(SymbolicTensor):
     def get_shape(self) -> TensorShape:
         """Return `shape`, under TensorFlow 1's name."""
         return self.shape
+
+    def eval(
+        self, feed_dict: Mapping[Any, Any] | None = None, session: SessionLike | None = None
+    ) -> Any:
+        """Return its value as `session.run` does; the default session runs it if none is given.
+
+        Raises:
+            FailedPreconditionError: there is no session.
+            OpError: as of `Session.run`.
+        """
+        return session_for(session, f"the tensor {self.name!r}").run(self, feed_dict)
 
     @property
     def graph(self) -> Graph:

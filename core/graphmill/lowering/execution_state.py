@@ -67,14 +67,9 @@ class GraphExecutionState:
         merged.gradients.update(source.library.gradients)
         merged.large_tensors.update(source.library.large_tensors)
         self.graph.library = merged
-        added: list[Node] = []
         try:
-            for node in nodes:
-                added.extend(self.graph.copy_nodes([node]).values())
-            for node in nodes:
-                self._copy_edges(node)
+            self.graph.add_copies(nodes)
         except BaseException:
-            self.graph.withdraw(added)
             self.graph.library = library
             raise
         self.graph.versions = source.versions
@@ -105,14 +100,6 @@ class GraphExecutionState:
     def to_graph_def(self) -> proto.GraphDef:
         """Return the full graph as a message."""
         return graph_to_graph_def(self.graph)
-
-    def _copy_edges(self, node: Node) -> None:
-        copy = self.graph.node(node.name)
-        for position, edge in enumerate(node.in_edges):
-            self.graph.add_edge(self.graph.node(edge.src.name), edge.src_output, copy, position)
-        sources = [src for src in node.control_inputs if src is not node.graph.source]
-        if sources:
-            self.graph.add_control_edges([self.graph.node(src.name) for src in sources], copy)
 
     def _check_extendable(self) -> None:
         if self._frozen:

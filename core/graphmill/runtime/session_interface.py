@@ -65,8 +65,13 @@ class SessionInterface(ABC):
         """
 
     @abstractmethod
-    def follow(self, source: Graph) -> None:
-        """Take the nodes of a graph object, now and whenever it has grown."""
+    def follow(self, source: Graph, num_taken: int = 0) -> None:
+        """Take the nodes of a graph object, now and whenever it has grown.
+
+        Args:
+            source: the graph object.
+            num_taken: how many node ids of it are those of nodes that the session has already.
+        """
 
     @abstractmethod
     def sync_graph(self) -> None:

@@ -173,10 +173,10 @@ class DirectSession(SessionInterface):
             self._state.extend(graph_def, large_tensors)
             self._state.freeze()
 
-    def follow(self, source: Graph) -> None:
+    def follow(self, source: Graph, num_taken: int = 0) -> None:
         """Take the nodes of a graph object, now and whenever it has grown."""
         with self._graph_lock:
-            self._source = source
+            self._source, self._source_size = source, num_taken
             self._source_edits = source.edit_count
             self.sync_graph()
 

@@ -138,6 +138,8 @@ def target_name(target: Any, graph: Graph | None = None) -> str:
 
 def several(items: Any) -> Iterable[Any]:
     """Return targets or feeds as an iterable: one that stands alone is the only one."""
+    if items is None:
+        return ()
     return (items,) if isinstance(items, str) or hasattr(items, "name") else items
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
 from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.graph.default_session import pop_default_session, push_default_session
+from graphmill.graph.formats.import_export import extend_graph
 from graphmill.graph.graph import Graph
 from graphmill.plugin.host import Host, default_host
+from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.session_interface import scheme_of
 from graphmill.session.direct_session import DirectSession
 from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.options import as_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
@@ -43,9 +47,13 @@ class Session:
         target: empty for a session in this process; else that of a server, as
             `grpc://127.0.0.1:7001`.
         graph: a `graphmill.Graph`, a `GraphDef` message, its bytes, or the path of a model file.
-            A graph object that grows later is followed. None begins with an empty graph (`extend`).
+            A graph object that grows later is followed. None means the default graph, and without
+            one an empty graph.
         config: a `ConfigProto`, its bytes, or a dict in protobuf's JSON form.
         host: where ops, kernels, devices and executors come from; by default what is installed.
+
+    In a `with` block, which closes it at the end, and in `with session.as_default():`, a session is
+    the default session of the thread or task, and its graph the default graph.
 
     Threads: `run`, callables, `extend` and `close` may be called from any number of threads.
 
@@ -59,6 +67,9 @@ class Session:
     ) -> None:
         host = host or default_host()
         config = as_message(proto.ConfigProto, config, "config")
+        self._target = target
+        self._source_lock = fork_safe_lock()
+        self._host = host
         self._impl = _new_session(target, config, host)
         self._plans: dict[Any, FetchPlan] = {}
         try:
@@ -69,17 +80,33 @@ class Session:
 
     @property
     def graph(self) -> Graph:
-        """The graph that the session follows, or its own; do not change nodes that it ran."""
-        return self._source if self._source is not None else self._impl.graph
+        """The graph that the session follows; do not change nodes that it ran.
+
+        For a session of a GraphDef or file it is made when it is first asked for.
+        """
+        if self._source is None:
+            with self._source_lock:
+                self._source = self._source or self._graph_object()
+        return self._source
+
+    @property
+    def graph_def(self) -> proto.GraphDef:
+        """A GraphDef of the graph."""
+        return self.graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> str:
+        """The target, under the name that `tf.compat.v1.Session` has for it."""
+        return self._target
 
     def run(
         self,
         fetches: Any,
         feed_dict: Mapping[Any, Any] | None = None,
-        *,
-        targets: Iterable[Any] = (),
         options: Any = None,
         run_metadata: Any = None,
+        *,
+        targets: Iterable[Any] = (),
     ) -> Any:
         """Run what the fetches and targets need, and return the fetches' values.
 
@@ -112,7 +139,8 @@ class Session:
     def make_callable(
         self,
         fetches: Any,
-        feed_list: Sequence[Any] = (),
+        feed_list: Sequence[Any] | None = None,
+        accept_options: bool = False,
         *,
         targets: Iterable[Any] = (),
         options: Any = None,
@@ -122,11 +150,19 @@ class Session:
         The function takes the values of `feed_list` by position (and `run_metadata` by keyword) and
         returns what `run` would.
 
+        Args:
+            fetches, targets: as of `run`.
+            feed_list: the tensors whose values the function takes, in this order.
+            accept_options: whether each call may be given `RunOptions` as `options=`. Such a
+                function looks up its signature in each call.
+            options: the `RunOptions` of all calls that are given none.
+
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
         """
         plan, key = self._signature(fetches, several(feed_list), targets)
-        return self._impl.make_callable(key, plan.rebuild, _run_options(options))
+        call = self._impl.make_callable(key, plan.rebuild, _run_options(options))
+        return self._with_options(call, plan, key) if accept_options else call
 
     def make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
         """Return a function of the fed values, in the order of `feed`, that gives all fetches (S7).
@@ -156,12 +192,17 @@ class Session:
         Raises:
             OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
-        self._impl.extend(as_message(proto.GraphDef, graph_def, "graph_def"))
+        message = as_message(proto.GraphDef, graph_def, "graph_def")
+        if self._source is not None and not self._source_is_given:
+            extend_graph(self._source, message, self._host.ops)
+            self._impl.sync_graph()
+        else:
+            self._impl.extend(message)
 
     def partial_run_setup(
         self,
         fetches: Any,
-        feeds: Sequence[Any] = (),
+        feeds: Sequence[Any] | None = None,
         targets: Sequence[Any] = (),
         *,
         options: Any = None,
@@ -266,7 +307,12 @@ class Session:
         if self._loaded is not None:
             self._loaded.close()
 
+    def as_default(self) -> AbstractContextManager[Self]:
+        """Make this the default session, for a `with` block that does not close it."""
+        return self._default()
+
     def __enter__(self) -> Self:
+        push_default_session(self, self._source)
         return self
 
     def __exit__(
@@ -275,11 +321,50 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        pop_default_session(self, self._source)
         self.close()
+
+    @contextmanager
+    def _default(self) -> Iterator[Self]:
+        push_default_session(self, self._source)
+        try:
+            yield self
+        finally:
+            pop_default_session(self, self._source)
+
+    def _with_options(
+        self, call: Callable[..., Any], plan: FetchPlan, key: Signature
+    ) -> Callable[..., Any]:
+        """Return a function as `make_callable` does that may be given `options` in each call."""
+
+        def run(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            if options is None:
+                return call(*values, run_metadata=run_metadata)
+            if len(values) != len(key[0]):
+                raise InvalidArgumentError(f"expected {len(key[0])} values, got {len(values)}")
+            return plan.rebuild(
+                self._impl.run(key, list(values), _run_options(options), run_metadata)
+            )
+
+        return run
+
+    def _graph_object(self) -> Graph:
+        """Return a graph object with the nodes that the session has, and follow it."""
+        from graphmill.graph.builder import Graph as BuilderGraph
+
+        own = self._impl.graph
+        made = BuilderGraph(self._host.ops)
+        made.library, made.versions = own.library.copy(), own.versions
+        made.add_copies(list(own.nodes))
+        self._impl.follow(made, made.num_node_ids)
+        return made
 
     def _take_graph(self, graph: Any) -> None:
         self._source: Graph | None = None
         self._loaded: LoadedGraph | None = None
+        if graph is None:
+            graph = _default_graph()
+        self._source_is_given = isinstance(graph, Graph)
         if graph is None:
             return
         if isinstance(graph, Graph):
@@ -326,6 +411,35 @@ class Session:
 
     def _target_names(self, targets: Any) -> list[str]:
         return [target_name(target, self._source) for target in several(targets)]
+
+
+def _default_graph() -> Any:
+    """Return the default graph, or None."""
+    from graphmill.ops.inputs.default_graph import get_default_graph, has_default_graph
+
+    return get_default_graph() if has_default_graph() else None
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from the start until it is closed.
+
+    For notebooks and shells, where `with session:` is inconvenient. Close it in the thread that
+    made it.
+
+    Args:
+        target, graph, config, host: as of `Session`.
+    """
+
+    def __init__(
+        self, target: str = "", graph: Any = None, config: Any = None, host: Host | None = None
+    ) -> None:
+        super().__init__(target, graph, config, host)
+        push_default_session(self, self.graph)
+
+    def close(self) -> None:
+        """Stop being the default session, and close."""
+        pop_default_session(self, self.graph)
+        super().close()
 
 
 def reset(

@@ -104,6 +104,19 @@ def has_default_graph() -> bool:
     return bool(_stack.get())
 
 
+def push_default_graph(graph: GraphLike) -> None:
+    """Make `graph` the default one in this thread or task until it is popped."""
+    _stack.set((*_stack.get(), graph))
+
+
+def pop_default_graph(graph: GraphLike) -> None:
+    """Undo the last `push_default_graph` of a graph in this thread or task."""
+    stack = list(_stack.get())
+    if graph in stack:
+        del stack[len(stack) - 1 - stack[::-1].index(graph)]
+        _stack.set(tuple(stack))
+
+
 @contextmanager
 def default_graph(graph: GraphLike) -> Iterator[GraphLike]:
     """Make `graph` the default one for the block, in this thread or task only."""

@@ -64,10 +64,15 @@ class ClientGraph:
         with self._lock:
             extend_graph(self.graph, graph_def, self._ops, large_tensors)
 
-    def follow(self, source: Graph) -> None:
-        """Take the nodes of a graph object, now and whenever `sync` is called."""
+    def follow(self, source: Graph, num_taken: int = 0) -> None:
+        """Take the nodes of a graph object, now and whenever `sync` is called.
+
+        Args:
+            source: the graph object.
+            num_taken: how many node ids of it are those of nodes that are here already.
+        """
         with self._lock:
-            self._source = source
+            self._source, self._source_size = source, num_taken
             self._source_edits = source.edit_count
             self.sync()
 

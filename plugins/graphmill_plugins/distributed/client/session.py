@@ -106,9 +106,9 @@ class GrpcSession(SessionInterface):
         self.check_open()
         self._graph.extend(graph_def, large_tensors)
 
-    def follow(self, source: Graph) -> None:
+    def follow(self, source: Graph, num_taken: int = 0) -> None:
         """Take the nodes of a graph object, now and whenever it has grown."""
-        self._graph.follow(source)
+        self._graph.follow(source, num_taken)
 
     def sync_graph(self) -> None:
         """Take what the followed graph object has got since the last time."""

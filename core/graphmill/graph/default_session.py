@@ -1,0 +1,71 @@
+"""The default session: a stack for each context, pushed by `with session:`.
+
+Semantics: `Session.as_default` and `get_default_session` of tensorflow/python/framework/ops.py.
+This floor knows sessions by protocol only; `graphmill.session.session` has them.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphmill.errors import FailedPreconditionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.ops.inputs.default_graph import GraphLike
+
+
+class SessionLike(Protocol):
+    """A session, as far as `Tensor.eval` and `Operation.run` need it."""
+
+    def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+        """Run what the fetches need, and return their values."""
+        raise NotImplementedError
+
+
+_stack: ContextVar[tuple[SessionLike, ...]] = ContextVar("graphmill_default_sessions", default=())
+
+
+def get_default_session() -> Any:
+    """Return the innermost default session of this thread or task, or None."""
+    stack = _stack.get()
+    return stack[-1] if stack else None
+
+
+def session_for(session: SessionLike | None, what: str) -> SessionLike:
+    """Return a session, by default the default one.
+
+    Raises:
+        FailedPreconditionError: there is none.
+    """
+    found = session or get_default_session()
+    if found is None:
+        raise FailedPreconditionError(
+            f"Cannot evaluate {what}: there is no default session; give it one as `session=`, or "
+            "call it inside of `with session:`"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def push_default_session(session: SessionLike, graph: GraphLike | None) -> None:
+    """Make a session, and its graph unless that is None, the default ones in this context."""
+    _stack.set((*_stack.get(), session))
+    if graph is not None:  # else the module for building graphs is not needed
+        from graphmill.ops.inputs.default_graph import push_default_graph
+
+        push_default_graph(graph)
+
+
+def pop_default_session(session: SessionLike, graph: GraphLike | None) -> None:
+    """Undo the last `push_default_session` of a session in this context; do nothing without."""
+    stack = list(_stack.get())
+    if session not in stack:
+        return
+    del stack[len(stack) - 1 - stack[::-1].index(session)]
+    _stack.set(tuple(stack))
+    if graph is not None:
+        from graphmill.ops.inputs.default_graph import pop_default_graph
+
+        pop_default_graph(graph)
