@@ -189,3 +189,25 @@ def test_s8_threads_may_drive_their_own_partial_runs_at_once(session) -> None:
     assert {k: float(np.asarray(v)) for k, v in results.items()} == {
         number: 2.0 * number * number for number in range(8)
     }
+
+
+def test_s8_error_of_an_earlier_node_names_it(session) -> None:
+    handle = session.partial_run_setup(["r2:0"], ["a:0", "b:0"])  # c is not declared
+    with pytest.raises(errors.InvalidArgumentError, match="must feed a value") as caught:
+        session.partial_run(handle, "r2:0", {"a:0": 1, "b:0": 2})
+    assert (caught.value.node, caught.value.op) == ("c", "Placeholder")
+
+
+@pytest.mark.parametrize(
+    ("fetches", "feeds", "message"),
+    [("r1:0", ["a:0", "a:0"], "'a:0' fed more than once"), (["r1:0", "a:0"], ["a:0"], "both fed")],
+)
+def test_s8_tensors_are_declared_once(session, fetches, feeds, message) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        session.partial_run_setup(fetches, feeds)
+
+
+@pytest.mark.parametrize("option", ["timeout_in_ms", "inter_op_thread_pool"])
+def test_s8_options_without_effect_are_refused(session, option) -> None:
+    with pytest.raises(errors.UnimplementedError, match=option):
+        session.partial_run_setup("r1:0", ["a:0"], options=graphmill.RunOptions(**{option: 1}))

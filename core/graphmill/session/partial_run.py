@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import proto
-from graphmill.errors import CancelledError, InternalError, InvalidArgumentError, OpError
+from graphmill.errors import (
+    CancelledError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    UnimplementedError,
+)
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
@@ -122,12 +128,15 @@ class RunState:
             OpError: the first error of the step.
         """
         with np.errstate(all="ignore"):
+            runner = self._args.runner
+            runner.run_posted()
+            if self._barrier.error is not None:  # a node failed that needed no feed of this call
+                raise self._barrier.error
             for name, value in feeds.items():
                 self.pending_feeds.discard(name)
                 self.fed.add(name)
                 self._rendezvous.send(self._key(name), HOST, value)
             received = self._receive(fetches)
-            runner = self._args.runner
             with self._watch, self._grace_period():
                 runner.run_until(lambda: len(received) == len(fetches) or self.is_done)
                 runner.run_posted()
@@ -225,6 +234,7 @@ class PartialRuns:
     def setup(self, key: Signature, options: Any) -> str:
         """Begin a partial run; return its handle."""
         run_options = as_message(proto.RunOptions, options, "options")
+        _check_options(run_options)
         watches = run_options.debug_options.debug_tensor_watch_opts
         executors = self._session.executors(key, is_partial=True, watches=watches).executors
         is_traced = run_options.trace_level > proto.RunOptions.NO_TRACE
@@ -327,3 +337,14 @@ class PartialRuns:
             f"Must run 'setup' before performing partial runs: the handle {handle!r} is unknown, "
             "or its partial run is finished"
         )
+
+
+def _check_options(options: proto.RunOptions) -> None:
+    """Raise UnimplementedError for an option that partial runs do not have."""
+    for name in ("timeout_in_ms", "inter_op_thread_pool"):
+        if getattr(options, name):
+            raise UnimplementedError(
+                f"partial runs do not support RunOptions.{name}; leave it out. A session's "
+                "operation_timeout_in_ms does not apply to them either: end a partial run with "
+                "partial_run_release"
+            )

@@ -220,10 +220,12 @@ class Session:
             and fetched, an error ends it, `partial_run_release` is called, or the session closed.
 
         Raises:
+            InvalidArgumentError: a tensor is declared as a feed twice, or as feed and as fetch.
             NotFoundError: a name does not exist, or an op has no kernel.
+            UnimplementedError: an option does not apply to partial runs.
         """
-        _, (names, tensors, wanted) = self._signature(fetches, several(feeds), targets)
-        key = tuple(dict.fromkeys(names)), tensors, wanted
+        _, key = self._signature(fetches, several(feeds), targets)
+        _check_declared_once(key)
         return self._impl.partial_run_setup(key, _run_options(options))
 
     def partial_run(
@@ -503,6 +505,15 @@ def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
             f"feed_dict is a {type(feed_dict).__name__}; expected a dict of values by tensor"
         )
     return feed_dict
+
+
+def _check_declared_once(signature: Signature) -> None:
+    feeds, fetches, _ = signature
+    for position, name in enumerate(feeds):
+        if name in feeds[:position]:
+            raise InvalidArgumentError(f"Endpoint {name!r} fed more than once; declare it once")
+        if name in fetches:
+            raise InvalidArgumentError(f"{name} is both fed and fetched; declare it as one of both")
 
 
 def _run_options(options: Any) -> Any:
