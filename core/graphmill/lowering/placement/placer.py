@@ -26,7 +26,6 @@ from graphmill.lowering.placement.colocation import (
 )
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Iterable, Iterator, Sequence
 
     from graphmill.graph.graph import Graph
@@ -134,7 +133,7 @@ def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
             known.add(node.device)
         node.assigned_device = device.name
         if options.log:
-            _log().info("%s: (%s): %s", node.name, node.op, device.name)
+            _log(f"{node.name}: ({node.op}): {device.name}")
 
 
 class _Placer:
@@ -199,7 +198,7 @@ class _Placer:
             elif not is_of_another:
                 raise self._conflict(group, node)
             elif self.options.log:
-                _log().info("%s: (%s): %s is skipped", node.name, node.op, request)
+                _log(f"{node.name}: ({node.op}): {request} is skipped")
 
     def _request(self, node: Node) -> DeviceName:
         text = node.assigned_device or self.pinned.get(node.name) or node.device
@@ -328,7 +327,7 @@ class _Placer:
         reason = self.group_of[node].reason
         record = PlacementRecord(node.name, node.op, node.device, node.assigned_device, reason)
         if self.options.log:
-            _log().info("%s", record)
+            _log(str(record))
         return record
 
     def _conflict(self, group: _Group, node: Node) -> InvalidArgumentError:
@@ -396,7 +395,13 @@ def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> Invali
     )
 
 
-def _log() -> logging.Logger:
+def _log(text: str) -> None:
+    """Log a placement; print it to stderr, as TensorFlow does, where no logging is set up."""
     import logging  # here: few sessions log placement, and none should wait for the module
+    import sys
 
-    return logging.getLogger("graphmill.placement")
+    logger = logging.getLogger("graphmill.placement")
+    if logger.hasHandlers():
+        logger.info("%s", text)
+    else:
+        print(text, file=sys.stderr)

@@ -288,3 +288,12 @@ def test_placements_are_logged_on_request_p1(
         assert not caplog.records
         placing.place(log=True)
     assert f"b: (Op_b): {PREFIX}CPU:1 (requested)" in caplog.text
+
+
+def test_placements_are_printed_where_no_logging_is_set_up_p1(
+    placing: Placing, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("graphmill.placement"), "propagate", False)
+    placing.node("b", placing.node("a"), on="/cpu:1")
+    placing.place(log=True)
+    assert f"b: (Op_b): {PREFIX}CPU:1 (requested)" in capsys.readouterr().err
