@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from graphmill.errors import InvalidArgumentError
 from graphmill.runtime.process.fork import fork_safe_lock
 
 
@@ -17,16 +18,47 @@ class LiveSessions:
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
         self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._by_metadata: weakref.WeakValueDictionary[tuple[str, int], Any] = (
+            weakref.WeakValueDictionary()
+        )
 
-    def add(self, session: Any) -> None:
-        """Add a session that was opened."""
+    def add(self, session: Any, metadata: Any = None) -> None:
+        """Add a session that was opened.
+
+        Args:
+            session: the session.
+            metadata: its `SessionMetadata` message; None for none.
+
+        Raises:
+            InvalidArgumentError: an open session has the same metadata, or its version is negative.
+        """
         with self._lock:
+            if metadata is not None:
+                self._add_metadata(session, metadata)
             self._sessions.add(session)
+
+    def _add_metadata(self, session: Any, metadata: Any) -> None:
+        if metadata.version < 0:
+            raise InvalidArgumentError(
+                f"Session version shouldn't be negative: session_metadata has name "
+                f"{metadata.name!r} and version {metadata.version}"
+            )
+        key = metadata.name, metadata.version
+        if key in self._by_metadata:
+            raise InvalidArgumentError(
+                "A session with the same name and version has already been created: "
+                f"session_metadata has name {metadata.name!r} and version {metadata.version}; "
+                "close the other session first, or give this one another version"
+            )
+        self._by_metadata[key] = session
 
     def discard(self, session: Any) -> None:
         """Remove a session that was closed."""
         with self._lock:
             self._sessions.discard(session)
+            for key, other in list(self._by_metadata.items()):
+                if other is session:
+                    del self._by_metadata[key]
 
     def snapshot(self) -> list[Any]:
         """Return the sessions that are open now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import CancelledError, FailedPreconditionError
+from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.debug_watches import insert_debug_nodes
@@ -148,7 +148,13 @@ class DirectSession(SessionInterface):
         self._source_edits = 0
         for device in self.devices:
             device.op_segment.add_hold(self.name)
-        host.sessions.add(self)
+        experimental = config.experimental
+        has_metadata = experimental.HasField("session_metadata")
+        try:
+            host.sessions.add(self, experimental.session_metadata if has_metadata else None)
+        except InvalidArgumentError:
+            self.close()
+            raise
         watch_for_shutdown()
         fork.watch_forks()
         fork.track_forks(self)

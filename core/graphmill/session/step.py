@@ -92,6 +92,7 @@ def run_step_with_options(
         OpError: the first error of the step.
     """
     run_options = as_message(proto.RunOptions, options, "options")
+    _check_partition_graphs(run_options, session.config)
     pool = session.thread_pool(run_options.inter_op_thread_pool)
     wants_costs = is_cost_step(session.config.graph_options, executors.step_count)
     is_traced = wants_costs or run_options.trace_level > proto.RunOptions.NO_TRACE
@@ -132,6 +133,7 @@ def run_step_with_options(
         cancellation.close()
         if metadata is not None and run_metadata is not None:
             _fill_metadata(metadata, executors, run_options, collector, wants_costs)
+            _add_session_metadata(metadata, session.config)
             give_back(metadata, run_metadata)
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
@@ -306,6 +308,19 @@ def _start_timer(
     timer.daemon = True
     timer.start()
     return timer
+
+
+def _check_partition_graphs(options: RunOptions, config: ConfigProto) -> None:
+    if options.output_partition_graphs and config.experimental.disable_output_partition_graphs:
+        raise InvalidArgumentError(
+            "RunOptions.output_partition_graphs() is not supported when "
+            "disable_output_partition_graphs is true."
+        )
+
+
+def _add_session_metadata(metadata: RunMetadata, config: ConfigProto) -> None:
+    if config.experimental.HasField("session_metadata"):
+        metadata.session_metadata.CopyFrom(config.experimental.session_metadata)
 
 
 def _fill_metadata(

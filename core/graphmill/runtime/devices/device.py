@@ -48,6 +48,11 @@ class DeviceAttributes:
     incarnation: int = field(default_factory=new_incarnation)
     physical_device_desc: str = ""
 
+    @property
+    def memory_limit_bytes(self) -> int:
+        """`memory_limit`, under the name that `tf.compat.v1.Session.list_devices` gives it."""
+        return self.memory_limit
+
     def to_proto(self) -> Any:
         """Return the `DeviceAttributes` message."""
         from graphmill.proto import device_attributes_pb2
