@@ -17,7 +17,7 @@ KINDS: Final = (
     *("command", "device", "executor", "gradient", "kernel", "observer", "op", "pass"),
     "transport",
 )
-"""The kinds of plugins that there are templates for."""
+"""The kinds of plugins that have templates."""
 _PLACES: Final = {"workflow.yml": ".github/workflows/test.yml", "gitignore": ".gitignore"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -27,20 +27,20 @@ def write_plugin(kind: str, name: str, folder: Path) -> list[Path]:
 
     Args:
         kind: one of `KINDS`.
-        name: what it is called, as "npu" or "fast-sort".
-        folder: where the distribution's folder is made.
+        name: the plugin's name, such as "npu" or "fast-sort".
+        folder: the folder in which the distribution's folder is created.
 
     Raises:
-        InvalidArgumentError: there is no such kind, or the name cannot be one.
+        InvalidArgumentError: there is no such kind, or the name is not valid.
         AlreadyExistsError: the distribution's folder already exists.
     """
     if kind not in KINDS:
         raise InvalidArgumentError(
-            f"there is no kind {kind!r} of plugin; one of {', '.join(KINDS)}"
+            f"there is no plugin kind {kind!r}; the kinds are {', '.join(KINDS)}"
         )
     if not _NAME.fullmatch(name):
         raise InvalidArgumentError(
-            f"{name!r} cannot be a plugin's name: write small letters, digits and single dashes"
+            f"{name!r} is not a valid plugin name: use lower-case letters, digits and single dashes"
         )
     target = folder / f"graphmill-{name}"
     if target.exists():

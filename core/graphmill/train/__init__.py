@@ -1,10 +1,10 @@
-"""Train: optimizers as builders of graphs, the global step, averages, checkpoints.
+"""Training: optimizers that add nodes to a graph, the global step, averages, checkpoints.
 
     loss = ...
     step = graphmill.train.AdamOptimizer(0.01).minimize(loss)
     saver = graphmill.train.Saver()
 
-The names, the variables' names and the files are those of `tf.compat.v1.train`.
+Classes, variable names and files are the same as in `tf.compat.v1.train`.
 """
 
 from __future__ import annotations

@@ -18,16 +18,16 @@ _NAME = "global_step"
 
 
 def get_global_step(graph: Graph | None = None) -> Variable | None:
-    """Return the global step of a graph, by default the default graph; None if it has none."""
+    """Return the global step of a graph (by default the default graph), or None."""
     found = (variable for variable in (infer_graph() if graph is None else graph).variables)
     return next((v for v in found if v.variable_name == _NAME), None)
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:
-    """Add the global step: an int64 variable of zero.
+    """Add the global step: an int64 variable with the initial value 0.
 
     Raises:
-        AlreadyExistsError: there is one already.
+        AlreadyExistsError: the graph already has one.
     """
     graph = infer_graph() if graph is None else graph
     if get_global_step(graph) is not None:
@@ -37,7 +37,7 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Variable:
-    """Return the global step of a graph; add it if there is none."""
+    """Return the global step of a graph; add one if it has none."""
     graph = infer_graph() if graph is None else graph
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found

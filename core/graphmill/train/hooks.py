@@ -36,12 +36,12 @@ class SecondOrStepTimer:
     """Decides when an action is due: every N seconds or every N steps.
 
     Args:
-        every_secs: seconds between two times.
-        every_steps: steps between two times.
-        clock: gives the time in seconds.
+        every_secs: the number of seconds between two actions.
+        every_steps: the number of steps between two actions.
+        clock: returns the time in seconds.
 
     Raises:
-        InvalidArgumentError: none of both is given, or both.
+        InvalidArgumentError: not exactly one of `every_secs` and `every_steps` is given.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SecondOrStepTimer:
     ) -> None:
         if (every_secs is None) == (every_steps is None):
             raise InvalidArgumentError(
-                f"exactly one of seconds ({every_secs}) and steps ({every_steps}) is needed"
+                f"give exactly one interval: got {every_secs} seconds and {every_steps} steps"
             )
         self._every_secs, self._every_steps, self._clock = every_secs, every_steps, clock
         self.reset()
@@ -63,7 +63,7 @@ class SecondOrStepTimer:
         self._last_time = 0.0
 
     def is_due(self, step: int) -> bool:
-        """Return whether it is due at a step, at most once per step."""
+        """Return whether the action is due at a step; at most once per step."""
         if self._last_step is None:
             return True
         if step == self._last_step:
@@ -74,7 +74,7 @@ class SecondOrStepTimer:
         return self._clock() >= self._last_time + self._every_secs
 
     def done_at(self, step: int) -> None:
-        """Note that it was done at a step."""
+        """Record that the action was done at a step."""
         self._last_step, self._last_time = step, self._clock()
 
 
@@ -82,16 +82,16 @@ class StopAtStepHook(SessionRunHook):
     """Stops after N steps, or at a given global step.
 
     Args:
-        num_steps: how many steps after the first session's global step.
-        last_step: the global step after which no other follows.
+        num_steps: the number of steps to run after the first session's global step.
+        last_step: the global step after which training stops.
 
     Raises:
-        InvalidArgumentError: none of both is given, or both.
+        InvalidArgumentError: not exactly one of `num_steps` and `last_step` is given.
     """
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         if (num_steps is None) == (last_step is None):
-            raise InvalidArgumentError("exactly one of num_steps and last_step is needed")
+            raise InvalidArgumentError("give exactly one of num_steps and last_step")
         self._num_steps, self._last_step = num_steps, last_step
 
     def begin(self) -> None:
@@ -112,8 +112,8 @@ class StopAtStepHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Request a stop after the last step.
 
-        What was fetched may be the value before the step's own increment, so the variable is read
-        again when it looks like the last but one.
+        The fetched value may be the one before the step's own increment, so the variable is read
+        again if the fetched value is one less than the last step.
         """
         assert self._last_step is not None
         step = int(run_values.results) + 1
@@ -124,18 +124,18 @@ class StopAtStepHook(SessionRunHook):
 
 
 class CheckpointSaverHook(SessionRunHook):
-    """Saves the variables: at the first step, every so often, and at the end.
+    """Saves the variables: at the first step, periodically, and at the end.
 
     Args:
-        checkpoint_dir: where.
-        save_secs, save_steps: how often; one of both.
-        saver: saves; by default that of the scaffold.
-        checkpoint_basename: the beginning of the files' names.
-        scaffold: whose saver is used.
-        clock: gives the time in seconds.
+        checkpoint_dir: the folder of the checkpoints.
+        save_secs, save_steps: the interval, in seconds or in steps; give one of them.
+        saver: the saver; by default that of the scaffold.
+        checkpoint_basename: the prefix of the file names.
+        scaffold: its saver is used if `saver` is None.
+        clock: returns the time in seconds.
 
     Raises:
-        InvalidArgumentError: not exactly one of both ways to say how often is given.
+        InvalidArgumentError: not exactly one of `save_secs` and `save_steps` is given.
     """
 
     def __init__(
@@ -167,14 +167,14 @@ class CheckpointSaverHook(SessionRunHook):
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Save if it is due, with the global step that the variables belong to."""
+        """Save if it is due, under the current value of the global step."""
         if self._timer.is_due(int(run_values.results) + 1):
             step = int(run_context.session.run(self._global_step))
             if self._timer.is_due(step):
                 self._save(run_context.session, step)
 
     def end(self, session: Session) -> None:
-        """Save the final state, if not saved yet."""
+        """Save the final state, unless it is saved already."""
         step = int(session.run(self._global_step))
         if step != self._last_saved:
             self._save(session, step)
@@ -183,8 +183,7 @@ class CheckpointSaverHook(SessionRunHook):
         saver = self._saver or (self._scaffold.saver if self._scaffold is not None else None)
         if saver is None:
             raise FailedPreconditionError(
-                "CheckpointSaverHook has no saver: give it one, or a Scaffold of a graph with "
-                "variables"
+                "CheckpointSaverHook has no saver; pass one, or a Scaffold with variables"
             )
         saver.save(session, self._path, step)
         self._timer.done_at(step)
@@ -192,15 +191,15 @@ class CheckpointSaverHook(SessionRunHook):
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs tensor values periodically and optionally at the end.
+    """Logs tensor values periodically, at the end, or both.
 
     Args:
-        tensors: tensors (or their names) by the names that the log shows, or a list of them.
-        every_n_iter: every so many calls of `run`.
-        every_n_secs: every so many seconds; one of both, or only `at_end`.
-        at_end: whether the values at the end are logged.
-        formatter: makes the line of the values by name.
-        clock: gives the time in seconds.
+        tensors: tensors or their names: a list, or a mapping from the names in the log.
+        every_n_iter: the interval in calls of `run`.
+        every_n_secs: the interval in seconds. Give one interval, or only `at_end`.
+        at_end: whether to log the values at the end.
+        formatter: returns the log line for the values by name.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -242,11 +241,11 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class NanTensorHook(SessionRunHook):
-    """Stops when a loss is not a number.
+    """Stops training when a loss is NaN.
 
     Args:
         loss_tensor: the loss.
-        fail_on_nan_loss: whether that is an error; else the steps end without one.
+        fail_on_nan_loss: whether to raise an error; otherwise training stops without one.
     """
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
@@ -261,19 +260,19 @@ class NanTensorHook(SessionRunHook):
         """Check the loss for NaN.
 
         Raises:
-            NanLossDuringTrainingError: it is not a number, and that is an error.
+            NanLossDuringTrainingError: the loss is NaN, and `fail_on_nan_loss` is true.
         """
         if not np.isnan(run_values.results).any():
             return
         if self._fails:
             name = getattr(self._loss_tensor, "name", self._loss_tensor)
             raise NanLossDuringTrainingError(f"NaN loss during training: {name}")
-        _logger.warning("the loss is NaN: no step follows")
+        _logger.warning("the loss is NaN: training stops")
         run_context.request_stop()
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """A loss is not a number."""
+    """A loss is NaN."""
 
 
 def _global_step(asker: str) -> Variable:
@@ -281,7 +280,7 @@ def _global_step(asker: str) -> Variable:
     if found is None:
         raise FailedPreconditionError(
             f"{asker} needs a global step; call graphmill.train.get_or_create_global_step() and "
-            "give it to the optimizer's minimize"
+            "pass it to the optimizer's minimize"
         )
     return found
 

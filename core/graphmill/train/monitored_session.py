@@ -1,8 +1,8 @@
 """`MonitoredSession`: runs steps with hooks and recovers from lost tasks.
 
-Semantics: tensorflow/python/training/monitored_session.py. A step that fails with ABORTED or
-UNAVAILABLE, as when a server was restarted, is run again in a new session whose variables come
-from the latest checkpoint: what was trained since is trained again.
+Semantics: tensorflow/python/training/monitored_session.py. If a step fails with ABORTED or
+UNAVAILABLE, for example because a server was restarted, it runs again in a new session. The
+variables are restored from the latest checkpoint, so the updates since then are lost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 LOST_A_TASK: Final = (AbortedError, UnavailableError)
-"""What a step raises when a task of the cluster is gone or was restarted."""
+"""The errors of a step if a task of the cluster is unreachable or was restarted."""
 _logger = logging.getLogger(__name__)
 
 
@@ -61,16 +61,16 @@ class MonitoredSession:
                 session.run(train_step)
 
     Args:
-        session_creator: makes the sessions; by default a `ChiefSessionCreator`.
+        session_creator: creates the sessions; by default a `ChiefSessionCreator`.
         hooks: called around each step, in this order.
-        max_recovery_secs: for how many seconds a new session is tried for after a task was lost;
-            None for ever.
-        recovery_wait_secs: how many seconds lie between two tries.
+        max_recovery_secs: how long to try to create a new session after a task was lost, in
+            seconds; None for no limit.
+        recovery_wait_secs: the number of seconds between two attempts.
 
     Threads: one at a time.
 
     Raises:
-        OpError: the first session cannot be made, for another reason than a task that is away.
+        OpError: the first session cannot be created, for a reason other than an unreachable task.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class MonitoredSession:
         return self._creator.scaffold.graph
 
     def should_stop(self) -> bool:
-        """Return whether no further step is wanted."""
+        """Return whether a hook requested a stop or the session is closed."""
         return self._stops or self._is_closed
 
     def run(
@@ -113,28 +113,28 @@ class MonitoredSession:
         """Run a step with the hooks' fetches and feeds, in a new session if a task was lost.
 
         Args:
-            fetches, feed_dict, options, run_metadata: as of `Session.run`.
+            fetches, feed_dict, options, run_metadata: as in `Session.run`.
 
         Raises:
-            FailedPreconditionError: it is closed.
-            InvalidArgumentError: a hook feeds what another, or the caller, feeds.
-            OpError: as of `Session.run`; ABORTED and UNAVAILABLE only when `max_recovery_secs` ran
-                out without a new session.
+            FailedPreconditionError: the session is closed.
+            InvalidArgumentError: a hook feeds a tensor that the caller or another hook feeds.
+            OpError: as in `Session.run`; ABORTED and UNAVAILABLE only if no new session could be
+                created within `max_recovery_secs`.
         """
-        given = as_message(proto.RunOptions, options, "options")
+        run_options = as_message(proto.RunOptions, options, "options")
         while True:
             session = self._ready_session()
             try:
-                return self._run_once(session, fetches, feed_dict or {}, given, run_metadata)
+                return self._run_once(session, fetches, feed_dict or {}, run_options, run_metadata)
             except LOST_A_TASK as error:
-                _logger.info("a task was lost, a new session is made: %s", error)
+                _logger.info("a task was lost; creating a new session: %s", error)
                 self._drop_session()
 
     def close(self) -> None:
         """Call the hooks' `end` and close the session; idempotent.
 
         Raises:
-            OpError: what a hook raises; the session is closed all the same.
+            OpError: a hook raised it; the session is closed anyway.
         """
         self._close(is_well=True)
 
@@ -158,19 +158,19 @@ class MonitoredSession:
         run_metadata: Any,
     ) -> Any:
         context = SessionRunContext(SessionRunArgs(fetches, feeds, options), session)
-        asked: dict[int, Any] = {}
+        hook_fetches: dict[int, Any] = {}
         all_feeds = dict(feeds)
         for position, hook in enumerate(self._hooks):
             added = hook.before_run(context)
             if added is None:
                 continue
             if added.fetches is not None:
-                asked[position] = added.fetches
+                hook_fetches[position] = added.fetches
             _add_feeds(all_feeds, added.feed_dict, hook)
             options = merged_options(options, added.options)
         metadata = proto.RunMetadata()
         has_options = options.ByteSize() > 0 or run_metadata is not None
-        wanted = {"caller": fetches, "hooks": asked}
+        wanted = {"caller": fetches, "hooks": hook_fetches}
         if has_options:
             got = session.run(wanted, all_feeds, options=options, run_metadata=metadata)
         else:
@@ -191,7 +191,7 @@ class MonitoredSession:
         return self._session
 
     def _recover(self) -> Session:
-        """Return a new session once the lost tasks are back."""
+        """Return a new session; retry until the lost tasks are available again."""
         limit = self._max_recovery_secs
         deadline = None if limit is None else time.monotonic() + limit
         while True:
@@ -202,7 +202,7 @@ class MonitoredSession:
             except LOST_A_TASK as error:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise
-                _logger.info("no new session yet: %s", error)
+                _logger.info("cannot create a new session yet: %s", error)
                 self._between_tries.wait(self._recovery_wait_secs)
             else:
                 return session
@@ -214,7 +214,7 @@ class MonitoredSession:
         try:
             session.close()
         except OpError as error:
-            # Its server is gone, or forgot it: there is nothing left to close.
+            # Its server is gone or was restarted, so there is nothing left to close.
             _logger.info("the lost session could not be closed: %s", error)
 
     def _close(self, *, is_well: bool) -> None:
@@ -249,20 +249,20 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
 
     Args:
         master: the target of the sessions; empty for this process.
-        is_chief: whether this process sets the variables and saves them.
-        checkpoint_dir: where checkpoints are saved and found.
-        scaffold: the graph, and how it begins.
+        is_chief: whether this process initializes and saves the variables.
+        checkpoint_dir: the folder of the checkpoints.
+        scaffold: the graph and its initialization.
         hooks, chief_only_hooks: called around each step.
-        save_checkpoint_secs, save_checkpoint_steps: how often the chief saves; by default every
-            600 seconds; both at once are refused.
+        save_checkpoint_secs, save_checkpoint_steps: the interval at which the chief saves, in
+            seconds or in steps; give at most one. The default is 600 seconds.
         config: the `ConfigProto` of the sessions.
-        max_wait_secs: for how many seconds a worker waits for the chief.
-        max_recovery_secs, recovery_wait_secs: as of `MonitoredSession`.
-        host: where kernels and devices come from.
+        max_wait_secs: how many seconds a worker waits for the chief.
+        max_recovery_secs, recovery_wait_secs: as in `MonitoredSession`.
+        host: supplies kernels and devices; by default the default host.
 
     Raises:
-        InvalidArgumentError: both ways to say how often are given.
-        OpError: the first session cannot be made.
+        InvalidArgumentError: both intervals are given.
+        OpError: the first session cannot be created.
     """
     creator: SessionCreator
     every_hook = list(hooks)
@@ -296,7 +296,7 @@ def _add_feeds(feeds: dict[Any, Any], added: Mapping[Any, Any], hook: SessionRun
     for tensor, value in added.items():
         if tensor in feeds:
             raise InvalidArgumentError(
-                f"{type(hook).__name__} feeds {getattr(tensor, 'name', tensor)!r}, which is fed "
-                "already by the caller or by another hook"
+                f"{type(hook).__name__} feeds {getattr(tensor, 'name', tensor)!r}, which the "
+                "caller or another hook already feeds"
             )
         feeds[tensor] = value

@@ -1,4 +1,4 @@
-"""`ExponentialMovingAverage`: shadow variables that average others.
+"""`ExponentialMovingAverage`: shadow variables that hold moving averages of variables.
 
 Semantics: tensorflow/python/training/moving_averages.py.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExponentialMovingAverage:
-    """Averages of variables, for evaluation."""
+    """Moving averages of variables, for evaluation."""
 
     def __init__(
         self, decay: float, num_updates: Any = None, name: str = "ExponentialMovingAverage"
@@ -26,9 +26,9 @@ class ExponentialMovingAverage:
         """Set the decay.
 
         Args:
-            decay: how much of the average is kept in an update.
-            num_updates: number of updates so far; then the decay begins smaller.
-            name: name of the scope, and the end of the averages' names.
+            decay: the weight of the old average in an update.
+            num_updates: number of updates so far; if given, the first updates use a smaller decay.
+            name: name of the scope, and the suffix of the averages' names.
         """
         self.name = name
         self._decay = decay
@@ -51,7 +51,7 @@ class ExponentialMovingAverage:
             return group(*updates, name=scope)
 
     def average(self, variable: Variable) -> Variable | None:
-        """Return the average of a variable, None if there is none."""
+        """Return the variable that holds the average of a variable, or None."""
         return self._averages.get(variable)
 
     def average_name(self, variable: Variable) -> str:
@@ -61,7 +61,7 @@ class ExponentialMovingAverage:
     def variables_to_restore(
         self, variables: Sequence[Variable] | None = None
     ) -> dict[str, Variable]:
-        """Return variables by the names of their averages, to restore these in their place."""
+        """Return variables by the names of their averages, for a `Saver` to restore these."""
         chosen = trainable_variables() if variables is None else list(variables)
         return {self.average_name(variable): variable for variable in chosen}
 

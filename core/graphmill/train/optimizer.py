@@ -1,7 +1,7 @@
-"""`Optimizer`: builds the update of variables from a loss.
+"""`Optimizer`: builds the nodes that update variables from a loss.
 
-Semantics: tensorflow/python/training/optimizer.py. An optimizer says which op updates a variable,
-which further variables (slots) it keeps for each, and what its numbers are; this module builds the
+Semantics: tensorflow/python/training/optimizer.py. A subclass declares the op that updates a
+variable, the additional variables (slots) of each, and the hyperparameters. This module builds the
 graph: gradients, slots, one update for each variable, and the global step.
 """
 
@@ -33,15 +33,21 @@ class Optimizer:
     """Base of optimizers.
 
     Attributes:
-        update_op: name of the update without "Resource", "Sparse" and "Apply": `Momentum`.
+        update_op: name of the update op without "Resource", "Sparse" and "Apply": `Momentum`.
     """
 
     update_op: ClassVar[str]
     _slots: ClassVar[dict[str, str]] = {}
-    """Names of the slots by the input of the op that they are."""
+    """Name of each slot, by the name of its input of the update op."""
 
     def __init__(self, name: str, use_locking: bool, **numbers: Any) -> None:
-        """Take the numbers by the names of the op's inputs: values, tensors or functions."""
+        """Set the hyperparameters.
+
+        Args:
+            name: name of the optimizer, which its slots are named after.
+            use_locking: whether updates hold the variable's lock.
+            numbers: values, tensors or functions, by the names of the op's inputs.
+        """
         self.name = name
         self.use_locking = use_locking
         self._numbers = numbers
@@ -61,12 +67,12 @@ class Optimizer:
         """Return a node that updates the variables once, and adds one to the global step.
 
         Args:
-            loss: what is to become small.
+            loss: the tensor to minimize.
             global_step: an integer variable that counts the updates.
-            var_list: the variables, by default all that are trainable.
-            name: name of the node, by default the optimizer's.
-            grad_loss: the gradient at the loss, by default one.
-            colocate_gradients_with_ops: whether gradients are placed where their ops are.
+            var_list: the variables; by default all trainable ones.
+            name: name of the node; by default the optimizer's.
+            grad_loss: the gradient with respect to the loss; by default ones.
+            colocate_gradients_with_ops: whether gradients are placed on the devices of their ops.
 
         Raises:
             InvalidArgumentError: the loss depends on none of the variables.
@@ -93,7 +99,11 @@ class Optimizer:
         grad_loss: Tensor | None = None,
         colocate_gradients_with_ops: bool = False,
     ) -> list[Pair]:
-        """Return the gradient of the loss by each variable, with the variable."""
+        """Return pairs of the gradient of the loss for a variable and the variable.
+
+        Raises:
+            InvalidArgumentError: the graph has no trainable variables, or `var_list` is empty.
+        """
         chosen = trainable_variables(loss.graph) if var_list is None else list(var_list)
         if not chosen:
             raise InvalidArgumentError("No variables to optimize: the graph has no trainable ones")
@@ -114,7 +124,7 @@ class Optimizer:
         """Return a node that updates the variables that have a gradient.
 
         Raises:
-            InvalidArgumentError: there is no gradient at all.
+            InvalidArgumentError: no variable has a gradient.
         """
         pairs = [(grad, variable) for grad, variable in grads_and_vars if grad is not None]
         if not pairs:
@@ -137,10 +147,10 @@ class Optimizer:
         return self._made.get((variable, name))
 
     def variables(self) -> list[Variable]:
-        """Return the variables that the optimizer has made."""
+        """Return the variables that the optimizer has created."""
         return list(self._made.values())
 
-    # What an optimizer may say.
+    # Subclasses may override these.
 
     def _create_slots(self, variable: Variable) -> None:
         for slot in self._slots.values():
@@ -151,17 +161,17 @@ class Optimizer:
         del graph
 
     def _inputs(self, variable: Variable) -> dict[str, Any]:
-        """Return the inputs of the update but the variable, its slots and the gradient."""
+        """Return the inputs of the update op except the variable, its slots and the gradient."""
         return {
             name: self._number(variable.graph, name, variable.value_dtype) for name in self._numbers
         }
 
     def _attrs(self) -> dict[str, Any]:
-        """Return attrs of the update."""
+        """Return the attrs of the update op."""
         return {}
 
     def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
-        """Update the rows of a variable; rows of equal indices have been added up."""
+        """Update rows of a variable; the indices are unique."""
         return self._update("Sparse", variable, grad=slices.values, indices=slices.indices)
 
     def _finished(self, updates: list[Node], global_step: Variable | None, scope: str) -> Node:
@@ -172,7 +182,7 @@ class Optimizer:
             one = graph.constant(1, global_step.value_dtype, name="value")
             return _added(global_step, one, scope)
 
-    # How it is built.
+    # Building of the graph.
 
     def _slot(self, variable: Variable, name: str, initial: Callable[[], Any]) -> Variable:
         key = (variable, name)
@@ -212,15 +222,15 @@ class Optimizer:
     def _dense(self, grad: Tensor, variable: Variable) -> Node:
         return self._update("", variable, grad=grad)
 
-    def _update(self, kind: str, variable: Variable, **given: Any) -> Node:
+    def _update(self, kind: str, variable: Variable, **arguments: Any) -> Node:
         """Add the op that updates a variable."""
         prefix = "Resource" if variable.is_resource else ""
         op_def = _op(variable.graph, f"{prefix}{kind}Apply{self.update_op}")
-        known = {**self._inputs(variable), **given, "var": variable.handle}
-        known["delta"] = given["grad"]
-        for place, slot in self._slots.items():
-            known[place] = self._made[variable, slot].handle
-        inputs = [known[arg.name] for arg in op_def.input_args]
+        by_name = {**self._inputs(variable), **arguments, "var": variable.handle}
+        by_name["delta"] = arguments["grad"]
+        for input_name, slot in self._slots.items():
+            by_name[input_name] = self._made[variable, slot].handle
+        inputs = [by_name[arg.name] for arg in op_def.input_args]
         attrs = {**self._attrs(), "use_locking": self.use_locking}
         made = add_op(op_def, inputs, attrs)
         node: Node = made if variable.is_resource else made.op
@@ -241,7 +251,7 @@ def _added(variable: Variable, value: Tensor, name: str) -> Node:
 
 
 def _deduplicated(slices: IndexedSlices) -> IndexedSlices:
-    """Add up the rows of equal indices, so that each is updated once."""
+    """Sum the rows of equal indices, so that each row is updated once."""
     found = array.unique(slices.indices)
     count = array.shape(found.y)[0]
     values = math.unsorted_segment_sum(slices.values, found.idx, count)

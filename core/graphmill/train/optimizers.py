@@ -1,4 +1,4 @@
-"""TensorFlow's optimizers; semantics of tensorflow/python/training/*.py."""
+"""TensorFlow's optimizers. Semantics: tensorflow/python/training/*.py."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class GradientDescentOptimizer(Optimizer):
-    """Steps against the gradient."""
+    """Gradient descent."""
 
     update_op = "GradientDescent"
 
     def __init__(
         self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"
     ) -> None:
-        """Set the length of a step."""
+        """Set the learning rate."""
         super().__init__(name, use_locking, alpha=learning_rate)
 
     def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
@@ -35,7 +35,7 @@ class GradientDescentOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """Steps against the running sum of gradients."""
+    """Gradient descent with momentum."""
 
     update_op = "Momentum"
     _slots: ClassVar = {"accum": "momentum"}
@@ -57,7 +57,7 @@ class MomentumOptimizer(Optimizer):
 
 
 class AdagradOptimizer(Optimizer):
-    """Divides by the root of the sum of squared gradients."""
+    """Adagrad: divides by the root of the sum of squared gradients."""
 
     update_op = "Adagrad"
     _slots: ClassVar = {"accum": "accumulator"}
@@ -78,7 +78,7 @@ class AdagradOptimizer(Optimizer):
 
 
 class AdadeltaOptimizer(Optimizer):
-    """Scales by the ratio of running updates to running gradients."""
+    """Adadelta: scales by the ratio of running averages of updates and gradients."""
 
     update_op = "Adadelta"
     _slots: ClassVar = {"accum": "accum", "accum_update": "accum_update"}
@@ -96,7 +96,7 @@ class AdadeltaOptimizer(Optimizer):
 
 
 class RMSPropOptimizer(Optimizer):
-    """Divides by the root of the running mean of squares, or of the running variance."""
+    """RMSProp: divides by the root of the running mean of squares, or of the running variance."""
 
     update_op = "RMSProp"
     _slots: ClassVar = {"ms": "rms", "mom": "momentum", "mg": "mg"}
@@ -128,7 +128,7 @@ class RMSPropOptimizer(Optimizer):
 
 
 class FtrlOptimizer(Optimizer):
-    """Follows the regularised leader."""
+    """FTRL: follow the regularised leader."""
 
     update_op = "Ftrl"
     _slots: ClassVar = {"accum": "accum", "linear": "linear"}
@@ -144,7 +144,7 @@ class FtrlOptimizer(Optimizer):
         name: str = "Ftrl",
         l2_shrinkage_regularization_strength: Any = 0.0,
     ) -> None:
-        """Set the length of a step and how it falls, and the penalties."""
+        """Set the learning rate, its power, the initial accumulator and the penalties."""
         numbers = {
             "lr": learning_rate,
             "lr_power": learning_rate_power,
@@ -163,7 +163,7 @@ class FtrlOptimizer(Optimizer):
 
 
 class AdamOptimizer(Optimizer):
-    """Steps along the first moment over the root of the second."""
+    """Adam: divides the first moment by the root of the second."""
 
     update_op = "Adam"
     _slots: ClassVar = {"m": "m", "v": "v"}
@@ -184,7 +184,7 @@ class AdamOptimizer(Optimizer):
         self._powers: dict[tuple[Any, str], Variable] = {}
 
     def variables(self) -> list[Variable]:
-        """Return the variables that the optimizer has made: powers of the decays, and slots."""
+        """Return the variables that the optimizer has created: beta powers and slots."""
         return [*self._powers.values(), *super().variables()]
 
     def _create_slots(self, variable: Variable) -> None:
@@ -218,23 +218,23 @@ class AdamOptimizer(Optimizer):
         return found
 
     def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
-        """Decay all rows of the moments, add to those that the gradient has, step along all."""
-        known = self._inputs(variable)
+        """Decay all rows of the moments, add the gradient's rows, and update the whole variable."""
+        inputs = self._inputs(variable)
         graph: Any = variable.graph
-        rate = known["lr"] * math.sqrt(1 - known["beta2_power"]) / (1 - known["beta1_power"])
+        rate = inputs["lr"] * math.sqrt(1 - inputs["beta2_power"]) / (1 - inputs["beta1_power"])
         values, indices = slices.values, slices.indices
         moments = []
         for slot, decay, part in (
-            ("m", known["beta1"], values),
-            ("v", known["beta2"], math.square(values)),
+            ("m", inputs["beta1"], values),
+            ("v", inputs["beta2"], math.square(values)),
         ):
-            held = self._made[variable, slot]
-            decayed = held.assign(held.read_value() * decay)
+            moment = self._made[variable, slot]
+            decayed = moment.assign(moment.read_value() * decay)
             with graph.control_dependencies([decayed]):
-                added = _scatter_add(held, indices, part * (1 - decay))
+                added = _scatter_add(moment, indices, part * (1 - decay))
             with graph.control_dependencies([added]):
-                moments.append(held.read_value())
-        step = rate * moments[0] / (math.sqrt(moments[1]) + known["epsilon"])
+                moments.append(moment.read_value())
+        step = rate * moments[0] / (math.sqrt(moments[1]) + inputs["epsilon"])
         return variable.assign_sub(step).op
 
     def _finished(self, updates: list[Node], global_step: Variable | None, scope: str) -> Node:

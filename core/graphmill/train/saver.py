@@ -1,7 +1,7 @@
 """`Saver`: save the variables of a graph to checkpoints, and restore them.
 
-Semantics: tensorflow/python/training/saver.py, checkpoint_management.py. The nodes, their names,
-and the files are TensorFlow's: a `.meta` file holds the graph with what TensorFlow needs to go on.
+Semantics: tensorflow/python/training/saver.py, checkpoint_management.py. The nodes, their names
+and the files are TensorFlow's; TensorFlow can continue training from the `.meta` file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Saver:
     """Saves and restores variables.
 
     Attributes:
-        last_checkpoints: the checkpoints that are kept, the oldest first.
+        last_checkpoints: the checkpoints that are not deleted yet, the oldest first.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class Saver:
         *,
         graph: Graph | None = None,
     ) -> None:
-        """Add the nodes that save and restore to a graph.
+        """Add the nodes that save and restore variables to a graph.
 
         Args:
-            var_list: the variables, or variables by the names that they have in checkpoints; by
-                default all of the graph.
-            max_to_keep: how many checkpoints are kept; 0 or None for all.
-            keep_checkpoint_every_n_hours: one in so many hours is kept for good.
+            var_list: the variables, or variables by their names in checkpoints; by default all
+                variables of the graph.
+            max_to_keep: how many checkpoints to keep; 0 or None for all.
+            keep_checkpoint_every_n_hours: one checkpoint in this many hours is never deleted.
             name: name of the scope of the nodes.
-            graph: the graph, by default that of the variables, or else the default graph.
+            graph: the graph; by default that of the variables, else the default graph.
 
         Raises:
-            InvalidArgumentError: there are no variables, or two of one name.
+            InvalidArgumentError: there are no variables, or two have the same name.
         """
         named = _named(var_list, graph)
         self._graph: Any = next(iter(named.values())).graph
@@ -71,7 +71,7 @@ class Saver:
 
     @property
     def last_checkpoints(self) -> list[str]:
-        """The checkpoints that are kept, the oldest first."""
+        """The checkpoints that are not deleted yet, the oldest first."""
         return [path for path, _ in self._kept]
 
     def save(
@@ -84,15 +84,15 @@ class Saver:
         write_meta_graph: bool = True,
         write_state: bool = True,
     ) -> str:
-        """Save the variables; drop the oldest checkpoint if there are too many.
+        """Save the variables; delete the oldest checkpoint if there are too many.
 
         Args:
             sess: the session whose variables are saved.
             save_path: prefix of the files.
-            global_step: a number for the end of the prefix: an int, or a variable.
-            latest_filename: name of the file that says which checkpoint is the latest.
-            write_meta_graph: whether the graph is written too, as `PREFIX.meta`.
-            write_state: whether that file is written and old checkpoints are dropped.
+            global_step: the step to append to the prefix: an int, or a variable.
+            latest_filename: name of the state file, which names the latest checkpoint.
+            write_meta_graph: whether to write the graph too, as `PREFIX.meta`.
+            write_state: whether to write the state file and delete old checkpoints.
 
         Returns:
             The prefix of the checkpoint.
@@ -114,10 +114,10 @@ class Saver:
         return path
 
     def restore(self, sess: Session, save_path: Path) -> None:
-        """Restore the variables from a checkpoint; they need no initialisation.
+        """Restore the variables from a checkpoint; they need not be initialized.
 
         Raises:
-            InvalidArgumentError: there is no checkpoint of that prefix, or a shape does not fit.
+            InvalidArgumentError: there is no checkpoint with this prefix, or a shape does not fit.
             NotFoundError: the checkpoint lacks a variable.
         """
         path = files.as_path(save_path)
@@ -140,7 +140,7 @@ class Saver:
         )
 
     def export_meta_graph(self) -> Any:
-        """Return graph, variables and saver as a `MetaGraphDef` message."""
+        """Return the graph, its variables and the saver as a `MetaGraphDef` message."""
         message = proto.MetaGraphDef(
             graph_def=self._graph.as_graph_def(), saver_def=self.as_saver_def()
         )
@@ -174,7 +174,7 @@ class Saver:
 
 
 def get_checkpoint_state(folder: Path, latest_filename: str = STATE_FILE) -> Any:
-    """Return the `CheckpointState` of a folder with full paths, None if there is none.
+    """Return the `CheckpointState` of a folder with full paths, or None if it has none.
 
     Raises:
         DataLossError: the file is damaged.
@@ -212,7 +212,8 @@ def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:
         for variable in var_list:
             if variable.variable_name in named:
                 raise InvalidArgumentError(
-                    f"two variables are named {variable.variable_name!r}; give them names in a dict"
+                    f"two variables are named {variable.variable_name!r}; "
+                    "pass a dict with unique names"
                 )
             named[variable.variable_name] = variable
     if not named:
@@ -246,8 +247,8 @@ def _assign(variable: Variable, value: Tensor) -> Node:
             validate_shape=variable.static_shape is not None,
         )
         return node
-    known = variable.static_shape is not None
-    return state.assign(variable.handle, value, validate_shape=known, name="Assign").op
+    has_shape = variable.static_shape is not None
+    return state.assign(variable.handle, value, validate_shape=has_shape, name="Assign").op
 
 
 def _write_state(path: str, kept: list[tuple[str, float]], latest_filename: str) -> None:
@@ -269,7 +270,7 @@ def _write_state(path: str, kept: list[tuple[str, float]], latest_filename: str)
 
 
 def _remove(prefix: str) -> None:
-    """Remove the files of a checkpoint, as far as they are there."""
+    """Delete the files of a checkpoint that exist."""
     found = [index_path(prefix), f"{prefix}.meta", *files.matching(f"{prefix}.data-?????-of-?????")]
     for path in found:
         try:

@@ -29,15 +29,16 @@ class Scaffold:
     """The nodes that initialize a session of a training program.
 
     Args:
-        init_op: sets the variables where there is no checkpoint; by default their initialisers.
-        init_feed_dict: what it is fed.
-        local_init_op: run in every new session, after the variables are set.
+        init_op: initializes the variables if there is no checkpoint; by default runs all
+            initializers.
+        init_feed_dict: the feeds of `init_op`.
+        local_init_op: runs in every new session, after the variables are initialized.
         saver: saves and restores; by default one for all variables, if there are any.
-        graph: the graph, by default the default graph.
+        graph: the graph; by default the default graph.
 
     Attributes:
-        graph: the graph that sessions run.
-        saver: None where the graph has no variables.
+        graph: the graph that the sessions run.
+        saver: the saver; None if the graph has no variables.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Scaffold:
         self._is_finalized = False
 
     def finalize(self) -> None:
-        """Add the nodes that are not given; a second call does nothing."""
+        """Add the nodes that the caller did not provide; a second call does nothing."""
         if self._is_finalized:
             return
         self._is_finalized = True
@@ -71,11 +72,11 @@ class Scaffold:
             self._is_set = {v.variable_name: v.is_initialized() for v in variables}
 
     def initialize(self, session: Session, checkpoint_dir: Path | None) -> str | None:
-        """Initialize or restore the variables of a session; return the checkpoint, if any.
+        """Initialize or restore the variables of a session; return the restored checkpoint or None.
 
         Raises:
-            FailedPreconditionError: some variables have no value afterwards; names them.
-            OpError: what the session raises.
+            FailedPreconditionError: some variables have no value afterwards; the error names them.
+            OpError: the session raised it.
         """
         found = None if checkpoint_dir is None else latest_checkpoint(checkpoint_dir)
         if found is not None and self.saver is not None:
@@ -89,16 +90,20 @@ class Scaffold:
         if left:
             raise FailedPreconditionError(
                 f"variables without a value: {', '.join(left)}; "
-                + (f"the checkpoint {found} lacks them" if found else "init_op does not set them")
+                + (
+                    f"the checkpoint {found} lacks them"
+                    if found
+                    else "init_op does not initialize them"
+                )
             )
         return found
 
     def unset_variables(self, session: Session) -> list[str]:
         """Return the names of the variables that have no value in a session."""
-        known = session.run(self._is_set) if self._is_set else {}
-        return [name for name, is_set in known.items() if not is_set]
+        states = session.run(self._is_set) if self._is_set else {}
+        return [name for name, is_set in states.items() if not is_set]
 
     def run_local_init(self, session: Session) -> None:
-        """Run the local initialization where the chief sets the variables."""
+        """Run the local initialization of a session whose variables the chief initializes."""
         if self._local_init_op is not None:
             session.run(self._local_init_op)

@@ -1,4 +1,4 @@
-"""`SessionCreator`: makes the sessions of a `MonitoredSession`, ready for the first step.
+"""`SessionCreator`: creates the sessions of a `MonitoredSession`, ready for the first step.
 
 Semantics: `ChiefSessionCreator` and `WorkerSessionCreator` in
 tensorflow/python/training/monitored_session.py.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SessionCreator(ABC):
-    """Makes sessions with initialized variables."""
+    """Creates sessions with initialized variables."""
 
     scaffold: Scaffold
 
@@ -33,7 +33,7 @@ class SessionCreator(ABC):
         """Return a new session that can run steps.
 
         Raises:
-            OpError: it cannot be made, or its variables cannot be set.
+            OpError: it cannot be created, or its variables cannot be initialized.
         """
 
 
@@ -41,11 +41,11 @@ class ChiefSessionCreator(SessionCreator):
     """Restores each new session from the latest checkpoint, or initializes it.
 
     Args:
-        scaffold: the graph, and how it begins; by default a `Scaffold` of the default graph.
+        scaffold: the graph and its initialization; by default a `Scaffold` of the default graph.
         master: the target of the sessions; empty for this process.
         config: their `ConfigProto`.
-        checkpoint_dir: where checkpoints are; None to begin again each time.
-        host: where kernels and devices come from.
+        checkpoint_dir: the folder of the checkpoints; None to initialize every session.
+        host: supplies kernels and devices; by default the default host.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ChiefSessionCreator(SessionCreator):
         self._checkpoint_dir = checkpoint_dir
 
     def create_session(self) -> Session:
-        """Return a new session with its variables set; see `SessionCreator.create_session`."""
+        """Return a new session with initialized variables; see `SessionCreator`."""
         self.scaffold.finalize()
         session = Session(self._master, self.scaffold.graph, self._config, self._host)
         try:
@@ -74,12 +74,12 @@ class ChiefSessionCreator(SessionCreator):
 
 
 class WorkerSessionCreator(SessionCreator):
-    """Waits in each new session until the chief has set the variables.
+    """Waits in each new session until the chief has initialized the variables.
 
     Args:
-        scaffold, master, config, host: as of `ChiefSessionCreator`.
-        max_wait_secs: for how many seconds it waits.
-        recovery_wait_secs: how many seconds it waits between two looks.
+        scaffold, master, config, host: as in `ChiefSessionCreator`.
+        max_wait_secs: how many seconds to wait.
+        recovery_wait_secs: how many seconds to wait between two checks.
     """
 
     def __init__(
@@ -96,14 +96,15 @@ class WorkerSessionCreator(SessionCreator):
         self._master, self._config, self._host = master, config, host
         self._max_wait_secs = max_wait_secs
         self._recovery_wait_secs = recovery_wait_secs
-        self._between_looks = threading.Event()
+        self._between_checks = threading.Event()
 
     def create_session(self) -> Session:
-        """Return a new session with its variables set by another process.
+        """Return a new session whose variables another process has initialized.
 
         Raises:
-            DeadlineExceededError: some variables have no value after `max_wait_secs`; names them.
-            OpError: the session cannot be made.
+            DeadlineExceededError: some variables have no value after `max_wait_secs`; the error
+                names them.
+            OpError: the session cannot be created.
         """
         self.scaffold.finalize()
         session = Session(self._master, self.scaffold.graph, self._config, self._host)
@@ -121,6 +122,6 @@ class WorkerSessionCreator(SessionCreator):
             if time.monotonic() >= deadline:
                 raise DeadlineExceededError(
                     f"after {self._max_wait_secs:g} s these variables have no value: "
-                    f"{', '.join(left)}; the chief sets them"
+                    f"{', '.join(left)}; check that the chief runs, which initializes them"
                 )
-            self._between_looks.wait(self._recovery_wait_secs)
+            self._between_checks.wait(self._recovery_wait_secs)

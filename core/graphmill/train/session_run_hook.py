@@ -22,8 +22,8 @@ class SessionRunArgs:
     """Fetches and feeds that a hook adds to a step.
 
     Attributes:
-        fetches: fetched for the hook, in any structure; None for nothing.
-        feed_dict: fed besides; a tensor that the caller or another hook feeds is refused.
+        fetches: the hook's fetches, in any structure; None for nothing.
+        feed_dict: additional feeds; feeding what the caller or another hook feeds is an error.
         options: `RunOptions` that are merged into the caller's.
     """
 
@@ -37,9 +37,9 @@ class SessionRunValues:
     """Results of a step.
 
     Attributes:
-        results: the values of the hook's own fetches; None if it asked for none.
+        results: the values of the hook's own fetches; None if it requested none.
         options: the `RunOptions` of the step.
-        run_metadata: what was measured.
+        run_metadata: the `RunMetadata` of the step.
     """
 
     results: Any
@@ -52,8 +52,8 @@ class SessionRunContext:
 
     Attributes:
         session: the session that runs it.
-        original_args: what the caller asked for.
-        stop_requested: whether somebody asked that no step follows.
+        original_args: the caller's fetches, feeds and options.
+        stop_requested: whether a hook has called `request_stop`.
     """
 
     def __init__(self, original_args: SessionRunArgs, session: Session) -> None:
@@ -69,14 +69,14 @@ class SessionRunContext:
 class SessionRunHook:
     """Callbacks around the steps of a `MonitoredSession`; no-ops by default.
 
-    Threads: the one that calls the session.
+    Threads: called in the thread that calls the session.
     """
 
     def begin(self) -> None:
-        """Change the graph; called once, before the first session is made."""
+        """Change the graph; called once, before the first session is created."""
 
     def after_create_session(self, session: Session) -> None:
-        """Handle a new session with initialized variables: the first, and after a recovery."""
+        """Handle a new session with initialized variables: the first, or one after a recovery."""
         del session
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -94,7 +94,7 @@ class SessionRunHook:
 
 
 def merged_options(base: RunOptions | None, added: RunOptions | None) -> RunOptions:
-    """Return the options of a step: the higher trace level, the longer timeout, either's wishes."""
+    """Merge the options of a step; take the higher trace level and the longer timeout."""
     made: RunOptions = proto.RunOptions()
     if base is not None:
         made.CopyFrom(base)

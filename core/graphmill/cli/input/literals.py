@@ -173,7 +173,7 @@ class _Evaluator:
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None or keyword.arg in {"out", "like", "object"}:
-                raise self._refused("keyword arguments are not allowed with **")
+                raise self._refused("'**' and the keywords out, like and object are not allowed")
             keywords[keyword.arg] = self.visit(keyword.value)
         return function(*arguments, **keywords)
 
