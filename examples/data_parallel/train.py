@@ -1,11 +1,12 @@
-"""Train a small network on four workers of a Ray cluster, and go on when workers are killed.
+"""Train a small network on four workers of a Ray cluster; training survives killed workers.
 
     pip install 'graphmill[ray]'
     python examples/data_parallel/train.py FOLDER [--steps 400] [--kill]
 
-Each worker computes the gradient of its part of every batch; the first one has the variables and
-applies the mean. Checkpoints go into FOLDER, which all workers must be able to reach. With `--kill`
-each worker is killed once: Ray starts it anew, and training goes on from the last checkpoint.
+Each worker computes the gradient of its part of every batch; the first one holds the variables and
+applies the mean. Checkpoints are written to FOLDER, which all workers must be able to access. With
+`--kill` each worker is killed once: Ray restarts it, and training continues from the latest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ def digits(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 class Training:
-    """The graph: one tower for each worker, and what brings them together.
+    """The training graph: one tower per worker, and the update with the mean gradient.
 
-    The batch of a step follows from the number of the step, so that a run that goes on from a
-    checkpoint sees the data that an undisturbed one sees.
+    The batch of a step depends only on the global step, so a run that continues from a checkpoint
+    uses the same data as an uninterrupted run.
 
     Attributes:
-        graph: all of it.
+        graph: the graph.
         step: applies the mean gradient of one batch.
         loss: mean loss of that batch.
-        accuracy: part of the held-out digits that is read rightly.
+        accuracy: fraction of the held-out digits that are classified correctly.
     """
 
     def __init__(self, num_workers: int = WORKERS) -> None:
@@ -102,13 +103,13 @@ class Training:
         return math.mean(math.cast(right, DstT="float32"), [0])
 
     def run(self, target: str, folder: str, num_steps: int, hooks: Any = ()) -> tuple[float, float]:
-        """Train until a step has that number; return the last loss and the accuracy.
+        """Train until the global step is `num_steps`; return the last loss and the accuracy.
 
         Args:
-            target: of the sessions.
-            folder: where checkpoints are.
-            num_steps: when to stop.
-            hooks: further hooks of the session.
+            target: the target of the sessions.
+            folder: the folder of the checkpoints.
+            num_steps: the global step at which training stops.
+            hooks: additional hooks of the session.
         """
         with self.graph.as_default():
             stop = graphmill.train.StopAtStepHook(last_step=num_steps)
@@ -128,12 +129,12 @@ class Training:
 
 
 class KillWorkers(graphmill.train.SessionRunHook):
-    """Kills the process of one worker after the other, each at a step of its own.
+    """Kills the workers' processes one by one, each at a given step.
 
     Args:
-        cluster: whose workers.
-        number: the tensor that counts steps.
-        steps: when which worker is killed.
+        cluster: the cluster of the workers.
+        number: the global step.
+        steps: the index of the worker to kill, by step.
     """
 
     def __init__(self, cluster: Any, number: Any, steps: dict[int, int]) -> None:
@@ -141,12 +142,12 @@ class KillWorkers(graphmill.train.SessionRunHook):
         self._steps = dict(steps)
 
     def before_run(self, context: Any) -> Any:
-        """Ask for the number of the step."""
+        """Fetch the global step."""
         del context
         return graphmill.train.SessionRunArgs(self._number)
 
     def after_run(self, context: Any, values: Any) -> None:
-        """Kill the worker whose step has come; once, though the step may come again."""
+        """Kill the worker whose step has come; only once, though the step may be repeated."""
         del context
         worker = self._steps.pop(int(values.results), None)
         if worker is not None:
@@ -155,7 +156,7 @@ class KillWorkers(graphmill.train.SessionRunHook):
 
 
 def main() -> None:
-    """Train as the command line says."""
+    """Train with the options of the command line."""
     from graphmill_plugins.distributed.ray import start_cluster
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -173,7 +174,7 @@ def main() -> None:
         loss, accuracy = training.run(cluster.target, args.folder, args.steps, hooks)
         for task in cluster.status():
             print(f"worker {task.index} at {task.address}: {task.health}")
-    print(f"loss {loss:.6f}, {accuracy:.1%} of the held-out digits are read rightly")
+    print(f"loss {loss:.6f}, {accuracy:.1%} of the held-out digits are classified correctly")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Train the digits network in graphmill alone: build it, differentiate it, feed it by a queue.
+"""Build and train the digits network with graphmill alone, fed from a queue.
 
     python examples/digits/train.py [FOLDER]
 
-Writes a checkpoint into FOLDER, if one is given. It takes some seconds and reads 97 % or more of
-the held-out digits rightly.
+Writes a checkpoint to FOLDER, if given. Training takes a few seconds; the network then classifies
+97 % or more of the held-out digits correctly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def digits(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 class Network:
-    """A small convolutional classifier; its variables are made once and used by every call."""
+    """A small convolutional classifier; every call of `logits` shares its variables."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -41,7 +41,7 @@ class Network:
         self.last, self.last_bias = self._layer("logits", 48, 10)
 
     def _layer(self, name: str, *shape: int) -> tuple[graphmill.Variable, graphmill.Variable]:
-        """Return kernel (He-initialised) and bias of a layer."""
+        """Return the kernel (He-initialised) and the bias of a layer."""
         kernel = self._rng.normal(0, np.sqrt(2 / np.prod(shape[:-1])), shape).astype(np.float32)
         bias = np.zeros(shape[-1], np.float32)
         return (
@@ -67,12 +67,12 @@ def mean_loss(logits: graphmill.Tensor, labels: graphmill.Tensor) -> graphmill.T
 
 
 def train(folder: str | None = None, epochs: int = EPOCHS, seed: int = 1) -> float:
-    """Train the network; return which part of the held-out digits it reads rightly.
+    """Train the network; return its accuracy on the held-out digits.
 
     Args:
-        folder: where to write a checkpoint; None for nowhere.
-        epochs: how often every digit is seen.
-        seed: of the initial weights and of the order of digits.
+        folder: the folder to write a checkpoint to; None to write none.
+        epochs: the number of passes over the training digits.
+        seed: seed of the initial weights and of the order of the digits.
     """
     images, labels = digits("training")
     graph = graphmill.Graph()
@@ -109,4 +109,4 @@ def train(folder: str | None = None, epochs: int = EPOCHS, seed: int = 1) -> flo
 
 
 if __name__ == "__main__":
-    print(f"{train(*sys.argv[1:2]):.1%} of the held-out digits are read rightly")
+    print(f"{train(*sys.argv[1:2]):.1%} of the held-out digits are classified correctly")

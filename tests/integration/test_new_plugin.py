@@ -80,7 +80,7 @@ def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "Mine", "my_thing", "-x", "a--b", "../x"])
 def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match="small letters"):
+    with pytest.raises(errors.InvalidArgumentError, match="lower-case letters"):
         write_plugin("op", name, tmp_path)
     assert not list(tmp_path.iterdir())
 

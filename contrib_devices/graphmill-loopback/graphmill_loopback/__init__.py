@@ -1,4 +1,4 @@
-"""A device of type LOOPBACK: a minimal complete device, as a starting point for others."""
+"""A device of type LOOPBACK: the smallest complete device, to be copied as a starting point."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.spi import Device, DeviceAttributes, DeviceFactory, errors
 
-MEMORY_LIMIT = 1 << 30  # what it says of itself; nothing enforces it
+MEMORY_LIMIT = 1 << 30  # reported, but not enforced
 
 
 class LoopbackDevice(Device):
@@ -20,7 +20,7 @@ class LoopbackDevice(Device):
         """Return NumPy, the only backend.
 
         Raises:
-            InvalidArgumentError: another backend is asked for.
+            InvalidArgumentError: another backend is requested.
         """
         if backend != "numpy":
             raise errors.InvalidArgumentError(f"{self.name} runs backend numpy, not {backend!r}")
@@ -31,12 +31,12 @@ class LoopbackDevice(Device):
         return np.array(value)[()]
 
     def to_host(self, value: Any) -> Any:
-        """Return a copy of a value of the device."""
+        """Return a copy of a device value."""
         return np.array(value)[()]
 
 
 class LoopbackFactory(DeviceFactory):
-    """Makes `device_count["LOOPBACK"]` devices, none by default."""
+    """Creates `device_count["LOOPBACK"]` devices; none by default."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[LoopbackDevice]:
         """Return the devices of a session."""

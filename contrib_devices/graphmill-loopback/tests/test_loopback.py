@@ -1,4 +1,4 @@
-"""The device passes the conformance suites, runs on request, and costs little over the CPU."""
+"""The device passes the conformance suites, runs on request, and is nearly as fast as the CPU."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def chain(device: str) -> graphmill.Graph:
 
 
 def test_it_keeps_up_with_the_cpu() -> None:
-    """At least 0.8 times the CPU's speed, measured in turns so that other load hits both."""
+    """At least 0.8 times the CPU's speed; alternating runs expose both to the same load."""
     config = graphmill.ConfigProto(device_count={"LOOPBACK": 1})
     if "graphmill" in config.DESCRIPTOR.fields_by_name:
-        config.graphmill.jit = "off"  # both interpret: what is compiled is the CPU's alone
+        config.graphmill.jit = "off"  # only the CPU's nodes would be compiled; interpret both
     x = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
     sessions = [
         graphmill.Session(graph=chain(name), config=config) for name in (DEVICE, "/device:CPU:0")

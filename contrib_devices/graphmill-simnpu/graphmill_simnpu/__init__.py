@@ -1,7 +1,7 @@
-"""Devices of type SIMNPU: a simulated accelerator that uses all that the interface offers.
+"""Devices of type SIMNPU: a simulated accelerator that uses the whole plugin interface.
 
-It computes in the background, in the order of a queue; has memory of its own, with a limit; brings
-kernels and an op of its own, and puts that op into its part of a graph.
+It computes in the background from a command queue, has memory of its own with a limit, brings
+kernels and an op of its own, and rewrites its partition of a graph to use that op.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FUSED_OP = "SimNpu>MatMulBiasRelu"
 
 @hookimpl
 def graphmill_register_ops(ops: Any) -> None:
-    """Register the op that the device puts in place of three."""
+    """Register the fused op, which replaces three nodes."""
     from graphmill_simnpu.fused_op import MAT_MUL_BIAS_RELU
 
     ops.add(MAT_MUL_BIAS_RELU)
@@ -24,7 +24,7 @@ def graphmill_register_ops(ops: Any) -> None:
 
 @hookimpl
 def graphmill_register_kernels(kernels: Any) -> None:
-    """Register the device's own kernels, and a general one for its op."""
+    """Register the device's kernels, and a kernel of its op for other devices."""
     kernels.add_module("graphmill_simnpu.kernels", ops=OWN_KERNELS, backend="simnpu")
     kernels.add_module("graphmill_simnpu.fused_kernel", ops=[FUSED_OP])
 

@@ -1,8 +1,8 @@
 """`NpuArray`: a value in the accelerator's memory, which may not have been computed yet.
 
-It speaks NumPy's protocols, so that `numpy` itself is the namespace of general kernels: what they
-call is put into the queue. A NumPy array that meets one is taken along; the other way, `np.asarray`
-of an `NpuArray`, is refused: that would be a copy that nobody asked for.
+It implements NumPy's protocols, so generic kernels use `numpy` itself as their namespace: each call
+becomes a command in the queue. Such a call may also have NumPy arrays as arguments. `np.asarray` of
+an `NpuArray` raises an error, because it would be an implicit copy to the host.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class NpuArray(NDArrayOperatorsMixin):
-    """A value, or the promise of one.
+    """A value, or a future of one.
 
     Attributes:
-        device: whose memory it is in.
+        device: the device that holds it in memory.
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_error", "_is_there", "_memory", "_value", "device")
+    __slots__ = ("__weakref__", "_dtype", "_error", "_is_ready", "_memory", "_value", "device")
 
     def __init__(self, device: SimNpuDevice, dtype: Any = None) -> None:
         self.device = device
         self._dtype = dtype
-        self._is_there = threading.Event()
+        self._is_ready = threading.Event()
         self._value: Any = None
         self._error: Exception | None = None
         self._memory: Any = None
@@ -41,27 +41,27 @@ class NpuArray(NDArrayOperatorsMixin):
     # ----------------------------------------------------- for the queue
 
     def keep(self, value: Any) -> None:
-        """Take the value, in memory of the device."""
+        """Store the value in memory of the device."""
         try:
             self._memory = self.device.allocate_memory(value.nbytes)
         except errors.OpError as error:
             self.fail(error)
             return
         self._value = value
-        self._is_there.set()
+        self._is_ready.set()
 
     def fail(self, error: Exception) -> None:
         """Mark the value as failed; waiters get the error."""
         self._error = error
-        self._is_there.set()
+        self._is_ready.set()
 
     def get(self) -> Any:
-        """Return the value; waits for it.
+        """Wait for the value and return it.
 
         Raises:
             OpError: it could not be computed.
         """
-        self._is_there.wait()
+        self._is_ready.wait()
         if self._error is not None:
             raise self._error
         return self._value
@@ -70,11 +70,11 @@ class NpuArray(NDArrayOperatorsMixin):
         if self._memory is not None:
             self.device.release_memory(self._memory)
 
-    # ----------------------------------------------- what kernels may look at
+    # ----------------------------------------------------- for kernels
 
     @property
     def dtype(self) -> Any:
-        """Element type; known at once for the results of the device's own kernels."""
+        """Element type; waits for the value, except for results of the device's own kernels."""
         return self.get().dtype if self._dtype is None else self._dtype
 
     @property
@@ -148,7 +148,7 @@ def _method(value: Any, name: str, *args: Any, **keywords: Any) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return a value with its handles replaced by arrays in device memory."""
+    """Return a value with each `NpuArray` replaced by its NumPy array; waits for them."""
     if isinstance(value, NpuArray):
         return value.get()
     if type(value) in (list, tuple):

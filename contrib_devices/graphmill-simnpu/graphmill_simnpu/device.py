@@ -31,13 +31,13 @@ _DEFAULT_LIMIT = 1 << 30
 class SimNpuDevice(Device):
     """One accelerator.
 
-    Threads: kernels are called by the threads of steps, and only put commands; the queue's worker
-    computes.
+    Threads: the threads of steps call the kernels, which only enqueue commands. The queue's worker
+    thread computes.
 
     Attributes:
-        launched: how many commands have been put.
-        fail_at: name of a node whose commands fail; for tests of what uses the device.
-        fail_after: number of commands after which the device is gone; None for never.
+        launched: the number of commands enqueued so far.
+        fail_at: name of a node whose commands fail; for tests of code that uses the device.
+        fail_after: number of commands after which the device is lost; None for never.
     """
 
     backends = ("simnpu", "numpy")
@@ -49,7 +49,7 @@ class SimNpuDevice(Device):
         self.fail_after: int | None = settings.get("fail_after")
         self._queue = CommandQueue(attributes.name)
         self._allocator = LimitedAllocator(attributes.name, attributes.memory_limit)
-        self._running = threading.local()  # which node's kernel a thread is in
+        self._running = threading.local()  # the node whose kernel a thread runs
 
     def namespace(self, backend: str) -> Any:
         """Return the NumPy namespace; its functions enqueue commands for values of the device."""
@@ -65,19 +65,19 @@ class SimNpuDevice(Device):
         """Copy a host value synchronously."""
         made = NpuArray(self, getattr(value, "dtype", None))
         made.keep(np.array(value)[()])
-        made.get()  # tells if there was no memory for it
+        made.get()  # raises if there was no memory for it
         return made
 
     def to_host(self, value: Any) -> Any:
-        """Copy a value to the host; waits until it is computed."""
+        """Wait until a value is computed, and copy it to the host."""
         return np.array(unwrapped(value))[()]
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
         """Return a function that enqueues a kernel and records the node of its commands.
 
-        The device's own kernels put their commands themselves. A stateful kernel, or one with
-        values in host memory, runs in the step's thread on host values; so variables and queues lie
-        there. Any other kernel is one command as a whole.
+        The device's own kernels enqueue their commands themselves. A stateful kernel, or one with
+        values in host memory, runs in the step's thread on host values, so variables and queues
+        are on the host. Any other kernel is one command.
         """
         compute, name, declared = kernel.compute, kernel.node_name, kernel.definition
         running = self._running
@@ -85,7 +85,10 @@ class SimNpuDevice(Device):
         def own(*inputs: Any) -> Any:
             running.node = name
             if not any(isinstance(value, NpuArray) for value in inputs):
-                inputs = (self.to_device(inputs[0]), *inputs[1:])  # control flow gives host values
+                inputs = (
+                    self.to_device(inputs[0]),
+                    *inputs[1:],
+                )  # values from control flow are on the host
             return compute(*inputs)
 
         def call(*inputs: Any, **keywords: Any) -> Any:
@@ -100,35 +103,35 @@ class SimNpuDevice(Device):
             running.node = name
             self._check_health(name, self.launched)
             result = compute(*unwrapped(inputs), **keywords)
-            is_there = declared.host or declared.host_memory  # where its consumers look for it
-            return result if is_there else mapped(self._stored, result)
+            stays = declared.host or declared.host_memory  # consumers expect it in host memory
+            return result if stays else mapped(self._stored, result)
 
         if declared.backend == "simnpu":
             return own
         if kernel.op.startswith(("_", "HostConst")) or (declared.host and not declared.stateful):
-            return call  # copies and sends know where values are; so does who put them on the host
+            return call  # copies, sends and host kernels handle the location of values themselves
         return on_host if declared.stateful or declared.host_memory else put
 
     def launch(
         self, function: Callable[..., Any], args: Any, keywords: Any, dtype: Any = None
     ) -> Any:
-        """Put a command: call a function of arrays on values of the device.
+        """Enqueue a command that calls a function of arrays on device values.
 
-        With `dtype` the caller goes on at once and gets the promise of one array. Without it is not
-        known what the function gives, so the caller waits.
+        With `dtype`, the call returns at once with a future of one array. Without it, the kind of
+        the result is unknown, so the call waits for it.
         """
         node = getattr(self._running, "node", None)
         self.launched += 1
-        number = self.launched
+        ordinal = self.launched
         made = NpuArray(self, dtype)
         results: list[Any] = []
 
         def command() -> None:
             try:
-                self._check_health(node, number)
+                self._check_health(node, ordinal)
                 with np.errstate(all="ignore"):
                     result = function(*unwrapped(args), **unwrapped(keywords))
-            except Exception as error:  # noqa: BLE001 - reported to whoever fetches the value
+            except Exception as error:  # noqa: BLE001 - raised where the value is read
                 made.fail(_with_node(error, node))
                 return
             if isinstance(result, (np.ndarray, np.generic)) and result.dtype != object:
@@ -144,11 +147,11 @@ class SimNpuDevice(Device):
         return mapped(self._stored, results[0]) if results else made
 
     def maybe_rewrite_graph(self, graph: Graph) -> None:
-        """Put the device's own op in place of products with bias and ReLU (row P5)."""
+        """Replace products with bias and ReLU by the device's fused op (row P5)."""
         fuse(graph)
 
     def allocate_memory(self, num_bytes: int) -> Any:
-        """Return memory of the device; RESOURCE_EXHAUSTED if there is none left."""
+        """Return memory of the device; raise RESOURCE_EXHAUSTED if there is not enough."""
         return self._allocator.allocate(num_bytes)
 
     def release_memory(self, memory: Any) -> None:
@@ -168,19 +171,19 @@ class SimNpuDevice(Device):
         """Return a value in the device's memory; strings stay on the host."""
         return value if value.dtype == object else self.to_device(value)
 
-    def _check_health(self, node: str | None, number: int) -> None:
+    def _check_health(self, node: str | None, ordinal: int) -> None:
         if self.fail_at is not None and node == self.fail_at:
             raise errors.InternalError(
-                f"{self.name} cannot do {node}: it is configured to fail there"
+                f"{self.name} cannot run {node}: it is configured to fail there"
             )
-        if self.fail_after is not None and number > self.fail_after:
+        if self.fail_after is not None and ordinal > self.fail_after:
             raise errors.UnavailableError(f"{self.name} is gone after {self.fail_after} commands")
 
 
 class SimNpuFactory(DeviceFactory):
-    """Makes `device_count["SIMNPU"]` devices, none by default.
+    """Creates `device_count["SIMNPU"]` devices; none by default.
 
-    Settings, by `custom_optimizers` of the session's configuration under the name "simnpu":
+    The settings are in `custom_optimizers` of the session's configuration, under the name "simnpu":
     `memory_limit` (bytes), `fail_at` (a node), `fail_after` (a number of commands).
     """
 
@@ -197,6 +200,6 @@ class SimNpuFactory(DeviceFactory):
 
 
 def _with_node(error: Exception, node: str | None) -> errors.OpError:
-    """Return an error that names the node whose command failed, not the one that waited for it."""
+    """Return an error that names the node whose command failed, not the node that waited for it."""
     status = as_status(error, None)
     return status.locate(node=node) if node is not None else status

@@ -1,4 +1,4 @@
-"""The device's op on other devices, for graphs that have it themselves."""
+"""The kernel of the device's op for other devices, for graphs that contain the op."""
 
 from __future__ import annotations
 

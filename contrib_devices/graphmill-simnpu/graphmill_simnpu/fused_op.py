@@ -7,7 +7,7 @@ from graphmill_simnpu import FUSED_OP
 
 
 def product_shape(op: ShapeContext) -> TensorShape:
-    """Return the shape of the product; the bias is a number for each of its columns."""
+    """Return the shape of the product; the bias has one element for each of its columns."""
     rows, inner = op.shape("a").with_rank(2)
     other, columns = op.shape("b").with_rank(2)
     if None not in (inner, other) and inner != other:

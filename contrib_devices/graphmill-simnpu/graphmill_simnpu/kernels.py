@@ -1,4 +1,4 @@
-"""Kernels of the device: each enqueues a command and returns a typed pending value."""
+"""Kernels of the device: each enqueues a command and returns a future with a dtype."""
 
 from __future__ import annotations
 

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class CommandQueue:
-    """Runs commands in the order in which they are put.
+    """Runs commands in the order in which they are enqueued.
 
-    Threads: any may put. The worker is a daemon that holds no reference to this object between
-    commands, so that a device that was never closed leaves no thread behind.
+    Threads: any thread may call `put`. The worker is a daemon thread that holds no reference to
+    this object between commands, so a device that was never closed does not leak its thread.
     """
 
     def __init__(self, name: str) -> None:
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()  # nothing is put behind the end
+        self._lock = threading.Lock()  # no command may follow the end marker
         self._worker = threading.Thread(
             target=_work, args=(self._commands,), name=f"{name} queue", daemon=True
         )
@@ -30,10 +30,10 @@ class CommandQueue:
         self._end = weakref.finalize(self, self._commands.put, None)
 
     def put(self, command: Callable[[], None]) -> None:
-        """Have a command run after all that were put before; it must not raise.
+        """Enqueue a command; it must not raise.
 
         Raises:
-            CancelledError: the device is closed, so nobody would ever run it.
+            CancelledError: the device is closed, so the command would never run.
         """
         with self._lock:
             if not self._end.alive:
@@ -41,7 +41,7 @@ class CommandQueue:
             self._commands.put(command)
 
     def wait_until_idle(self) -> None:
-        """Wait until all that was put before has been done; raises as `put` does."""
+        """Wait until all commands enqueued before have run; raises as `put` does."""
         done = threading.Event()
         self.put(done.set)
         done.wait()
@@ -59,4 +59,4 @@ def _work(commands: SimpleQueue[Any]) -> None:
         if command is None:
             return
         command()
-        del command  # what it holds must not live until the next one
+        del command  # frees its values before the next command arrives

@@ -13,7 +13,7 @@ _TYPES = MAT_MUL_BIAS_RELU.attr("T").allowed
 
 
 def fuse(graph: Graph) -> int:
-    """Replace all products with bias and ReLU; return how many there were."""
+    """Replace all products with bias and ReLU; return the number of replacements."""
     count = 0
     for relu in list(graph.nodes):
         if relu.op == "Relu":

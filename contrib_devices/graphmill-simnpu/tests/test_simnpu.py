@@ -24,7 +24,9 @@ class TestSimNpu(DeviceTests):
 
 class TestSimNpuKernels(KernelTests):
     device = DEVICE
-    families = tuple({case.family for case in load_cases()} - {"dataset"})  # those are on the host
+    families = tuple(
+        {case.family for case in load_cases()} - {"dataset"}
+    )  # datasets stay on the host
 
 
 class TestSimNpuTiers(TierTests):
@@ -82,7 +84,7 @@ def test_kernels_return_before_they_have_computed() -> None:
     held = device.launch(lambda v: gate.wait(30) and v, (x,), {}, dtype=X.dtype)
     after = device.launch(np.add, (held, x), {}, dtype=X.dtype)
     assert after.dtype == np.float32
-    assert not after._is_there.is_set()
+    assert not after._is_ready.is_set()
     gate.set()
     np.testing.assert_allclose(device.to_host(after), X + X)
     device.close()
@@ -90,7 +92,7 @@ def test_kernels_return_before_they_have_computed() -> None:
 
 def test_memory_is_limited_and_released() -> None:
     with graphmill.Session(graph=layer(), config=config(memory_limit=4096)) as session:
-        for _ in range(200):  # each step gives back what it took
+        for _ in range(200):  # each step frees the memory that it used
             session.run("y:0", {"x:0": X})
         with pytest.raises(errors.ResourceExhaustedError, match=r"SIMNPU:0 is out of memory.*4096"):
             session.run("y:0", {"x:0": np.ones((1000, 2), np.float32)})

@@ -1,4 +1,4 @@
-"""Devices of type TORCH: PyTorch, on the processor or on an accelerator that it finds."""
+"""Devices of type TORCH: PyTorch on its accelerators, or on the CPU if it has none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_KERNELS = {
     ),
     "scatter": ("ScatterNd", "TensorScatterUpdate"),
 }
-"""Ops that have a kernel on PyTorch; all others run on NumPy, over the same memory on a CPU."""
+"""Ops that have a PyTorch kernel; all others run on NumPy, on a CPU in the same memory."""
 
 
 @hookimpl
@@ -35,7 +35,7 @@ def graphmill_register_ops(ops: Any) -> None:
 
 @hookimpl
 def graphmill_register_kernels(kernels: Any) -> None:
-    """Register the kernels, for devices that accept the backend "torch": they import it."""
+    """Register the kernels for the backend "torch"; their modules import PyTorch."""
     for module, ops in OWN_KERNELS.items():
         kernels.add_module(f"graphmill_torch.kernels.{module}", ops=ops, backend="torch")
     kernels.add_module("graphmill_torch.kernels.cluster", ops=[CLUSTER_OP], backend="torch")

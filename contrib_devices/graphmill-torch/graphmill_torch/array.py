@@ -1,7 +1,7 @@
 """`TorchArray`: a PyTorch tensor with a NumPy dtype.
 
-graphmill's executors check the element types of what kernels give, and kernels of others compute
-with NumPy. On a CPU both see the same memory; on an accelerator what NumPy computes is copied.
+graphmill's executors check the dtypes of kernel results, and kernels of other plugins compute with
+NumPy. On a CPU, NumPy and PyTorch share the memory; on an accelerator, NumPy computes on copies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TorchArray(NDArrayOperatorsMixin):
 
     Attributes:
         tensor: the PyTorch tensor.
-        dtype: its element type as NumPy knows it.
+        dtype: its NumPy dtype.
     """
 
     __slots__ = ("dtype", "tensor")
@@ -59,7 +59,7 @@ class TorchArray(NDArrayOperatorsMixin):
         return int(self.tensor.nbytes)
 
     def numpy(self) -> Any:
-        """Return the values as NumPy array; a view of the memory where it is the host's."""
+        """Return the values as a NumPy array; a view if they are in host memory."""
         tensor = self.tensor.detach().resolve_conj().resolve_neg().cpu()
         if tensor.dtype is torch.bfloat16:
             return tensor.view(torch.int16).numpy().view(_BFLOAT16)
@@ -130,7 +130,7 @@ class _At:
         return made
 
     def set(self, values: Any, **_: Any) -> Any:
-        """Put values there."""
+        """Return a copy of the array with values assigned at the index."""
         made = self._array.numpy().copy()
         made[self._index] = unwrapped(values)
         return _wrapped_like(self._array, made)
@@ -161,14 +161,14 @@ _UPDATES: Final = {
 
 
 def is_known(dtype: Any) -> bool:
-    """Return whether PyTorch has an element type."""
+    """Return whether PyTorch has an element type for a NumPy dtype."""
     return dtype in _TO_TORCH
 
 
 def from_numpy(value: Any, where: torch.device) -> Any:
     """Convert a host value to a device value; dtypes that PyTorch lacks are left unchanged.
 
-    The memory is shared where it can be: the caller copies first if somebody else may write to it.
+    The memory is shared if possible; the caller must copy first if the memory may be written to.
     """
     array = np.asarray(value)
     if array.dtype not in _TO_TORCH:
@@ -197,7 +197,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def wrapped(value: Any, where: torch.device) -> Any:
-    """Return a result with values of a device in place of NumPy arrays."""
+    """Return a result with NumPy arrays replaced by device arrays."""
     if isinstance(value, (np.ndarray, np.generic)):
         return from_numpy(value, where)
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The cluster op: a node that replaces a region which runs entirely on PyTorch."""
+"""The cluster op: a node that replaces a region of nodes with PyTorch kernels."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CLUSTER = OpDef(
         AttrDef("f", "func"),
     ),
 )
-"""`f` is a `ProgramAttr`; the op exists while a session runs, and is never saved."""
+"""`f` is a `ProgramAttr`. The op exists only in the graphs of a session; it is never saved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramAttr(FuncAttr):
-    """Hold the program that a cluster runs; its `name` is not a function of the graph's library."""
+    """The program that a cluster runs; its `name` is not a function of the graph's library."""
 
     program: Program | None = None

@@ -1,9 +1,10 @@
 """Form clusters: replace each region of nodes with PyTorch kernels by one node.
 
-A region is convex: each node gets a depth, at least that of its inputs, odd for a node that can be
-in a cluster, even for one that cannot; depth never falls along an edge, so nodes of one depth have
-only such nodes between them. All of a region wait for the same receives, queues and calls, so that
-no node waits for more than it did. Graphs with control flow of version 1 are left alone.
+A region must be convex. To ensure this, each node gets a depth that is at least that of its inputs:
+odd for a node that can join a cluster, even for one that cannot. The depth never decreases along an
+edge, so every path between two nodes of equal depth has only nodes of that depth. All members of a
+region have the same blocking ancestors (receives, queues, calls), so clustering adds no waits.
+Graphs with control flow v1 are not clustered.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
 _MIN_SIZE: Final = 2
 _CONTROL_FLOW: Final = frozenset({"Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter"})
 _WAITING_FAMILIES: Final = frozenset({"data_flow", "functional"})
-_numbers = itertools.count()
+_ids = itertools.count()
 
 
 def form_clusters(graph: Graph, device: Device, backend: str) -> int:
-    """Replace the clusters of a device's graph; return how many there were.
+    """Replace the clusters of a device's partition; return their number.
 
     Args:
         graph: the device's partition.
@@ -59,23 +60,23 @@ def form_clusters(graph: Graph, device: Device, backend: str) -> int:
 
 def _regions(graph: Graph) -> list[list[Node]]:
     """Return the connected components of nodes with equal depth and blocking ancestors."""
-    place: dict[Node, tuple[int, frozenset[Node]]] = {}
+    level: dict[Node, tuple[int, frozenset[Node]]] = {}  # depth and blocking ancestors
     leader: dict[Node, Node] = {}
     for node in topological_order(graph):
         depth = 0
         waits: frozenset[Node] = frozenset()
         for edge in _inputs(node):
-            if edge.src in place:
-                depth = max(depth, place[edge.src][0])
-                waits |= place[edge.src][1]
+            if edge.src in level:
+                depth = max(depth, level[edge.src][0])
+                waits |= level[edge.src][1]
                 waits |= {edge.src} if _may_wait(edge.src) else frozenset()
         is_member = _definition(node) is not None
-        place[node] = (depth + ((depth & 1) != is_member), waits)
+        level[node] = (depth + ((depth & 1) != is_member), waits)
         if is_member:
             leader[node] = node
     for node in leader:
         for edge in node.in_edges:
-            if edge.src in leader and place[edge.src] == place[node]:
+            if edge.src in leader and level[edge.src] == level[node]:
                 leader[_find(leader, edge.src)] = _find(leader, node)
     regions: dict[Node, list[Node]] = {}
     for node in leader:  # in topological order
@@ -109,7 +110,7 @@ def _definitions() -> dict[str, list[KernelDef]]:
 
 
 def _definition(node: Node) -> KernelDef | None:
-    """Return the kernel of a node on PyTorch, if a cluster can have it."""
+    """Return the PyTorch kernel of a node if a cluster can run it."""
     for definition in _definitions().get(node.op, ()):
         types = definition.types.items()
         if not definition.static and all(node.attrs[name] in allowed for name, allowed in types):
@@ -122,13 +123,13 @@ def _replace(graph: Graph, members: list[Node], device: Device, backend: str) ->
     inputs: dict[tuple[Node, int], int] = {}
     steps = []
     for node in members:
-        places = [
+        sources = [
             (inside[edge.src], edge.src_output)
             if edge.src in inside
             else (-1, inputs.setdefault((edge.src, edge.src_output), len(inputs)))
             for edge in node.in_edges
         ]
-        steps.append((_bound(node, device), places))
+        steps.append((_bound(node, device), sources))
     leaving = [e for node in members for e in node.out_edges if e.dst not in inside]
     outputs = list(dict.fromkeys((e.src, e.src_output) for e in leaving if not e.is_control))
     program = Program(steps, [(inside[src], output) for src, output in outputs], backend)
@@ -139,7 +140,7 @@ def _replace(graph: Graph, members: list[Node], device: Device, backend: str) ->
         "f": ProgramAttr("program", program=program),
     }
     made = graph.add_node(
-        f"{members[-1].name}/torch_cluster_{next(_numbers)}",
+        f"{members[-1].name}/torch_cluster_{next(_ids)}",
         CLUSTER,
         list(inputs),
         control_inputs=[src for src in before if src not in inside and src is not graph.source],
@@ -169,5 +170,5 @@ def _note(graph: Graph, name: str, members: list[Node], backend: str) -> None:
 
 def _bound(node: Node, device: Device) -> Any:
     definition = _definition(node)
-    assert definition is not None, node.name  # it is a member because it has one
+    assert definition is not None, node.name  # every member has one
     return bind(definition, OpKernelConstruction(node.name, node.op_def, node.attrs, device, xp))

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Graph, OpKernel
 
-_HOST_MEMORY = 16 << 30  # what it says of a CPU's; nothing enforces it
+_HOST_MEMORY = 16 << 30  # reported for a CPU, but not enforced
 
 
 class TorchDevice(Device):
     """A PyTorch device.
 
-    Its own kernels compute with PyTorch through `array_api_compat`; all others with NumPy, on the
-    same memory if PyTorch computes on the CPU.
+    The kernels of this plugin compute with PyTorch through `array_api_compat`. All other kernels
+    compute with NumPy, in the same memory if PyTorch computes on the CPU.
 
     Attributes:
-        where: the device as PyTorch knows it.
+        where: the `torch.device`.
         compile_with: a backend of `torch.compile` for clusters, "none", or "" for no clusters.
     """
 
@@ -41,7 +41,7 @@ class TorchDevice(Device):
         self.compile_with = compile_with
 
     def namespace(self, backend: str) -> Any:
-        """Return the PyTorch array namespace; generic kernels use NumPy."""
+        """Return NumPy; `compute_of` gives the kernels of this plugin PyTorch's namespace."""
         if backend not in self.backends:
             raise errors.InvalidArgumentError(f"{self.name} runs {self.backends}, not {backend!r}")
         return np
@@ -51,11 +51,11 @@ class TorchDevice(Device):
         return from_numpy(np.array(unwrapped(value)), self.where)
 
     def to_host(self, value: Any) -> Any:
-        """Return a copy of a value; waits until it is computed."""
+        """Wait until a value is computed, and return a copy."""
         return np.array(unwrapped(value))[()]
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return a function that unwraps kernel inputs and wraps outputs."""
+        """Return a function that unwraps the inputs of a kernel and wraps its outputs."""
         compute, declared = kernel.compute, kernel.definition
         if declared.host or declared.stateful:
             return compute
@@ -72,7 +72,7 @@ class TorchDevice(Device):
             form_clusters(graph, self, "" if self.compile_with == "none" else self.compile_with)
 
     def sync(self) -> None:
-        """Wait until all that was started is done."""
+        """Wait until all enqueued work has finished."""
         if self.where.type == "cuda":
             torch.cuda.synchronize(self.where)
         elif self.where.type == "mps":
@@ -80,31 +80,31 @@ class TorchDevice(Device):
 
 
 def make_devices(count: int, name_prefix: str, compile_with: str = "") -> list[TorchDevice]:
-    """Return devices: PyTorch's accelerators, or its CPU.
+    """Return devices on PyTorch's accelerators, or on the CPU if it has none.
 
     Raises:
-        InvalidArgumentError: more accelerators are asked for than PyTorch has.
+        InvalidArgumentError: more accelerators are requested than PyTorch has.
     """
     return [
         TorchDevice(
             DeviceAttributes(
                 f"{name_prefix}/device:TORCH:{index}",
                 "TORCH",
-                _memory_of(place),
-                physical_device_desc=str(place),
+                _memory_of(where),
+                physical_device_desc=str(where),
             ),
-            place,
+            where,
             compile_with,
         )
-        for index, place in enumerate(_places(count))
+        for index, where in enumerate(_torch_devices(count))
     ]
 
 
-def _places(count: int) -> list[torch.device]:
+def _torch_devices(count: int) -> list[torch.device]:
     if torch.cuda.is_available():
         if count > torch.cuda.device_count():
             raise errors.InvalidArgumentError(
-                f"device_count asks for {count} devices of type TORCH, PyTorch has "
+                f"device_count requests {count} devices of type TORCH, but PyTorch has "
                 f"{torch.cuda.device_count()}"
             )
         return [torch.device("cuda", index) for index in range(count)]
@@ -113,17 +113,17 @@ def _places(count: int) -> list[torch.device]:
     return [torch.device("cpu")] * count
 
 
-def _memory_of(place: torch.device) -> int:
-    if place.type != "cuda":
+def _memory_of(where: torch.device) -> int:
+    if where.type != "cuda":
         return _HOST_MEMORY
-    total: int = torch.cuda.get_device_properties(place).total_memory
+    total: int = torch.cuda.get_device_properties(where).total_memory
     return total
 
 
 def _on_torch(
     compute: Callable[..., Any], where: torch.device, *, is_bound: bool
 ) -> Callable[..., Any]:
-    """Return a kernel of this package as function of values; it is given `xp` for the namespace."""
+    """Return a kernel of this plugin as a function of device values, with PyTorch as namespace."""
     inner: Any = compute if is_bound else getattr(compute, "func", compute)
     keywords = {} if is_bound else getattr(compute, "keywords", {})
     first = () if is_bound else (xp,)
@@ -136,7 +136,7 @@ def _on_torch(
             raise
         except torch.OutOfMemoryError as error:
             raise errors.ResourceExhaustedError(f"{where} is out of memory: {error}") from error
-        except RuntimeError as error:  # what PyTorch raises for shapes that do not fit
+        except RuntimeError as error:  # PyTorch raises it for incompatible shapes
             raise errors.InvalidArgumentError(str(error)) from error
         if isinstance(result, torch.Tensor):
             return TorchArray(result)
@@ -146,7 +146,7 @@ def _on_torch(
 
 
 def _tensor(value: Any, where: torch.device) -> Any:
-    """Return the PyTorch tensor of a value; values made by control flow are NumPy arrays."""
+    """Return the PyTorch tensor of a value; values from control flow are NumPy arrays."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = from_numpy(value, where)
     return value.tensor if isinstance(value, TorchArray) else value

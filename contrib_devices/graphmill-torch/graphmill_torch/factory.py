@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class TorchFactory(DeviceFactory):
-    """Makes `device_count["TORCH"]` devices, none by default.
+    """Creates `device_count["TORCH"]` devices; none by default.
 
-    They are PyTorch's accelerators if there are any (CUDA, ROCm, MPS), else its CPU.
+    They are PyTorch's accelerators (CUDA, ROCm, MPS) if there are any, else the CPU.
 
-    Setting, by `custom_optimizers` of the session's configuration under the name "torch":
-    `compile`, a backend of `torch.compile` ("inductor", "eager" …) for clusters, which are regions
-    whose nodes all have kernels on PyTorch; "none" runs them uncompiled; "", the default, forms
-    none.
+    The setting `compile` is in `custom_optimizers` of the session's configuration, under the name
+    "torch". It names the backend of `torch.compile` ("inductor", "eager" …) for clusters: regions
+    whose nodes all have PyTorch kernels. "none" runs clusters uncompiled; "", the default, forms no
+    clusters.
     """
 
     def create_devices(self, config: Any, name_prefix: str) -> Sequence[Device]:
@@ -28,7 +28,7 @@ class TorchFactory(DeviceFactory):
 
         Raises:
             FailedPreconditionError: PyTorch cannot be imported.
-            InvalidArgumentError: more accelerators are asked for than PyTorch has.
+            InvalidArgumentError: more accelerators are requested than PyTorch has.
         """
         count = config.device_count.get("TORCH", 0)
         if not count:

@@ -1,4 +1,4 @@
-"""`Program`: the function of a cluster, from tensors to tensors, for `torch.compile`."""
+"""`Program`: a cluster as a function from tensors to tensors, for `torch.compile`."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
     from graphmill.spi import OpKernel
 
-    Place = tuple[int, int]
-    """Where a value comes from: the number of a step (-1 for the inputs), and of its output."""
+    Source = tuple[int, int]
+    """The source of a value: index of a step (-1 for the inputs), and index of its output."""
 
 
 class Program:
     """A sequence of kernels.
 
     Args:
-        steps: each kernel with the places of its inputs.
-        results: the places of the outputs.
-        backend: the backend of `torch.compile`; "" runs the kernels as they are.
+        steps: each kernel with the sources of its inputs.
+        results: the sources of the outputs.
+        backend: the backend of `torch.compile`; "" runs the kernels uncompiled.
 
-    Threads: any may call; it holds nothing that changes.
+    Threads: any thread may call; the object is immutable.
     """
 
     def __init__(
         self,
-        steps: Sequence[tuple[OpKernel, Sequence[Place]]],
-        results: Sequence[Place],
+        steps: Sequence[tuple[OpKernel, Sequence[Source]]],
+        results: Sequence[Source],
         backend: str,
     ) -> None:
         self._kernels = [kernel for kernel, _ in steps]
-        self._steps = [(kernel.compute, tuple(places)) for kernel, places in steps]
+        self._steps = [(kernel.compute, tuple(sources)) for kernel, sources in steps]
         self._results = tuple(results)
         self._backend = backend
         self._compiled: Callable[..., Any] | None = None
@@ -45,9 +45,9 @@ class Program:
     def _made_by(self, backend: str) -> Callable[..., Any]:
         try:
             return torch.compile(self._run, backend=backend)  # type: ignore[no-any-return]
-        except ImportError as error:  # some installations leave out what only the compiler needs
+        except ImportError as error:  # some installations lack the compiler's dependencies
             raise errors.FailedPreconditionError(
-                f"torch.compile cannot be used: {error}. Install what PyTorch lacks, or set "
+                f"torch.compile cannot be used: {error}. Install the missing package, or set "
                 "`compile` of torch to 'none'"
             ) from error
 
@@ -56,14 +56,14 @@ class Program:
 
         Raises:
             OpError: a kernel raised; it names the node.
-            InternalError: PyTorch cannot compile it.
+            InternalError: PyTorch cannot compile the program.
         """
         if self._compiled is None:
             return self._run_each(inputs)
         try:
             return tuple(self._compiled(*inputs))
         except Exception as error:
-            self._run_each(inputs)  # if a kernel is to blame, it raises again, and is named
+            self._run_each(inputs)  # if a kernel failed, this raises and names its node
             raise errors.InternalError(
                 f"torch.compile with backend {self._backend!r} failed: {type(error).__name__}: "
                 f"{error}. Set `compile` to another backend, or to 'none'"
@@ -71,25 +71,25 @@ class Program:
 
     def _run(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values: list[Any] = []
-        for compute, places in self._steps:
-            result = compute(*[self._value(values, inputs, place) for place in places])
+        for compute, sources in self._steps:
+            result = compute(*[self._value(values, inputs, source) for source in sources])
             values.append(result if isinstance(result, tuple) else (result,))
-        return tuple(self._value(values, inputs, place) for place in self._results)
+        return tuple(self._value(values, inputs, source) for source in self._results)
 
     def _run_each(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Run like `_run`, but name the node whose kernel raises."""
         values: list[Any] = []
-        for kernel, (compute, places) in zip(self._kernels, self._steps, strict=True):
+        for kernel, (compute, sources) in zip(self._kernels, self._steps, strict=True):
             try:
-                result = compute(*[self._value(values, inputs, place) for place in places])
+                result = compute(*[self._value(values, inputs, source) for source in sources])
             except Exception as error:
                 raise _status_of(error, kernel) from error
             values.append(result if isinstance(result, tuple) else (result,))
-        return tuple(self._value(values, inputs, place) for place in self._results)
+        return tuple(self._value(values, inputs, source) for source in self._results)
 
     @staticmethod
-    def _value(values: list[Any], inputs: Sequence[torch.Tensor], place: Place) -> torch.Tensor:
-        step, output = place
+    def _value(values: list[Any], inputs: Sequence[torch.Tensor], source: Source) -> torch.Tensor:
+        step, output = source
         found: torch.Tensor = inputs[output] if step < 0 else values[step][output]
         return found
 
@@ -97,7 +97,7 @@ class Program:
 def _status_of(error: Exception, kernel: OpKernel) -> errors.OpError:
     if isinstance(error, torch.OutOfMemoryError):
         made: errors.OpError = errors.ResourceExhaustedError(str(error))
-    elif isinstance(error, RuntimeError):  # what PyTorch raises for shapes that do not fit
+    elif isinstance(error, RuntimeError):  # PyTorch raises it for incompatible shapes
         made = errors.InvalidArgumentError(str(error))
     else:
         made = as_status(error, kernel)

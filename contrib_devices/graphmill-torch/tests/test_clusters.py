@@ -1,4 +1,4 @@
-"""Clusters give the results of their nodes, compiled or not."""
+"""Clusters compute the results of their nodes, compiled or not."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_error_names_the_node_inside(how: str) -> None:
 
 
 def test_nothing_waits_for_what_comes_after_it() -> None:
-    """What goes to another device and comes back is not in one cluster with where it began."""
+    """A cluster does not contain both ends of a path that crosses another device."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", name="x")

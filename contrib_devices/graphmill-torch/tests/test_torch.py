@@ -1,4 +1,4 @@
-"""PyTorch as a device passes the suites, and runs whole models right."""
+"""PyTorch as a device passes the suites and computes correct results for whole models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestTorchKernels(KernelTests):
     device = DEVICE
     exclude: ClassVar[dict[str, str]] = dict.fromkeys(
         ("TensorArrayScatterV3/edges.0/bfloat16/0", "TensorArrayGatherV3/edges.0/bfloat16/0"),
-        "NumPy cannot make an array of a list of others' bfloat16 scalars",
+        "NumPy cannot convert a list of other libraries' bfloat16 scalars to an array",
     )
 
 

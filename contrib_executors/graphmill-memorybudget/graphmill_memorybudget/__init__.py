@@ -1,4 +1,4 @@
-"""The executor MEMORY_BUDGET: ops wait for memory instead of exceeding a budget."""
+"""The executor MEMORY_BUDGET: kernels wait for memory instead of exceeding a budget."""
 
 from __future__ import annotations
 

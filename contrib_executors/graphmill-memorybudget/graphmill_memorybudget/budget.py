@@ -21,10 +21,10 @@ class Waiter:
 
     Attributes:
         step_id: its step.
-        need: bytes that it will take.
-        is_measured: whether `need` is what it took before; else it is a guess.
-        start: have it started by the thread that drives its step.
-        refuse: have it fail there.
+        need: number of bytes that it is expected to allocate.
+        is_measured: whether `need` was measured in an earlier call; otherwise it is a guess.
+        start: starts the kernel in the thread that drives its step.
+        refuse: fails the kernel in that thread.
     """
 
     step_id: int
@@ -34,25 +34,26 @@ class Waiter:
     refuse: Callable[[], None] = field(repr=False)
 
     def forget(self) -> None:
-        """Let go of both: they hold inputs and this object; no collector is to be waited for."""
+        """Drop both callbacks, which form a cycle with this object and keep inputs alive."""
         self.start = self.refuse = _nothing
 
 
 class Budget:
     """Admits kernels while the memory in use stays below a limit.
 
-    Room for what a step is known to hold at most is kept free for the oldest one.
+    Enough memory for the highest peak of any step so far is reserved for the oldest step.
 
-    What a kernel made counts until the array is freed. Whoever waits is let in when enough is. If
-    every step waits, nothing will be freed any more: then a kernel whose need is only a guess is
-    tried, and if there is none, the one of the youngest step fails.
+    The outputs of a kernel count until their arrays are freed. A waiting kernel is admitted when
+    enough memory is free. If every step waits, no memory will be freed. Then a kernel whose need is
+    only a guess is admitted anyway; if there is none, the kernel of the youngest step fails.
 
-    Threads: `_lock` guards the lists. Arrays are freed at any point of any thread, also inside of a
-    method here, so that only notes the size; whoever has the lock, or can get it, settles.
+    Threads: `_lock` guards the lists. An array may be freed in any thread at any time, even inside
+    a method of this class. Its finalizer therefore only records the size, and admits waiting
+    kernels only if it can get the lock without blocking.
 
     Attributes:
-        limit: bytes.
-        peak: the most that was held at one time.
+        limit: the budget in bytes.
+        peak: the most bytes that were in use at one time.
         num_waits: how often a kernel had to wait.
     """
 
@@ -62,13 +63,13 @@ class Budget:
         self.peak = 0
         self.num_waits = 0
         self._lock = threading.Lock()
-        self._freed: deque[tuple[int, int]] = deque()  # step and size
+        self._freed: deque[tuple[int, int]] = deque()  # pairs of step and size
         self._by_step: dict[int, int] = {}
-        self._step_peak = 0  # the most that one step held at one time
-        self._known: set[int] = set()
+        self._step_peak = 0  # the most bytes that one step had in use at one time
+        self._counted: set[int] = set()
         self._waiting: deque[Waiter] = deque()
         self._reserved: dict[Waiter, int] = {}
-        self._steps: dict[int, int] = {}  # their parts that run; in the order in which they began
+        self._steps: dict[int, int] = {}  # number of running partitions, by step; oldest first
         self._stalled: set[int] = set()
         self._checking: set[int] = set()
 
@@ -115,7 +116,7 @@ class Budget:
             return True
 
     def finish(self, waiter: Waiter, results: Any) -> int:
-        """Replace the estimate of an admitted kernel by its actual memory."""
+        """Replace the estimate of an admitted kernel by its actual memory, and return that."""
         with self._lock:
             self._held -= self._reserved.pop(waiter)
             waiter.forget()
@@ -125,7 +126,7 @@ class Budget:
         return made
 
     def watch(self, step_id: int, runner: Any) -> None:
-        """Have `stall` called when a step has nothing else to do; once, however many wait."""
+        """Call `stall` once when a step has nothing else to do."""
         with self._lock:
             if step_id in self._checking:
                 return
@@ -133,7 +134,7 @@ class Budget:
         runner.post(partial(self._check, step_id, runner))
 
     def _check(self, step_id: int, runner: Any) -> None:
-        if runner.has_posted:  # the executor, or another part of the step, is not at its end
+        if runner.has_posted:  # the executor, or another partition, still has work
             runner.post(partial(self._check, step_id, runner))
             return
         with self._lock:
@@ -150,10 +151,10 @@ class Budget:
 
     def _hold(self, array: Any, step_id: int) -> int:
         owner = _owner(array)
-        if id(owner) in self._known:
+        if id(owner) in self._counted:
             return 0
         size: int = owner.nbytes
-        self._known.add(id(owner))
+        self._counted.add(id(owner))
         weakref.finalize(owner, self._note_freed, id(owner), step_id, size).atexit = False
         of_step = self._by_step[step_id] = self._by_step.get(step_id, 0) + size
         self._step_peak = max(self._step_peak, of_step)
@@ -162,7 +163,7 @@ class Budget:
         return size
 
     def _note_freed(self, key: int, step_id: int, size: int) -> None:
-        self._known.discard(key)
+        self._counted.discard(key)
         self._freed.append((step_id, size))
         if self._lock.acquire(blocking=False):
             try:
@@ -174,11 +175,11 @@ class Budget:
     def _fits(self, waiter: Waiter) -> bool:
         self._collect()
         room = self.limit - self._held - waiter.need
-        # By when they began: who got the smaller number may well begin later, and has no claim yet.
+        # The oldest by start, not by id: a step with a smaller id may start later.
         oldest = next(iter(self._steps), waiter.step_id)
         if waiter.step_id == oldest:
             return room >= 0
-        # The oldest step must be able to end, whatever the others hold: so all of them do in turn.
+        # The oldest step must always be able to end. Thus every step ends eventually.
         return room >= max(0, self._step_peak - self._by_step.get(oldest, 0))
 
     def _collect(self) -> None:
@@ -196,7 +197,7 @@ class Budget:
         self._stalled.discard(waiter.step_id)
 
     def _settle(self) -> list[Callable[[], None]]:
-        """Admit waiting kernels that fit now, in order, under the lock; return what to call."""
+        """Admit waiting kernels that fit now, in order, under the lock; return their callbacks."""
         actions: list[Callable[[], None]] = []
         for waiter in list(self._waiting):
             if self._fits(waiter):
@@ -225,7 +226,7 @@ def _nothing() -> None:
 
 
 def _do(actions: list[Callable[[], None]]) -> None:
-    for action in actions:  # they only post: nothing of a step runs here
+    for action in actions:  # they only post to event loops; no kernel runs here
         action()
 
 
@@ -244,5 +245,5 @@ def _owner(array: Any) -> Any:
 
 
 def size_of(values: Any) -> int:
-    """Return how many bytes some values are, for a guess."""
+    """Return the total size of some values in bytes."""
     return sum(int(array.nbytes) for array in _arrays(list(values)))

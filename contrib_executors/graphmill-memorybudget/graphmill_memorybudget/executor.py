@@ -25,17 +25,17 @@ _MOST_SIZES: Final = 64
 
 
 class MemoryBudgetFactory(ExecutorFactory):
-    """Makes executors that keep a budget; registered as `"MEMORY_BUDGET"`.
+    """Creates executors with a memory budget; registered as `"MEMORY_BUDGET"`.
 
     The setting `bytes` under the name "memory_budget" (`custom_optimizers` of the session's
-    configuration) is the budget of each device of the session; without it there is none.
+    configuration) is the budget of each device of the session; by default there is no limit.
     """
 
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
         """Return an executor of `graph`.
 
         Raises:
-            InvalidArgumentError: the budget is no positive number.
+            InvalidArgumentError: the budget is not a positive number.
         """
         limit = plugin_settings(params.config, "memory_budget").get("bytes", _UNLIMITED)
         if not isinstance(limit, int) or limit <= 0:
@@ -46,8 +46,8 @@ class MemoryBudgetFactory(ExecutorFactory):
             declared = kernel.definition
             if _makes_no_array(node) or declared.stateful or not node.num_outputs:
                 return kernel
-            asking = _BudgetedKernel(kernel, budget, params.device.name)
-            return kernel.with_call(asking, stateful=True, async_=True)
+            budgeted = _BudgetedKernel(kernel, budget, params.device.name)
+            return kernel.with_call(budgeted, stateful=True, async_=True)
 
         return _BudgetExecutor(executor_over(params, graph, wrap), budget)
 
@@ -56,12 +56,12 @@ def _makes_no_array(node: Node) -> bool:
     """Return whether a node allocates no array or is control flow."""
     traits = node.op_def.traits
     is_flow = traits.control_flow is not ControlFlow.NONE
-    gives_known = traits.forwards or traits.reshapes or traits.shape_only
-    return is_flow or gives_known or is_constant(node)
+    is_free = traits.forwards or traits.reshapes or traits.shape_only
+    return is_flow or is_free or is_constant(node)
 
 
 def budget_of(device: Any, limit: int) -> Budget:
-    """Return the budget of a device of a session, made at the first call."""
+    """Return the budget of a session's device; create it at the first call."""
     manager = device.resource_mgr
     found: Budget = manager.lookup_or_create(
         "graphmill_memorybudget", "budget", Budget, lambda: Budget(limit)
@@ -88,13 +88,13 @@ class _BudgetedKernel:
         self._kernel = kernel
         self._budget = budget
         self._device = device
-        self._taken: dict[int, int] = {}  # what it took, by the size of its inputs
+        self._measured: dict[int, int] = {}  # bytes allocated, by the size of the inputs
 
     def __call__(self, ctx: Any, *inputs: Any, done: Any) -> None:
         budget, runner = self._budget, ctx.args.runner
-        given = size_of(inputs)
-        is_measured = given in self._taken
-        need = self._taken.get(given, given)
+        input_bytes = size_of(inputs)
+        is_measured = input_bytes in self._measured
+        need = self._measured.get(input_bytes, input_bytes)
         token: list[int | None] = [None]
         waiter = Waiter(
             ctx.step_id,
@@ -125,7 +125,7 @@ class _BudgetedKernel:
         def cancelled() -> None:
             if budget.withdraw(waiter):
                 waiter.forget()
-                done(error=errors.CancelledError("cancelled while it waited for memory"))
+                done(error=errors.CancelledError("cancelled while waiting for memory"))
 
         token[0] = ctx.cancellation.register(cancelled)
         if token[0] is None:
@@ -135,7 +135,7 @@ class _BudgetedKernel:
         results, error = outcome_of(self._kernel.compute, *inputs)
         made = self._budget.finish(waiter, results)
         if error is None:
-            if len(self._taken) >= _MOST_SIZES:
-                self._taken.clear()
-            self._taken[size_of(inputs)] = made
+            if len(self._measured) >= _MOST_SIZES:
+                self._measured.clear()
+            self._measured[size_of(inputs)] = made
         done(results, error)

@@ -1,4 +1,4 @@
-"""The executor passes the suite; ops wait for memory and fail only as a last resort."""
+"""The executor passes the suite; kernels wait for memory and fail only as a last resort."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_budget_is_reserved_for_the_oldest_step() -> None:
     budget, log = Budget(100), []
     budget.begin(0)
     budget.admit(known := waiter(log, "known", 50, step=0))
-    budget.finish(known, np.zeros(50, np.uint8))  # a step is known to hold 50 at one time
+    budget.finish(known, np.zeros(50, np.uint8))  # the peak of a step is 50
     budget.end(0)
     budget.begin(2)
     budget.begin(1)
@@ -138,7 +138,7 @@ def test_concurrent_steps_stay_within_the_budget() -> None:
 def test_step_larger_than_the_budget_is_an_error_with_advice() -> None:
     x = np.ones(MIB // 4, np.float32)
     with graphmill.Session(graph=doubling(), config=config(MIB // 2)) as session:
-        session.run("y:0", {"x:0": x})  # the first time its need is a guess
+        session.run("y:0", {"x:0": x})  # the first estimate is a guess
         with pytest.raises(
             errors.ResourceExhaustedError, match="give memory_budget more"
         ) as caught:

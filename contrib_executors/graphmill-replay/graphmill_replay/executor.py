@@ -35,10 +35,10 @@ class Settings:
     """The "replay" section of the session's configuration.
 
     Attributes:
-        mode: "record" (the executor's own order), "replay" (that of `path`), "explore" (another
-            one, drawn by `seed`).
-        path: where the schedule is written to, or read from; empty for nowhere.
-        seed: which order "explore" takes.
+        mode: "record" (the executor's own order), "replay" (the order in `path`), "explore" (an
+            order drawn from `seed`).
+        path: the file that the schedule is written to or read from; empty for none.
+        seed: selects the order of "explore".
     """
 
     mode: str = "record"
@@ -50,17 +50,19 @@ class Settings:
         """Read the settings.
 
         Raises:
-            InvalidArgumentError: one is unknown, or there is nothing to be replayed.
+            InvalidArgumentError: a setting or its value is unknown, or "replay" has no path.
         """
         given = plugin_settings(config, "replay")
         unknown = sorted(set(given) - {"mode", "path", "seed"})
         if unknown:
-            raise errors.InvalidArgumentError(f"replay has no setting {unknown[0]!r}")
+            raise errors.InvalidArgumentError(
+                f"replay has no setting {unknown[0]!r}; use mode, path or seed"
+            )
         made = cls(**given)
         if made.mode not in _MODES:
             raise errors.InvalidArgumentError(f"replay: mode is {made.mode!r}, not one of {_MODES}")
         if made.mode == "replay" and not made.path:
-            raise errors.InvalidArgumentError("replay: give the path of a schedule to be replayed")
+            raise errors.InvalidArgumentError("replay: set path to the schedule to replay")
         return made
 
 
@@ -68,7 +70,7 @@ class Settings:
 class _Step:
     scheduler: Scheduler
     recording: _Recording
-    number: int
+    index: int
     parts: int = 0
     races: dict[Race, None] = field(default_factory=dict)
 
@@ -76,7 +78,7 @@ class _Step:
 class _Recording:
     """The recorded steps of one session, in order of their start.
 
-    Threads: guarded by the factory's lock, but for `record_step`.
+    Threads: guarded by the factory's lock, except `record_step`.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -87,13 +89,13 @@ class _Recording:
 
     def next_step(self) -> _Step:
         """Return the next step with its scheduler."""
-        number, mode = self._count, self.settings.mode
+        index, mode = self._count, self.settings.mode
         self._count += 1
         if mode == "replay":
-            wanted = self._wanted[number] if number < len(self._wanted) else []
-            return _Step(Scheduler(wanted=wanted), self, number)
-        seed = self.settings.seed + number if mode == "explore" else None
-        return _Step(Scheduler(seed=seed), self, number)
+            wanted = self._wanted[index] if index < len(self._wanted) else []
+            return _Step(Scheduler(wanted=wanted), self, index)
+        seed = self.settings.seed + index if mode == "explore" else None
+        return _Step(Scheduler(seed=seed), self, index)
 
     def record_step(self, step: _Step) -> None:
         """Report the races of a step and write all steps so far."""
@@ -103,24 +105,24 @@ class _Recording:
             _log.warning("%s", race)
         if self.settings.path and self.settings.mode != "replay":
             races = [race.as_dict() for race in found]
-            self.steps[step.number] = {"order": step.scheduler.order, "races": races}
-            held = {"steps": [self.steps[number] for number in sorted(self.steps)]}
-            text = json.dumps(held, indent=1) + "\n"
+            self.steps[step.index] = {"order": step.scheduler.order, "races": races}
+            data = {"steps": [self.steps[index] for index in sorted(self.steps)]}
+            text = json.dumps(data, indent=1) + "\n"
             Path(self.settings.path).write_text(text, encoding="utf-8")
 
 
 class ReplayFactory(ExecutorFactory):
-    """Makes executors with a reproducible schedule; registered as `"REPLAY"`.
+    """Creates executors with a reproducible schedule; registered as `"REPLAY"`.
 
     Threads: `_lock` guards the table of running steps.
     """
 
-    forbids_passes = ("common_subexpressions", "function_inlining")  # they rename what is recorded
+    forbids_passes = ("common_subexpressions", "function_inlining")  # they rename nodes
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._steps: dict[int, _Step] = {}
-        # By session; what keeps its tensors stands for it, and lives as long.
+        # Keyed by a session's `session_state`, which lives as long as the session.
         self._recordings: WeakKeyDictionary[Any, _Recording] = WeakKeyDictionary()
 
     def new_executor(self, params: LocalExecutorParams, graph: Graph) -> Executor:
@@ -152,7 +154,7 @@ class ReplayFactory(ExecutorFactory):
             step.races.update(dict.fromkeys(found))
 
     def end(self, step_id: int) -> None:
-        """Record its end; the last one writes the step."""
+        """Record the end of a partition or function; the last one writes the step."""
         with self._lock:
             step = self._steps[step_id]
             step.parts -= 1
@@ -199,11 +201,11 @@ class _ReplayExecutor(WrappingExecutor):
 
 
 def read_schedules(path: str) -> list[list[tuple[str, str]]]:
-    """Return the orders of the steps that a file holds.
+    """Return the orders of the steps in a file.
 
     Raises:
         NotFoundError: there is no such file.
-        DataLossError: it holds no schedules.
+        DataLossError: the file has no schedules.
     """
     try:
         steps = json.loads(Path(path).read_text("utf-8"))["steps"]
@@ -211,4 +213,4 @@ def read_schedules(path: str) -> list[list[tuple[str, str]]]:
     except FileNotFoundError:
         raise errors.NotFoundError(f"there is no schedule {path}; record one first") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise errors.DataLossError(f"{path} holds no schedule: {error}") from error
+        raise errors.DataLossError(f"{path} is not a schedule: {error}") from error

@@ -18,7 +18,7 @@ class Race:
 
     Attributes:
         resource: name of the variable or table.
-        first, second: the nodes, a change first.
+        first, second: the names of the nodes; `first` writes.
         first_op, second_op: their ops.
     """
 
@@ -30,18 +30,18 @@ class Race:
 
     def __str__(self) -> str:
         return (
-            f"{self.resource}: nothing orders {self.first!r} ({self.first_op}) and {self.second!r} "
+            f"{self.resource}: no edge orders {self.first!r} ({self.first_op}) and {self.second!r} "
             f"({self.second_op}). Add a control edge, '^{self.first}' as an input of "
             f"{self.second!r}, or the other way round"
         )
 
     def as_dict(self) -> dict[str, str]:
-        """Return it as plain values."""
+        """Return the race as JSON data."""
         return asdict(self)
 
 
 def races(graph: Graph) -> list[Race]:
-    """Return all races of a graph, by resource and names."""
+    """Return all races of a graph, sorted by resource."""
     order = topological_order(graph)
     accesses: dict[str, list[tuple[Node, bool]]] = {}
     for node in order:
@@ -65,14 +65,14 @@ def _ancestors_among(order: list[Node], wanted: set[Node]) -> dict[Any, int]:
         bits = 0
         for edge in (*node.in_edges, *node.control_in_edges):
             source = edge.src
-            if source in found:  # not yet there: a NextIteration, which closes a loop
+            if source in found:  # not for the NextIteration of a loop, which comes later
                 bits |= found[source] | (1 << source.id if source in wanted else 0)
         found[node] = bits
     return found
 
 
 def _accesses(node: Node) -> dict[str, bool]:
-    """Return the resources that a node touches, and whether it may change them."""
+    """Return the resources that a node accesses, and whether it may write to them."""
     found: dict[str, bool] = {}
     if _passes_on(node) and not _reads_a_reference(node):
         return found
@@ -93,7 +93,7 @@ def _passes_on(node: Node) -> bool:
 
 
 def _only_reads(node: Node, position: int) -> bool:
-    """Return whether a node is declared to leave the resource of an input as it is."""
+    """Return whether a node is declared not to write to the resource of an input."""
     ranges = node.op_def.input_ranges(node.attrs)
     for use in node.op_def.traits.resources or ():
         start, stop = ranges[use.input]

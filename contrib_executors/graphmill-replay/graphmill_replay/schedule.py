@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class Scheduler:
     """Serializes one step: starts one ready kernel at a time.
 
-    A pick is posted to the step's event loop, so it happens when the executor has announced all
-    that is ready: which order comes of it depends on nothing but the picks.
+    Each pick is posted to the step's event loop, so it runs after the executor has announced all
+    kernels that are ready. The order therefore depends only on the picks.
 
     Attributes:
-        order: node and iteration of each kernel that was started.
+        order: node and iteration of each started kernel.
     """
 
     def __init__(self, wanted: Sequence[Key] | None = None, seed: int | None = None) -> None:
@@ -40,7 +40,7 @@ class Scheduler:
             runner.post(lambda: self._pick(runner))
 
     def _pick(self, runner: Any) -> None:
-        if runner.has_posted:  # the executor, or another part of the step, has not said all yet
+        if runner.has_posted:  # the executor, or another partition, may announce more
             runner.post(lambda: self._pick(runner))
             return
         self._is_posted = False
@@ -52,28 +52,28 @@ class Scheduler:
             return
         key, start, _ = self._ready.pop(index)
         self.order.append(key)
-        start()  # what becomes ready by it is announced before the next pick
+        start()  # announces the kernels that become ready, before the next pick
         if self._ready and not self._is_posted:
             self._is_posted = True
             runner.post(lambda: self._pick(runner))
 
     def _index(self) -> int | None:
         if self._wanted is not None:
-            number = len(self.order)
-            wanted = self._wanted[number] if number < len(self._wanted) else None
+            position = len(self.order)
+            wanted = self._wanted[position] if position < len(self._wanted) else None
             return next((i for i, entry in enumerate(self._ready) if entry[0] == wanted), None)
         return 0 if self._random is None else self._random.randrange(len(self._ready))
 
     def _refuse(self, runner: Any) -> None:
         """Fail all ready kernels: the recorded order does not match this step."""
-        number = len(self.order)
+        position = len(self.order)
         recorded = self._wanted or ()
-        wanted = recorded[number] if number < len(recorded) else None
+        wanted = recorded[position] if position < len(recorded) else None
         ready = ", ".join("/".join(filter(None, key)) for key, _, _ in self._ready[:5])
         text = (
-            f"the recorded schedule does not fit this step: kernel {number} was "
-            f"{wanted[0] if wanted else 'the last'}, ready now: {ready}. Record it again: the "
-            "graph, the feeds or what is fetched has changed"
+            f"the recorded schedule does not fit this step: kernel {position} of the recording is "
+            f"{wanted[0] if wanted else 'missing (the recording ends)'}, but the ready kernels "
+            f"are {ready}. Record the step again: its graph, feeds or fetches have changed"
         )
         for _, _, done in self._ready:
             done(error=errors.FailedPreconditionError(text))

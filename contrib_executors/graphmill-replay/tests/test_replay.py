@@ -36,9 +36,9 @@ def config(**settings: object) -> graphmill.ConfigProto:
 
 
 def racing() -> graphmill.Graph:
-    """An addition to a variable and a read of it, in no order.
+    """An addition to a variable and an unordered read of it.
 
-    The read waits for a node: one that waits for nothing would come before all writes.
+    The read depends on a node; a read without inputs would run before all writes.
     """
     graph = graphmill.Graph()
     with graph.as_default():

@@ -1,1 +1,1 @@
-"""Kernels on PyTorch, a module for each kind of op."""
+"""PyTorch kernels, one module for each kind of op."""

@@ -18,12 +18,12 @@ def cluster(xp: Any, f: ProgramAttr) -> Callable[[list[Any]], Any]:
     """Run a cluster's program.
 
     Raises:
-        InvalidArgumentError: the graph was saved with the op, and its program was not.
+        InvalidArgumentError: the op comes from a saved graph, so it has no program.
     """
     del xp
     program = getattr(f, "program", None)
     if program is None:
         raise errors.InvalidArgumentError(
-            f"{CLUSTER_OP} stands for a region of a graph while a session runs; it cannot be loaded"
+            f"{CLUSTER_OP} exists only inside a session; a graph that contains it cannot be loaded"
         )
     return lambda inputs: program(*inputs)

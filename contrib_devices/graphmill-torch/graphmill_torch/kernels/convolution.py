@@ -1,8 +1,8 @@
-"""Convolution, pooling and batch normalisation, by PyTorch's own functions.
+"""Convolution, pooling and batch normalisation with PyTorch's functions.
 
 Semantics: `tensorflow/core/kernels/conv_ops.cc`, `maxpooling_op.cc`, `fused_batch_norm_op.cc`.
-PyTorch has channels second and pads alike on both sides; here channels may be last, and SAME pads
-one more at the end.
+PyTorch expects NCHW and pads both sides equally. TensorFlow's tensors may be NHWC, and SAME may pad
+one element more at the end.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _T = {"T": FLOATS}
 
 
 def channels_second(x: Any, data_format: str) -> Any:
-    """Return a batch of pictures with the channels second."""
+    """Convert a batch of images from `data_format` to NCHW."""
     return x if data_format == "NCHW" else x.permute(0, 3, 1, 2)
 
 
 def channels_back(x: Any, data_format: str) -> Any:
-    """Return it as it was."""
+    """Convert a batch of images from NCHW to `data_format`."""
     return x if data_format == "NCHW" else x.permute(0, 2, 3, 1)
 
 
@@ -37,7 +37,7 @@ def spatial(values: Any, data_format: str) -> tuple[int, int]:
 def pads(
     sizes: Any, taps: Any, strides: Any, dilations: Any, padding: str, explicit: Any, layout: str
 ) -> list[tuple[int, int]]:
-    """Return the padding before and after, for height and width."""
+    """Return the padding before and after each of height and width."""
     if padding == "VALID":
         return [(0, 0), (0, 0)]
     if padding == "EXPLICIT":
@@ -52,18 +52,18 @@ def pads(
 
 
 def padded(x: Any, around: list[tuple[int, int]], value: float = 0.0) -> Any:
-    """Return a batch with channels second, padded."""
+    """Return a padded NCHW batch."""
     (top, bottom), (left, right) = around
     if not any((top, bottom, left, right)):
         return x
     return functional.pad(x, (left, right, top, bottom), value=value)
 
 
-def no_wider(dilations: Any, sizes: Any, strides: Any, padding: str) -> tuple[int, ...]:
-    """Return dilations that are no larger than needs be, of the same parity.
+def bounded_dilations(dilations: Any, sizes: Any, strides: Any, padding: str) -> tuple[int, ...]:
+    """Reduce dilations that exceed the input, without changing the result or the parity.
 
-    Where SAME pads, all taps but the one in the middle read padding alone from some dilation on,
-    and it grows evenly on both sides: the result is the same, and the memory it takes is bounded.
+    With SAME padding, from some dilation on all taps except the middle one read only padding, and
+    larger dilations only add equal padding on both sides. Reducing them bounds the memory.
     """
     if padding != "SAME":
         return tuple(dilations)
@@ -88,8 +88,8 @@ class _Geometry:
             )
         self.strides = spatial(strides, layout)
         self.sizes = spatial(x_shape, layout)
-        apart = spatial(dilations, layout)
-        self.dilations = no_wider(apart, self.sizes, self.strides, padding)
+        requested = spatial(dilations, layout)
+        self.dilations = bounded_dilations(requested, self.sizes, self.strides, padding)
         self.channels = x_shape[channel]
         if len(x_shape) != 4 or len(w_shape) != 4:
             raise ValueError(f"input and filter must be 4-dimensional: {x_shape}, {w_shape}")
@@ -109,7 +109,7 @@ def conv2d(
     xp: Any, input: Any, filter: Any, *, strides: Any, padding: str, explicit_paddings: Any,  # noqa: A002
     data_format: str, dilations: Any,
 ) -> Any:  # fmt: skip
-    """Convolve pictures."""
+    """Compute a 2-D convolution."""
     del xp
     shape = tuple(input.shape)
     made = _Geometry(
@@ -117,14 +117,12 @@ def conv2d(
     )
     x = padded(channels_second(input, data_format), made.pads)
     w = filter.permute(3, 2, 0, 1)
-    extents = [
-        (tap - 1) * apart + 1 for tap, apart in zip(w.shape[2:], made.dilations, strict=True)
-    ]
+    extents = [(tap - 1) * rate + 1 for tap, rate in zip(w.shape[2:], made.dilations, strict=True)]
     sizes = [
         max((size - extent) // step + 1, 0)
         for size, extent, step in zip(x.shape[2:], extents, made.strides, strict=True)
     ]
-    if not all((*sizes, x.shape[0], w.shape[0])):  # no output: PyTorch would refuse it
+    if not all((*sizes, x.shape[0], w.shape[0])):  # PyTorch refuses an empty output
         return channels_back(x.new_zeros(x.shape[0], w.shape[0], *sizes), data_format)
     y = functional.conv2d(x, w, None, made.strides, 0, made.dilations, made.groups)
     return channels_back(y, data_format)
@@ -138,23 +136,23 @@ def depthwise_conv2d(
     """Compute a depthwise convolution."""
     del xp
     height, width, channels, multiplier = filter.shape
-    step, apart = spatial(strides, data_format), spatial(dilations, data_format)
+    step, rates = spatial(strides, data_format), spatial(dilations, data_format)
     if input.shape[1 if data_format == "NCHW" else 3] != channels:
         raise ValueError(
             f"input and filter must have the same depth: {tuple(input.shape)}, "
             f"{tuple(filter.shape)}"
         )
     sizes = spatial(input.shape, data_format)
-    apart = no_wider(apart, sizes, step, padding)
-    around = pads(sizes, (height, width), step, apart, padding, explicit_paddings, data_format)
+    rates = bounded_dilations(rates, sizes, step, padding)
+    around = pads(sizes, (height, width), step, rates, padding, explicit_paddings, data_format)
     x = padded(channels_second(input, data_format), around)
     w = filter.permute(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
-    y = functional.conv2d(x, w, None, step, 0, apart, channels)
+    y = functional.conv2d(x, w, None, step, 0, rates, channels)
     return channels_back(y, data_format)
 
 
 def _gradients(made: _Geometry, x: Any, w: Any, dy: Any, wanted: tuple[bool, bool]) -> Any:
-    """Return the gradients of input (padded) and filter, both in PyTorch's layout."""
+    """Return the gradients of the padded input and the filter, both in PyTorch's layout."""
     return torch.ops.aten.convolution_backward(
         dy, x, w, None, made.strides, (0, 0), made.dilations, False, (0, 0), made.groups,
         (*wanted, False),
@@ -166,7 +164,7 @@ def conv2d_backprop_input(
     xp: Any, input_sizes: Any, filter: Any, out_backprop: Any, *, strides: Any, padding: str,  # noqa: A002
     explicit_paddings: Any, data_format: str, dilations: Any,
 ) -> Any:  # fmt: skip
-    """Compute the gradient of a convolution by its input."""
+    """Compute the gradient of a convolution with respect to its input."""
     del xp
     shape = tuple(int(size) for size in input_sizes)
     if len(shape) == 2:
@@ -190,7 +188,7 @@ def conv2d_backprop_filter(
     xp: Any, input: Any, filter_sizes: Any, out_backprop: Any, *, strides: Any, padding: str,  # noqa: A002
     explicit_paddings: Any, data_format: str, dilations: Any,
 ) -> Any:  # fmt: skip
-    """Compute the gradient of a convolution by its filter."""
+    """Compute the gradient of a convolution with respect to its filter."""
     del xp
     shape = tuple(int(size) for size in filter_sizes)
     made = _Geometry(
@@ -216,7 +214,7 @@ def max_pool(
     around = pads(sizes, taps, step, (1, 1), padding, explicit_paddings, data_format)
     x = padded(channels_second(input, data_format), around, float("-inf"))
     if _is_empty(x, taps):
-        return _nothing_pooled(x, taps, step, data_format)
+        return _empty_output(x, taps, step, data_format)
     return channels_back(functional.max_pool2d(x, taps, step), data_format)
 
 
@@ -224,14 +222,14 @@ def max_pool(
 def avg_pool(
     xp: Any, value: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
 ) -> Any:
-    """Compute the mean of each window, without the padding."""
+    """Compute the mean of each window, excluding the padding."""
     del xp
     taps, step = _windows(value, ksize, strides, data_format)
     sizes = spatial(value.shape, data_format)
     around = pads(sizes, taps, step, (1, 1), padding, (), data_format)
     x = channels_second(value, data_format)
     if _is_empty(padded(x, around), taps):
-        return _nothing_pooled(padded(x, around), taps, step, data_format)
+        return _empty_output(padded(x, around), taps, step, data_format)
     total = functional.avg_pool2d(padded(x, around), taps, step)
     if padding != "SAME":
         return channels_back(total, data_format)
@@ -255,8 +253,8 @@ def _is_empty(x: Any, taps: Any) -> bool:
     return not x.numel() or any(n < tap for n, tap in zip(x.shape[2:], taps, strict=True))
 
 
-def _nothing_pooled(x: Any, taps: Any, step: Any, layout: str) -> Any:
-    """Return an output without elements, which PyTorch refuses to make."""
+def _empty_output(x: Any, taps: Any, step: Any, layout: str) -> Any:
+    """Return a pooling output without elements; PyTorch's pooling refuses such shapes."""
     sizes = [
         max((n - tap) // stride + 1, 0)
         for n, tap, stride in zip(x.shape[2:], taps, step, strict=True)
@@ -277,7 +275,7 @@ def fused_batch_norm(
     xp: Any, x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *, epsilon: float,
     exponential_avg_factor: float, data_format: str, is_training: bool,
 ) -> Any:  # fmt: skip
-    """Normalise each channel by batch or given statistics."""
+    """Normalise each channel by the statistics of the batch or of the inputs."""
     del xp
     if x.ndim not in (4, 5):
         raise ValueError(f"input must be 4-dimensional, got {tuple(x.shape)}")

@@ -1,4 +1,4 @@
-"""Elementwise ops and activations, through the array API where it has them."""
+"""Elementwise ops and activations; functions of the array API where it has them."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def relu(xp: Any, features: Any) -> Any:
 
 @kernel("Relu6", backend="torch", types=_T)
 def relu6(xp: Any, features: Any) -> Any:
-    """Cut off below 0 and above 6."""
+    """Clip the values to [0, 6]."""
     del xp
     return torch.clamp(features, 0, 6)
 
 
 @kernel("ReluGrad", backend="torch", types=_T)
 def relu_grad(xp: Any, gradients: Any, features: Any) -> Any:
-    """Let the gradient through where the feature was positive."""
+    """Pass the gradient where the feature is positive."""
     return xp.where(features > 0, gradients, xp.zeros_like(gradients))

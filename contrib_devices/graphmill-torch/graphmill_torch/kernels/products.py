@@ -27,7 +27,7 @@ def mat_mul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) ->
 
 @kernel("BatchMatMulV2", backend="torch", types=_T)
 def batch_mat_mul(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
-    """Multiply stacks of matrices, the stacks broadcast."""
+    """Multiply batches of matrices; the batch dimensions broadcast."""
     left, right = x.mT if adj_x else x, y.mT if adj_y else y
     if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != right.shape[-2]:
         raise ValueError(
@@ -52,7 +52,7 @@ def bias_add(xp: Any, value: Any, bias: Any, *, data_format: str) -> Any:
 
 @kernel("BiasAddGrad", backend="torch", types=_T)
 def bias_add_grad(xp: Any, out_backprop: Any, *, data_format: str) -> Any:
-    """Sum over all but the channels."""
+    """Sum over all dimensions except the channels."""
     if out_backprop.ndim < 2:
         raise ValueError("Input tensor must be at least 2D")
     axis = 1 if data_format == "NCHW" else out_backprop.ndim - 1
@@ -62,7 +62,7 @@ def bias_add_grad(xp: Any, out_backprop: Any, *, data_format: str) -> Any:
 
 @kernel("Softmax", backend="torch", types=_T)
 def softmax(xp: Any, logits: Any) -> Any:
-    """Normalise exponentials along the last dimension."""
+    """Compute the softmax along the last dimension."""
     del xp
     if logits.ndim < 1:
         raise ValueError(f"logits must have >= 1 dimension, got {tuple(logits.shape)}")

@@ -1,4 +1,4 @@
-"""Scatters, by PyTorch's `index_put`.
+"""Scatter ops with PyTorch's `index_put`.
 
 Semantics: `tensorflow/core/kernels/scatter_nd_op.cc`.
 """
@@ -17,7 +17,7 @@ _INDEX = {"T": FLOATS}
 
 @kernel("ScatterNd", backend="torch", types=_INDEX, static=("shape",))
 def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_policy: str) -> Any:
-    """Add updates into zeros."""
+    """Add updates to a tensor of zeros."""
     del xp
     if shape.ndim != 1:
         raise errors.InvalidArgumentError(f"shape must be a vector, not {tuple(shape.shape)}")
@@ -29,7 +29,7 @@ def scatter_nd(xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_p
 def tensor_scatter_update(
     xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
 ) -> Any:
-    """Put updates into a copy."""
+    """Assign updates in a copy of the tensor."""
     del xp
     return _put(tensor.clone(), indices, updates, bad_indices_policy, accumulate=False)
 
