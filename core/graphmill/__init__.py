@@ -5,7 +5,7 @@
     with graphmill.Session(graph="model.pb") as session:
         y = session.run("y:0", {"x:0": x})
 
-Every name is imported when it is first used, so that `import graphmill` stays light.
+Names are imported lazily, on first use, so `import graphmill` is fast.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"graphmill.{name}")
     home = _HOMES.get(name)
     if home is None:
-        # Element types by name, as `graphmill.float32`.
+        # Element types, for example `graphmill.float32`.
         dtype = getattr(importlib.import_module("graphmill.dtypes"), name, None)
         if not name.startswith("_") and type(dtype).__name__ == "DType":
             globals()[name] = dtype

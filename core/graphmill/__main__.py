@@ -1,4 +1,4 @@
-"""Let `python -m graphmill` be the `graphmill` command."""
+"""Run the `graphmill` command line as `python -m graphmill`."""
 
 from __future__ import annotations
 

@@ -83,14 +83,15 @@ RENAMED_PASSES: dict[str, str] = {"reads_first": "read_before_write"}
 
 
 def names_pass(names: Collection[str], name: str) -> bool:
-    """Return whether a pass is among `names`, by its name or with a warning by its old name."""
+    """Return whether `names` contains a pass, by its name or (with a warning) by its old name."""
     if name in names:
         return True
     old = next((old for old in names if RENAMED_PASSES.get(old) == name), None)
     if old is None:
         return False
     warnings.warn(
-        f"the graph pass {old!r} is now {name!r}; use that, the old name goes in the next version",
+        f"the graph pass {old!r} is now {name!r}; use the new name, the next version removes "
+        "the old one",
         DeprecationWarning,
         stacklevel=3,
     )
@@ -98,7 +99,7 @@ def names_pass(names: Collection[str], name: str) -> bool:
 
 
 def renamed_name(module: str, name: str) -> Any:
-    """Return the value of a name of a module by its old name, with a warning.
+    """Return the module attribute that was once named `name`, with a warning.
 
     Raises:
         AttributeError: the module never had this name.
@@ -107,7 +108,7 @@ def renamed_name(module: str, name: str) -> Any:
     if new is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     warnings.warn(
-        f"{module}.{name} is now {new!r}; use that, the old name goes in the next version",
+        f"{module}.{name} is now {new!r}; use the new name, the next version removes the old one",
         DeprecationWarning,
         stacklevel=3,
     )
@@ -115,17 +116,17 @@ def renamed_name(module: str, name: str) -> Any:
 
 
 class _AliasLoader(Loader):
-    """Loads the new module in place of the old one."""
+    """Load the new module in place of the old one."""
 
     def __init__(self, new: str) -> None:
         self._new = new
         self._spec: ModuleSpec | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Import the new module and return it, so that both names mean one module."""
+        """Import and return the new module, so that both names refer to the same module."""
         warnings.warn(
-            f"the module {spec.name!r} is now {self._new!r}; import that, the old name goes in "
-            "the next version",
+            f"the module {spec.name!r} is now {self._new!r}; import it by the new name, the "
+            "next version removes the old one",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -134,12 +135,12 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its own spec back: it has run under its new name."""
+        """Restore the module's own spec; the module was already executed under its new name."""
         module.__spec__ = self._spec
 
 
 class RenamedModuleFinder(MetaPathFinder):
-    """Finds modules by their old names; it comes last, so that imports of others cost nothing."""
+    """Find modules by their old names; the last finder, so other imports are not slowed down."""
 
     def find_spec(
         self,
@@ -147,7 +148,7 @@ class RenamedModuleFinder(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 - the signature is Python's
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """Return how to load a renamed module, or None for any other one."""
+        """Return the spec of a renamed module, or None for any other module."""
         new = RENAMED_MODULES.get(fullname)
         return ModuleSpec(fullname, _AliasLoader(new)) if new else None
 

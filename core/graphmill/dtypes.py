@@ -1,8 +1,8 @@
-"""Element types: TensorFlow's `DataType` as interned objects, and their NumPy forms.
+"""Element types: TensorFlow's `DataType` as interned objects, and their NumPy dtypes.
 
-Strings, resources and variants are NumPy object arrays. So that a kernel which is given a NumPy
-dtype can still tell them apart, those dtypes (and the quantised ones) carry their name in
-`dtype.metadata`, which NumPy ignores in comparisons; `as_dtype` reads it back.
+Strings, resources and variants are NumPy object arrays. To let a kernel distinguish them by NumPy
+dtype, these dtypes (and the quantised ones) carry the type's name in `dtype.metadata`. NumPy
+ignores metadata in comparisons; `as_dtype` reads it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from graphmill.errors import InvalidArgumentError, suggest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_REF_OFFSET: Final = 100  # DT_FLOAT_REF is DT_FLOAT + 100, and so on for all types.
+_REF_OFFSET: Final = 100  # DT_FLOAT_REF is DT_FLOAT + 100; likewise for all types.
 _METADATA_KEY: Final = "graphmill"
 
 
 class DType:
-    """One element type. Instances are interned: compare them with `is` or `==` alike.
+    """An element type. Instances are interned, so `is` and `==` give the same result.
 
     Attributes:
         name: NumPy-style name, `"float32"`, `"string"`, `"float32_ref"`.
-        enum: the number in TensorFlow's `DataType`.
+        enum: the value in TensorFlow's `DataType` enum.
         tf_name: the short name that TensorFlow's messages use, `"float"`, `"double"`, `"half"`.
-        is_ref: whether this is the reference form (the output of a ref variable).
-        size: bytes an element takes in memory; 0 where elements are objects.
+        is_ref: whether this is a reference type (the output of a ref variable).
+        size: bytes per element; 0 if elements are Python objects.
     """
 
     __slots__ = (
@@ -82,12 +82,12 @@ class DType:
 
     @property
     def proto_name(self) -> str:
-        """The name in TensorFlow's `DataType` enum, as `"DT_FLOAT"`."""
+        """The name in TensorFlow's `DataType` enum, for example `"DT_FLOAT"`."""
         return "DT_" + (self.base_dtype.tf_name + ("_ref" if self.is_ref else "")).upper()
 
     @property
     def as_ref(self) -> DType:
-        """The reference form of this type."""
+        """The reference type of this type."""
         if self.is_ref:
             return self
         if self._ref is None:
@@ -134,7 +134,7 @@ class DType:
 
     @property
     def is_numpy_compatible(self) -> builtins.bool:
-        """Whether values can be fed and fetched as NumPy arrays (not resources and variants)."""
+        """Whether values can be fed and fetched as NumPy arrays (not so resources and variants)."""
         return self.kind != "h"
 
     @property
@@ -175,7 +175,7 @@ class DType:
 
 
 def _ml_dtypes() -> Any:
-    # Imported late: most graphs hold none of its types, and it is a tenth of the import time.
+    # Imported lazily: most graphs use none of its types, and it takes a tenth of the import time.
     import ml_dtypes
 
     return ml_dtypes
@@ -193,7 +193,7 @@ def _tagged(name: str, storage: Any) -> Callable[[], np.dtype[Any]]:
     return lambda: np.dtype(storage, metadata={_METADATA_KEY: name})
 
 
-# name, DataType number, TensorFlow's short name, kind, bytes, maker of the NumPy dtype.
+# Name, DataType value, TensorFlow's short name, kind, bytes per element, NumPy dtype factory.
 # Kinds: f float, i signed, u unsigned, c complex, b bool, q quantised, s string, h handle.
 _ROWS: tuple[tuple[str, int, str, str, int, Callable[[], np.dtype[Any]]], ...] = (
     ("float32", 1, "float", "f", 4, _plain("float32")),
@@ -302,7 +302,7 @@ _BY_NUMPY: dict[np.dtype[Any], DType] = {
 }
 
 
-# NumPy's scalar types that stand for no one dtype; to ask for theirs is deprecated.
+# NumPy's abstract scalar types. NumPy deprecates `np.dtype(...)` of them.
 _ABSTRACT: Final = frozenset(
     {
         *(np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger),
@@ -316,7 +316,7 @@ def as_dtype(value: Any) -> DType:
 
     Args:
         value: a `DType`, a NumPy dtype or scalar type, a Python type, a name (`"float32"`,
-            `"DT_FLOAT"`, `"half"`, `"float32_ref"`) or a number of TensorFlow's `DataType`.
+            `"DT_FLOAT"`, `"half"`, `"float32_ref"`) or a value of TensorFlow's `DataType` enum.
 
     Raises:
         InvalidArgumentError: `value` names no element type.
@@ -338,15 +338,15 @@ def as_dtype(value: Any) -> DType:
         if issubclass(value, np.generic) and value not in _ABSTRACT:
             return _from_numpy(np.dtype(value))
     raise InvalidArgumentError(
-        f"{value!r} is not an element type; give a name such as 'float32', a NumPy dtype or a "
-        "number of the DataType enum"
+        f"{value!r} is not an element type; expected a name such as 'float32', a NumPy dtype or a "
+        "value of the DataType enum"
     )
 
 
-def _from_enum(number: int) -> DType | None:
-    found = _BY_ENUM.get(number)
-    if found is None and number - _REF_OFFSET in _BY_ENUM:
-        return _BY_ENUM[number - _REF_OFFSET].as_ref
+def _from_enum(value: int) -> DType | None:
+    found = _BY_ENUM.get(value)
+    if found is None and value - _REF_OFFSET in _BY_ENUM:
+        return _BY_ENUM[value - _REF_OFFSET].as_ref
     return found
 
 
@@ -369,7 +369,7 @@ def _from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
         return found
     if numpy_dtype.kind in "OSU":
         return string
-    found = _BY_NAME.get(numpy_dtype.name)  # the types of ml_dtypes carry their name
+    found = _BY_NAME.get(numpy_dtype.name)  # the names of ml_dtypes' types are the same as ours
     if found is not None:
         return found
-    raise InvalidArgumentError(f"NumPy dtype {numpy_dtype} has no element type in TensorFlow")
+    raise InvalidArgumentError(f"TensorFlow has no element type for NumPy dtype {numpy_dtype}")

@@ -1,6 +1,6 @@
-"""Status errors: one class for each canonical code, with the node, op, device and plugin at fault.
+"""Status errors: a class per canonical code, with the failing node, op, device and plugin.
 
-Codes and class names are TensorFlow's (`tensorflow/python/framework/errors_impl.py`), so that
+Codes and class names are TensorFlow's (`tensorflow/python/framework/errors_impl.py`), so
 `except errors.InvalidArgumentError` in a user's program keeps its meaning.
 """
 
@@ -37,13 +37,14 @@ class OpError(Exception):
     """Base of all status errors.
 
     Attributes:
-        code: the canonical status code (an int; `error_code` is the same for TensorFlow's users).
+        code: the canonical status code, an int; `error_code` is the same under TensorFlow's name.
         message: what happened, without the location that `str(error)` appends.
-        node: name of the node at fault, or None.
-        op: in our own code the op type; for errors of a session's run the node as in TensorFlow.
+        node: name of the failing node, or None.
+        op: the op type within graphmill; in errors that `Session.run` raises, the node, as in
+            TensorFlow.
         device: name of the device that ran the node, or None.
         plugin: name of the plugin that supplied the failing part, or None.
-        node_def: the `NodeDef` of the node at fault, or None.
+        node_def: the `NodeDef` of the failing node, or None.
     """
 
     code: ClassVar[int] = UNKNOWN
@@ -74,7 +75,7 @@ class OpError(Exception):
 
     @property
     def node_def(self) -> Any:
-        """The `NodeDef` of the node at fault, or None; built on first use."""
+        """The `NodeDef` of the failing node, or None; built on first use."""
         if callable(self._node_def):
             self._node_def = self._node_def()
         return self._node_def
@@ -88,10 +89,10 @@ class OpError(Exception):
         plugin: str | None = None,
         node_def: Any = None,
     ) -> OpError:
-        """Fill in what is not known yet about the place of the error; return self.
+        """Fill in the missing parts of the error's location; return self.
 
-        The innermost place wins, so an error that crosses a function call keeps the node that
-        raised it. `node_def` may be a callable that makes the message when it is asked for.
+        The innermost location wins, so an error that crosses a function call keeps the node that
+        raised it. `node_def` may be a callable that builds the `NodeDef` on first access.
         """
         if self.node is None:
             self.node = node
@@ -102,7 +103,7 @@ class OpError(Exception):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The maker of a NodeDef holds a whole graph; what is sent elsewhere is its message.
+        # A callable `_node_def` references a whole graph, so the NodeDef itself is pickled.
         state = {**self.__dict__, "_node_def": self.node_def}
         return _remade, (type(self), self.message), state
 
@@ -112,12 +113,13 @@ class OpError(Exception):
         parts = [f"op {self.op}" if self.op else "", f"device {self.device}" if self.device else ""]
         if self.plugin:
             parts.append(f"plugin {self.plugin}")
-        place = ", ".join(part for part in parts if part)
-        return f"{self.message}\n\t [[{{{{node {self.node}}}}}]]" + (f" ({place})" if place else "")
+        location = ", ".join(part for part in parts if part)
+        suffix = f" ({location})" if location else ""
+        return f"{self.message}\n\t [[{{{{node {self.node}}}}}]]{suffix}"
 
 
 def _remade(cls: type[OpError], message: str) -> OpError:
-    """Return an error that was pickled; subclasses may have constructors of their own."""
+    """Unpickle an error without calling `__init__`, whose signature subclasses may change."""
     error = cls.__new__(cls, message)
     error.message = message
     return error
@@ -130,31 +132,31 @@ class CancelledError(OpError):
 
 
 class UnknownError(OpError):
-    """An error without a better class."""
+    """An error that fits no other class."""
 
     code = UNKNOWN
 
 
 class InvalidArgumentError(OpError):
-    """The caller gave something that can never be right, whatever the state of the system."""
+    """An argument is invalid, whatever the state of the system."""
 
     code = INVALID_ARGUMENT
 
 
 class DeadlineExceededError(OpError):
-    """The time allowed for the operation ran out before it was done."""
+    """The operation timed out."""
 
     code = DEADLINE_EXCEEDED
 
 
 class NotFoundError(OpError):
-    """Something asked for by name does not exist: a file, an op, a kernel, a tensor."""
+    """A requested thing does not exist: a file, an op, a kernel, a tensor."""
 
     code = NOT_FOUND
 
 
 class AlreadyExistsError(OpError):
-    """Something that was to be created exists already."""
+    """The thing to create exists already."""
 
     code = ALREADY_EXISTS
 
@@ -166,25 +168,25 @@ class PermissionDeniedError(OpError):
 
 
 class ResourceExhaustedError(OpError):
-    """Memory, disk, call depth or another bounded thing ran out."""
+    """A limited resource ran out: memory, disk space, call depth."""
 
     code = RESOURCE_EXHAUSTED
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state that the operation needs: an uninitialised variable, say."""
+    """The system is not in the state that the operation needs (e.g. an uninitialised variable)."""
 
     code = FAILED_PRECONDITION
 
 
 class AbortedError(OpError):
-    """The operation was given up, typically because of a conflict with another one."""
+    """The operation was aborted, typically because of a conflict with another one."""
 
     code = ABORTED
 
 
 class OutOfRangeError(OpError):
-    """The operation went past the end of a valid range, as a reader past the last record."""
+    """The operation went past the end of a valid range, such as reading past the last record."""
 
     code = OUT_OF_RANGE
 
@@ -196,13 +198,13 @@ class UnimplementedError(OpError):
 
 
 class InternalError(OpError):
-    """An invariant of the system is broken: a fault in graphmill or in a plugin."""
+    """An invariant is broken: a bug in graphmill or in a plugin."""
 
     code = INTERNAL
 
 
 class UnavailableError(OpError):
-    """The service cannot be reached now; a later try may succeed."""
+    """The service cannot be reached now; a retry may succeed."""
 
     code = UNAVAILABLE
 
@@ -243,31 +245,31 @@ _CLASSES: dict[int, type[OpError]] = {
 
 
 def error_class(code: int) -> type[OpError]:
-    """Return the class of a canonical status code (`UnknownError` for a code that is none)."""
+    """Return the class of a canonical status code (`UnknownError` for any other code)."""
     return _CLASSES.get(code, UnknownError)
 
 
 def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     """Return "; did you mean 'a' or 'b'?" for near matches of `name`, else an empty string."""
-    import difflib  # here: most programs make no such mistake
+    import difflib  # imported lazily: most programs never get here
 
     pool = list(candidates)
     folded = {candidate.lower(): candidate for candidate in reversed(pool)}
     wanted = name.lower()
     compared: Iterable[str] = folded
     if len(folded) > _MOST_COMPARED:
-        compared = heapq.nlargest(_MOST_COMPARED, folded, key=partial(_alike_at_the_ends, wanted))
+        compared = heapq.nlargest(_MOST_COMPARED, folded, key=partial(_shared_ends, wanted))
     near = difflib.get_close_matches(wanted, compared, n=count, cutoff=0.6)
     if not near:
         return ""
     return "; did you mean " + " or ".join(repr(folded[match]) for match in near) + "?"
 
 
-_MOST_COMPARED = 500  # a graph may have 100,000 names, and comparing one takes 50 microseconds
+_MOST_COMPARED = 500  # a graph may have 100,000 names, and difflib takes 50 µs for each
 
 
-def _alike_at_the_ends(one: str, other: str) -> int:
-    """Return how many characters two names share at their beginnings and ends."""
+def _shared_ends(one: str, other: str) -> int:
+    """Return the length of the common prefix and suffix of two names."""
     shortest = min(len(one), len(other))
     same = next((i for i in range(shortest) if one[i] != other[i]), shortest)
     left = shortest - same

@@ -1,4 +1,4 @@
-"""Memory of arrays: aligned for compiled code, and frozen so that it can be shared."""
+"""Array memory: aligned for compiled code, and frozen so that arrays can be shared."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from graphmill.errors import ResourceExhaustedError
 
 ALIGNMENT = 64
-"""Bytes. What XLA needs to use an array's memory as it is; also a cache line."""
+"""Alignment in bytes with which XLA can use an array without a copy; also a cache line."""
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an array to be filled, whose memory starts at a multiple of `ALIGNMENT`.
+    """Return an uninitialised array whose memory is aligned to `ALIGNMENT`.
 
-    It does not own its memory (`flags.owndata`): its base does, and nothing else refers to that.
-    An array of objects is an ordinary one.
+    The array does not own its memory (`flags.owndata`): its base does, and nothing else references
+    the base. Arrays of objects are not aligned.
 
     Raises:
-        ResourceExhaustedError: there is not as much memory.
+        ResourceExhaustedError: there is not enough memory.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     try:
@@ -29,7 +29,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError) as error:
         raise ResourceExhaustedError(
-            f"no memory for {nbytes} bytes, a tensor of {dtype} with shape {shape}"
+            f"cannot allocate {nbytes} bytes for a tensor of {dtype} with shape {shape}"
         ) from error
     return aligned_view(raw, shape, dtype)
 
@@ -37,19 +37,19 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
 def aligned_view(
     raw: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the array that lies in `raw`, the base of what `aligned_empty` made."""
+    """Return the aligned array within `raw`, a buffer as `aligned_empty` allocates it."""
     nbytes = math.prod(shape) * dtype.itemsize
     shift = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[shift : shift + nbytes].view(dtype).reshape(shape)
 
 
 class LentMemory:
-    """Memory that its owner has given to one array for good: nobody else will show or write it.
+    """Memory whose ownership was transferred to one array: nothing else reads or writes it.
 
     Args:
-        owner: keeps the memory for as long as there is a reference to it.
-        address: of the memory.
-        shape, dtype: of the array.
+        owner: object that keeps the memory alive.
+        address: address of the memory.
+        shape, dtype: shape and dtype of the array.
     """
 
     __slots__ = ("__array_interface__", "_owner")
@@ -67,10 +67,10 @@ class LentMemory:
 
 
 def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Make `array` and the memory under it read-only for good, and return it.
+    """Make `array` and its base permanently read-only, and return the array.
 
-    For an array that was just made and that nobody else refers to: it can then be kept and
-    handed on by any number of holders without a copy (see `is_frozen`).
+    Call it for a new array to which there is no other reference. The array can then be stored and
+    shared without a copy (see `is_frozen`).
     """
     array.flags.writeable = False
     if isinstance(array.base, np.ndarray):
@@ -79,9 +79,9 @@ def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether nobody writes into the memory of `array` any more, and it shows most of it.
+    """Return whether `array` is read-only for good and covers most of its base's memory.
 
-    A small view of a large frozen array is none: who keeps it would keep all of that.
+    A small view of a large frozen array does not count, as it would keep the whole base alive.
     """
     base = array.base
     if array.flags.writeable or base is None:

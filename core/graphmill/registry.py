@@ -1,8 +1,8 @@
-"""`Registry`: names to objects that plugins bring, each with its owner, loaded on first use.
+"""`Registry`: maps names to objects that plugins supply, with their owners; loads them lazily.
 
-A registry never depends on the order in which plugins register. Two registrations of one key with
-the same rank are a `PluginConflictError`; a higher priority, or `replace=True`, wins whoever came
-first. The executor resolves what it needs once per graph, so nothing here is on a per-node path.
+The order in which plugins register does not matter. Two registrations of one key with the same
+rank raise `PluginConflictError`; otherwise the one with `replace=True` or the higher priority wins.
+Executors resolve what they need once per graph, so no registry is on a per-node path.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _OWN_DISTRIBUTION = "graphmill"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Say who supplied something: a plugin, and the distribution it was installed with.
+    """The supplier of a registered object: a plugin and its distribution.
 
     Attributes:
         plugin: the plugin's name, as in its entry point.
-        distribution: name of the installed distribution; "" for a plugin that came otherwise.
-        version: version of that distribution; "" where there is none.
+        distribution: name of the installed distribution; "" if the plugin has no entry point.
+        version: version of that distribution; "" if there is none.
         module: the module or object that implements the plugin's hooks.
-        is_required: whether a fault of it is an error; that of another one is a warning, and leaves
-            out what it cannot supply. Set by how the plugin was loaded, see `PluginRecord`.
+        is_required: whether a fault of the plugin is an error. A fault of an optional plugin is a
+            warning, and the host goes on without what it cannot supply. How the plugin was loaded
+            determines this, see `PluginRecord`.
     """
 
     plugin: str
@@ -45,17 +46,17 @@ class Provenance:
 
     @property
     def supplier(self) -> str:
-        """What is installed, upgraded and trusted as one: the distribution, else the plugin."""
+        """The unit of installation, upgrade and trust: the distribution, else the plugin."""
         return self.distribution or f"plugin:{self.plugin}"
 
     @property
     def is_builtin(self) -> bool:
-        """Whether graphmill's own distribution supplied it; for messages, it decides nothing."""
+        """Whether graphmill's own distribution supplied it; used in messages only."""
         return self.distribution == _OWN_DISTRIBUTION
 
     @property
     def error_plugin(self) -> str | None:
-        """What an error names as its plugin; None for what is not a plugin to its readers."""
+        """The plugin name that errors carry; None for built-in plugins."""
         return None if self.is_builtin else self.plugin
 
     def __str__(self) -> str:
@@ -64,11 +65,11 @@ class Provenance:
 
 
 CORE = Provenance("core", _OWN_DISTRIBUTION, module="graphmill", is_required=True)
-"""The owner of what core itself registers."""
+"""The owner of everything that core itself registers."""
 
 
 class PluginWarning(UserWarning):
-    """A plugin, or a part of it, is not used, through its own fault or a conflict with another."""
+    """A plugin or a part of it is not used, because of a fault or a conflict with another one."""
 
 
 class PluginError(errors.FailedPreconditionError):
@@ -88,7 +89,7 @@ class PluginConflictError(errors.AlreadyExistsError):
 
 
 class _Entry:
-    """One registration. `value` is what was given until `is_ready`, then what `get` returns."""
+    """One registration. `value` is as registered until `is_ready`, then the result of `get`."""
 
     __slots__ = ("is_ready", "owner", "priority", "reference", "replace", "value")
 
@@ -112,11 +113,11 @@ class Registry(Generic[T]):
     run outside it.
 
     Args:
-        kind: what the values are, for messages: "device", "executor".
-        hook: the hook that adds to this registry, for the advice in messages.
-        prepare: return what `get` shall return for an object that was registered; called once
-            for each on first use. It raises `TypeError` for what cannot be used.
-        failures: return one line for each plugin that failed to load, for "not found" messages.
+        kind: the kind of the values, for messages: "device", "executor".
+        hook: the hook that adds to this registry, for messages.
+        prepare: converts a registered object to what `get` returns; called once for each object,
+            on first use. It raises `TypeError` for an unsuitable object.
+        failures: returns a line for each plugin that failed to load, for "not found" messages.
     """
 
     def __init__(
@@ -148,13 +149,13 @@ class Registry(Generic[T]):
         Args:
             key: the name; letter case matters.
             value: the object, or "package.module:Attribute" to import it on first use.
-            owner: who registers it.
-            priority: the highest wins; equal ones are a conflict.
-            replace: win over every registration that does not say so too.
+            owner: the plugin that registers it.
+            priority: the highest wins; equal priorities are a conflict.
+            replace: win over every registration without `replace`.
 
         Raises:
             InvalidArgumentError: the key is not a string, or the reference is malformed.
-            PluginConflictError: the key is registered with the same rank already.
+            PluginConflictError: the key is already registered with the same rank.
         """
         self._check_arguments(key, value, owner)
         entry = _Entry(value, owner, priority, replace)
@@ -168,11 +169,11 @@ class Registry(Generic[T]):
             raise self._conflict(key, twin, entry)
 
     def get(self, key: str) -> T:
-        """Return the value that wins for `key`, importing it on first use.
+        """Return the winning value for `key`, importing it on first use.
 
         Raises:
-            NotFoundError: nobody registered it; the message lists what there is.
-            PluginError: what was registered cannot be imported or used.
+            NotFoundError: the key is not registered; the message lists the registered ones.
+            PluginError: the registered value cannot be imported or used.
         """
         with self._lock:
             ranked = self._entries.get(key)
@@ -184,7 +185,7 @@ class Registry(Generic[T]):
         return cast("T", entry.value)
 
     def find(self, key: str) -> T | None:
-        """Return the value for `key`, or None where nobody registered it; raise as `get` else."""
+        """Return the value as `get` does, but None if `key` is not registered."""
         return self.get(key) if key in self else None
 
     def keys(self) -> tuple[str, ...]:
@@ -197,41 +198,41 @@ class Registry(Generic[T]):
         return tuple((key, self.get(key)) for key in self.keys())
 
     def provenance(self, key: str) -> Provenance:
-        """Return who supplied the winner for `key` (`NotFoundError` where nobody did)."""
+        """Return the owner of the winner for `key` (`NotFoundError` if it is not registered)."""
         return self._winner(key).owner
 
     def priority(self, key: str) -> int:
-        """Return the winner's priority (`NotFoundError` where nobody registered the key)."""
+        """Return the priority of the winner for `key` (`NotFoundError` if it is not registered)."""
         return self._winner(key).priority
 
     def reference(self, key: str) -> str:
-        """Return where the winner comes from, as "package.module:Attribute"; imports nothing.
+        """Return the winner's origin as "package.module:Attribute", without importing it.
 
         Raises:
-            NotFoundError: nobody registered it.
+            NotFoundError: the key is not registered.
         """
         return self._winner(key).reference
 
     def suppliers(self, key: str) -> tuple[Provenance, ...]:
-        """Return everybody who registered `key`, the winner first; empty where nobody did."""
+        """Return the owners of all registrations of `key`, the winner first; may be empty."""
         with self._lock:
             return tuple(entry.owner for entry in self._entries.get(key, ()))
 
     def withdraw(self, owner: Provenance) -> None:
-        """Remove all that `owner` registered, as if it had never been there."""
+        """Remove everything that `owner` registered."""
         with self._lock:
             for key in list(self._entries):
-                kept = [entry for entry in self._entries[key] if entry.owner != owner]
-                if kept:
-                    self._entries[key] = kept
+                remaining = [entry for entry in self._entries[key] if entry.owner != owner]
+                if remaining:
+                    self._entries[key] = remaining
                 else:
                     del self._entries[key]
 
     def preferring(self, key: str) -> Registry[T]:
-        """Return a registry of the same things, in which the winner for `key` ranks above all.
+        """Return a copy of this registry in which the winner for `key` has the highest priority.
 
         Raises:
-            NotFoundError: nobody registered it.
+            NotFoundError: the key is not registered.
         """
         winner = self._winner(key)
         made: Registry[T] = Registry(
@@ -276,9 +277,9 @@ class Registry(Generic[T]):
             )
 
     def _make_ready(self, key: str, entry: _Entry) -> None:
-        given = entry.value
+        registered = entry.value
         try:
-            value = load_reference(given) if isinstance(given, str) else given
+            value = load_reference(registered) if isinstance(registered, str) else registered
             if self._prepare is not None:
                 value = self._prepare(value)
         except Exception as error:
@@ -288,14 +289,14 @@ class Registry(Generic[T]):
                 plugin=entry.owner.plugin,
             ) from error
         with self._lock:
-            if not entry.is_ready:  # another thread may have been first: all get the same object
+            if not entry.is_ready:  # if another thread was first, all threads get its object
                 entry.value, entry.is_ready = value, True
 
     def _conflict(self, key: str, old: _Entry, new: _Entry) -> PluginConflictError:
         if old.owner == new.owner:
             return PluginConflictError(
-                f"{self.kind} {key!r} is registered twice by {new.owner}; remove one, or give "
-                "them different priorities",
+                f"{self.kind} {key!r} is registered twice by {new.owner}; remove one registration, "
+                "or give them different priorities",
                 owners=(old.owner, new.owner),
             )
         return PluginConflictError(
@@ -320,7 +321,7 @@ class Registry(Generic[T]):
 
 
 def load_reference(reference: str) -> Any:
-    """Import what "package.module:Attribute" names; raise what the import or look-up raises."""
+    """Import and return the object that "package.module:Attribute" names."""
     module_name, _, path = reference.partition(":")
     value: Any = importlib.import_module(module_name)
     for name in path.split("."):
@@ -329,7 +330,7 @@ def load_reference(reference: str) -> Any:
 
 
 def instance_of(base: type) -> Callable[[Any], Any]:
-    """Return a `prepare` function that takes instances of `base`, and makes one of a subclass."""
+    """Return a `prepare` function that accepts instances of `base` and instantiates subclasses."""
 
     def prepare(value: Any) -> Any:
         made = value() if isinstance(value, type) and issubclass(value, base) else value

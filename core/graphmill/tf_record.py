@@ -1,12 +1,12 @@
-"""TFRecord files: records of bytes, one after the other, each with checksums.
+"""TFRecord files: sequences of byte records with checksums.
 
     with graphmill.tf_record.TFRecordWriter("digits.tfrecord") as writer:
         writer.write(b"one")
     for record in graphmill.tf_record.tf_record_iterator("digits.tfrecord"):
         print(record)
 
-Format: tensorflow/core/lib/io/record_writer.h: a length of 8 bytes and its masked CRC-32C, the
-bytes and theirs, all little-endian.
+Format (tensorflow/core/lib/io/record_writer.h), all little-endian: the length in 8 bytes, its
+masked CRC-32C, the record, the record's masked CRC-32C.
 """
 
 from __future__ import annotations
@@ -33,37 +33,40 @@ _HEADER_SIZE = _LENGTH.size + _CRC.size
 
 
 def frame(record: bytes) -> bytes:
-    """Return a record as it stands in a file."""
+    """Return a record as it is stored in a file, with its length and checksums."""
     length = _LENGTH.pack(len(record))
     return b"".join((length, _CRC.pack(_checksum(length)), record, _CRC.pack(_checksum(record))))
 
 
 def read_record(stream: BinaryIO, offset: int = 0) -> bytes | None:
-    """Return the next record of a stream, None at its end.
+    """Return the next record of a stream, or None at its end.
 
     Args:
         stream: from `graphmill.files.stream.open_stream`.
-        offset: where the record begins, for messages.
+        offset: position of the record in the file, for messages.
 
     Raises:
-        DataLossError: the record is damaged, or the file ends within it.
+        DataLossError: the record is corrupted or truncated.
     """
     header = stream.read(_HEADER_SIZE)
     if not header:
         return None
     if len(header) < _HEADER_SIZE:
-        raise errors.DataLossError(f"truncated record at {offset}: the file ends in its header")
+        raise errors.DataLossError(
+            f"truncated record at {offset}: the file ends within the record's header"
+        )
     (length,), (stored,) = _LENGTH.unpack_from(header), _CRC.unpack_from(header, _LENGTH.size)
     if _checksum(header[: _LENGTH.size]) != stored:
-        raise errors.DataLossError(f"corrupted record at {offset}: its length is damaged")
+        raise errors.DataLossError(f"corrupted record at {offset}: wrong checksum of the length")
     body = read_exactly(stream, length + _CRC.size)
     if len(body) < length + _CRC.size:
         raise errors.DataLossError(
-            f"truncated record at {offset}: {length} bytes were written, the file has {len(body)}"
+            f"truncated record at {offset}: expected {length + _CRC.size} bytes after the header, "
+            f"the file has {len(body)}"
         )
     record = body[:length]
     if _checksum(record) != _CRC.unpack_from(body, length)[0]:
-        raise errors.DataLossError(f"corrupted record at {offset}: its content is damaged")
+        raise errors.DataLossError(f"corrupted record at {offset}: wrong checksum of the content")
     return record
 
 
@@ -75,11 +78,11 @@ def tf_record_iterator(
     Args:
         path: a local path or URL.
         compression: "", "ZLIB" or "GZIP".
-        buffer_size: how many bytes are read at a time.
+        buffer_size: number of bytes to read at a time.
 
     Raises:
-        NotFoundError: there is no such file.
-        DataLossError: it is damaged.
+        NotFoundError: the file does not exist.
+        DataLossError: the file is corrupted or truncated.
         InvalidArgumentError: the compression is unknown.
     """
     offset = 0
@@ -90,7 +93,7 @@ def tf_record_iterator(
 
 
 class TFRecordWriter:
-    """Writes records to a file, which appears at its place when the writer is closed.
+    """Write records to a file, which appears under its path when the writer is closed.
 
     Args:
         path: a local path or URL.

@@ -1,4 +1,4 @@
-"""Plugins: how executors, devices, ops, kernels, passes, transports and commands come in.
+"""Plugins supply executors, devices, ops, kernels, passes, transports and commands.
 
 The shortest plugin is a module with one decorated function,
 
@@ -13,8 +13,8 @@ and one line in its distribution's `pyproject.toml`:
     [project.entry-points."graphmill.plugins"]
     npu = "graphmill_npu"
 
-All hooks are in `hookspecs`; `host.Host` assembles them. This package itself imports neither, so
-that a plugin module costs nothing but the marker.
+`hookspecs` declares all hooks; `host.Host` calls them. This package imports neither, so a plugin
+module only pays for importing the marker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which plugins there are: entry points of installed distributions, and the environment's list.
+"""Find plugins through entry points of installed distributions and through the environment.
 
-Only the `entry_points.txt` of each distribution is read, and metadata only of those that name our
-group; nothing is imported. Plugins come sorted by distribution and name, whatever `sys.path` says.
+Discovery reads the `entry_points.txt` of each distribution, and the metadata of those with our
+group; it imports nothing. Plugins are sorted by distribution and name, independent of `sys.path`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LOAD_VARIABLE: Final = "GRAPHMILL_LOAD_PLUGINS"
 
 
 class Candidate(NamedTuple):
-    """A plugin that was found and not imported yet.
+    """A plugin that was found but not imported yet.
 
     Attributes:
         name, module, source, distribution, version: as in `PluginRecord`.
-        load: return the plugin; raises whatever its import raises.
-        requires: what its distribution requires ("graphmill>=0.1").
+        load: imports and returns the plugin; raises whatever the import raises.
+        requires: the requirements of its distribution ("graphmill>=0.1").
     """
 
     name: str
@@ -60,7 +60,7 @@ def entry_point_plugins(group: str = ENTRY_POINT_GROUP) -> list[Candidate]:
 
 
 def environment_plugins() -> list[Candidate]:
-    """Return the modules that `GRAPHMILL_LOAD_PLUGINS` names, in its order."""
+    """Return the modules that `GRAPHMILL_LOAD_PLUGINS` names, in the given order."""
     return [
         Candidate(name, name, "environment", partial(importlib.import_module, name))
         for name in dict.fromkeys(_listed(LOAD_VARIABLE))
@@ -68,12 +68,12 @@ def environment_plugins() -> list[Candidate]:
 
 
 def disabled_names() -> frozenset[str]:
-    """Return what `GRAPHMILL_DISABLE_PLUGINS` lists."""
+    """Return the entries of `GRAPHMILL_DISABLE_PLUGINS`."""
     return frozenset(_listed(DISABLE_VARIABLE))
 
 
 def is_disabled(candidate: Candidate, disabled: Collection[str]) -> bool:
-    """Return whether a list of plugin names, distributions or "distribution:name" has a plugin."""
+    """Return whether `disabled` names a plugin, its distribution, or "distribution:name"."""
     name, distribution = candidate.name, candidate.distribution
     if name in disabled:
         return True
@@ -95,7 +95,8 @@ def _entry_points(
 ) -> list[tuple[str, str, Callable[[], object]]]:
     """Return name, reference and loader of each entry point of a group.
 
-    A file that cannot be parsed gives one entry, named like the distribution, whose loader raises.
+    A file that cannot be parsed yields one entry, named after the distribution, whose loader
+    raises.
     """
     try:
         points = parse_entry_points(distribution.entry_points, group)
@@ -109,9 +110,9 @@ def _raise(error: Exception) -> object:
 
 
 def _headers(text: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return name, version and requirements from the head of a metadata file.
+    """Return name, version and requirements from the headers of a metadata file.
 
-    Parsing the whole file, long description included, as an e-mail takes 20 times longer.
+    Parsing the whole file with the `email` module takes 20 times longer.
     """
     name, version, requires = "", "", []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""`FaultWarnings`: warns the user once that a plugin's code failed where the step goes on."""
+"""`FaultWarnings`: warns once about a plugin fault that does not fail the step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FaultWarnings:
-    """The faults of plugins that a host has warned of.
+    """Warn once about each fault of a plugin on a host.
 
     Threads: `_lock` guards the set.
     """
@@ -23,10 +23,10 @@ class FaultWarnings:
         self._warned: set[Hashable] = set()
 
     def warn(self, subject: Hashable, text: str) -> None:
-        """Issue a `PluginWarning`, unless there was one of the same subject.
+        """Issue a `PluginWarning`, unless one was issued for the same subject.
 
         Args:
-            subject: what failed: the plugin and its kernel or pass.
+            subject: key of what failed: the plugin and its kernel or pass.
             text: the warning.
         """
         with self._lock:

@@ -1,11 +1,11 @@
-"""Functions that installed distributions publish for graphs to call (`PyFunc`).
+"""Load Python functions that installed distributions publish for graphs to call (`PyFunc`).
 
     [project.entry-points."graphmill.functions"]
     "mine.clean" = "my_package.text:clean"
 
-A graph names the entry point, so that it can be saved, and runs wherever the distribution is
-installed. Nothing else can be called from a graph: not what has no entry point, whatever a model
-says.
+A graph refers to the function by the name of its entry point, so the graph can be saved, and runs
+wherever the distribution is installed. For security, a graph cannot call any function without such
+an entry point.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def load_function(name: str) -> Callable[..., Any]:
     """Import the function that is published under a name.
 
     Raises:
-        NotFoundError: nobody publishes it.
-        FailedPreconditionError: two distributions do.
-        PluginError: it cannot be imported, or is not a function.
+        NotFoundError: no distribution publishes it.
+        FailedPreconditionError: two distributions publish it.
+        PluginError: it cannot be imported or is not callable.
     """
     published = published_functions()
     found = [candidate for candidate in published if candidate.name == name]
@@ -44,8 +44,8 @@ def load_function(name: str) -> Callable[..., Any]:
         names = sorted({candidate.name for candidate in published})
         raise NotFoundError(
             f"no installed distribution publishes the function {name!r}"
-            f"{suggest(name, names) or '.'} Published: {', '.join(names) or 'none'}. A "
-            f"distribution does by an entry point of the group {FUNCTIONS_GROUP!r}"
+            f"{suggest(name, names) or '.'} Published: {', '.join(names) or 'none'}. To publish "
+            f"one, a distribution declares an entry point in the group {FUNCTIONS_GROUP!r}"
         )
     if len(found) > 1:
         owners = " and ".join(f"{c.distribution} {c.version}" for c in found)
@@ -61,7 +61,7 @@ def _loaded(candidate: Candidate) -> Callable[..., Any]:
     try:
         function = candidate.load()
         if not callable(function):
-            raise TypeError(f"{candidate.module} is {function!r}, which cannot be called")
+            raise TypeError(f"{candidate.module} is {function!r}, which is not callable")
     except Exception as error:
         raise PluginError(
             f"the function {candidate.name!r} of {owner.distribution} {owner.version} cannot be "

@@ -1,14 +1,14 @@
-"""Say how the gradient of an op is built: `@graphmill.gradient("Tanh")`.
+"""Declare the gradient function of an op: `@graphmill.gradient("Tanh")`.
 
     @gradient("Square")
     def square(op, dy):
         return dy * 2 * op.inputs[0]
 
-The function is called once, while the graph of gradients is built. It is given the op (a
-`ForwardOp`) and, for each of its outputs, the gradient there: a tensor, or None for an output of
-several that has none; with `slices=True` an `IndexedSlices`, too. It adds nodes with
-`graphmill.ops` and returns the gradients of the inputs, in order: one alone, or a list; None where
-there is none.
+The function is called once per node, while the backward graph is built. Its arguments are the op (a
+`ForwardOp`) and, for each output of the op, the gradient with respect to that output: a tensor, or
+with `slices=True` possibly an `IndexedSlices`; None if another output has a gradient but this one
+has none. The function adds nodes with `graphmill.ops` and returns the gradients with respect to
+the inputs, in order: a list, or a single value for one input; None for an input without a gradient.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientDef:
-    """Hold a gradient function and the ops that it is for.
+    """A gradient function and its ops.
 
     Attributes:
         ops: names of the ops.
         function: builds the gradients; None for ops through which no gradient flows.
-        slices: whether the function takes `IndexedSlices`; others are given tensors.
+        slices: whether the function accepts `IndexedSlices`; if not, it gets dense tensors.
     """
 
     ops: tuple[str, ...]
@@ -40,11 +40,11 @@ class GradientDef:
 
 
 class GradientTable(list[GradientDef]):
-    """Gradients declared in a table, collected from a module like decorated functions are."""
+    """A table of gradient declarations; a module's tables are collected like its functions."""
 
     @property
     def __graphmill_gradients__(self) -> list[GradientDef]:
-        """The gradients of the table, under the name that collection looks for."""
+        """The gradients of the table, under the name that `gradients_of` looks for."""
         return self
 
     def add(self, *ops: str, function: Callable[..., Any] | None) -> None:
@@ -53,12 +53,12 @@ class GradientTable(list[GradientDef]):
 
 
 def gradient(*ops: str, slices: bool = False) -> Callable[[_Declared], _Declared]:
-    """Declare that a function builds the gradient of ops; a plugin registers it.
+    """Declare a function as the gradient of ops; a plugin must register it.
 
     Args:
         ops: names of the ops.
-        slices: whether it takes the gradient of a tensor of which only rows were read as
-            `IndexedSlices`, to hand them on, say; otherwise it is given a tensor.
+        slices: whether the function accepts `IndexedSlices`, the gradient of a tensor of which only
+            some rows were read; if not, such a gradient is converted to a dense tensor.
     """
 
     def declare(function: _Declared) -> _Declared:
@@ -70,12 +70,12 @@ def gradient(*ops: str, slices: bool = False) -> Callable[[_Declared], _Declared
 
 
 def not_differentiable(*ops: str) -> GradientTable:
-    """Return a table that says that no gradient flows through these ops."""
+    """Return a table that declares that no gradient flows through these ops."""
     return GradientTable([GradientDef(ops, None)])
 
 
 def gradients_of(owner: object) -> list[GradientDef]:
-    """Return the gradients declared by a function, a table, or everything in a module."""
+    """Return the gradients that a function, a table, or the contents of a module declare."""
     direct = getattr(owner, GRADIENTS_ATTRIBUTE, None)
     if direct is not None:
         return list(direct)

@@ -1,4 +1,4 @@
-"""The gradient functions of a host, by op."""
+"""`GradientRegistry`: the gradient functions of a host, by op."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoGradientError(NotFoundError, LookupError):
-    """An op on the way of a gradient has no gradient function, and none can be made."""
+    """An op on the gradient's path has no gradient function, and none can be derived."""
 
 
 class _Registration:
@@ -28,9 +28,9 @@ class _Registration:
 
 
 class GradientRegistry:
-    """Gradient functions by op; a family's module is imported when one of its ops is asked for.
+    """Map ops to gradient functions; import a family's modules on the first look-up of its ops.
 
-    Of two functions for one op that with the higher priority is used; equal ones conflict.
+    Of two functions for one op, the one with the higher priority wins; equal priorities conflict.
 
     Threads: `_lock` guards the tables; modules are imported outside it.
     """
@@ -42,13 +42,13 @@ class GradientRegistry:
         self._loaded: set[tuple[str, object, int]] = set()
 
     def add(self, gradients: object, owner: object = None, priority: int = 0) -> list[str]:
-        """Register what a decorated function, a `GradientTable` or a module declares.
+        """Register the gradients that a function, a `GradientTable` or a module declares.
 
         Returns:
             The names of the ops.
 
         Raises:
-            InvalidArgumentError: it declares no gradient.
+            InvalidArgumentError: the object declares no gradient.
             PluginConflictError: one of the ops is registered with the same priority.
         """
         declared = gradients_of(gradients)
@@ -65,16 +65,16 @@ class GradientRegistry:
     def add_family(
         self, family: str, *modules: str, owner: object = None, priority: int = 0
     ) -> None:
-        """Register modules, by name, that are imported when an op of `family` is looked up."""
+        """Register modules by name; the first look-up of an op of `family` imports them."""
         with self._lock:
-            found = ((module, owner, priority) for module in modules)
-            self._modules.setdefault(family, []).extend(found)
+            entries = ((module, owner, priority) for module in modules)
+            self._modules.setdefault(family, []).extend(entries)
 
     def withdraw(self, owner: object) -> None:
-        """Remove all that `owner` registered, as if it had never been there."""
+        """Remove everything that `owner` registered."""
         with self._lock:
-            for known in self._by_op.values():
-                known[:] = [entry for entry in known if entry.owner != owner]
+            for registered in self._by_op.values():
+                registered[:] = [entry for entry in registered if entry.owner != owner]
             for modules in self._modules.values():
                 modules[:] = [entry for entry in modules if entry[1] != owner]
 
@@ -82,20 +82,20 @@ class GradientRegistry:
         """Return the gradient of an op, or None if none is registered."""
         self._load(op_def.family)
         with self._lock:
-            known = self._by_op.get(op_def.name)
-            if not known:
+            registered = self._by_op.get(op_def.name)
+            if not registered:
                 return None
-            return max(known, key=lambda entry: entry.priority).definition
+            return max(registered, key=lambda entry: entry.priority).definition
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a gradient; imports every registered module."""
         for family in list(self._modules):
             self._load(family)
         with self._lock:
-            return sorted(op for op, known in self._by_op.items() if known)
+            return sorted(op for op, registered in self._by_op.items() if registered)
 
     def near(self, op: str) -> str:
-        """Return a hint at ops of similar names that do have a gradient."""
+        """Return a "did you mean" hint with similarly named ops that have a gradient."""
         return suggest(op, self._by_op)
 
     def _load(self, family: str) -> None:
@@ -112,17 +112,17 @@ class GradientRegistry:
 
     def _add(self, registration: _Registration) -> None:
         for op in registration.definition.ops:
-            known = self._by_op.setdefault(op, [])
-            for other in known:
+            registered = self._by_op.setdefault(op, [])
+            for other in registered:
                 if other.priority == registration.priority and other.owner is not None:
                     raise PluginConflictError(
                         f"the gradient of op {op} is registered by both {other.owner} and "
-                        f"{registration.owner} with priority {other.priority}; register the one to "
-                        f"use with a higher priority",
+                        f"{registration.owner} with priority {other.priority}; register the "
+                        f"preferred one with a higher priority",
                         owners=tuple(
                             owner
                             for owner in (other.owner, registration.owner)
                             if isinstance(owner, Provenance)
                         ),
                     )
-            known.append(registration)
+            registered.append(registration)

@@ -45,8 +45,8 @@ def graphmill_register_ops(ops: OpRegistrar) -> None:
 
     When: first, while a host is assembled.
     How often: once for each host.
-    May change: `ops`, by `add`, each with the function that infers the shapes of its outputs, if it
-        has one. All of TensorFlow's ops are known already.
+    May change: `ops`, by `add`, each with its shape function, if it has one. TensorFlow's ops are
+        already registered.
     Threads: the one that assembles the host.
 
     Example::
@@ -70,7 +70,7 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 
     When: after all plugins have registered ops.
     How often: once for each host.
-    May change: `kernels`, by `add` for kernels at hand, or better by `add_module` and `add_family`
+    May change: `kernels`, by `add` for imported kernels, or better by `add_module` and `add_family`
         for modules that are imported when one of their ops is first needed.
     Threads: the one that assembles the host. Kernel modules are imported later, by the thread that
         needs them.
@@ -85,13 +85,13 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
 
 @hookspec
 def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
-    """Register how compilers compute ops, where tracing the plugin's kernels is not enough.
+    """Register lowerings: how compilers compute ops whose kernels cannot simply be traced.
 
     When: after all plugins have registered kernels.
     How often: once for each host.
-    May change: `lowerings`, by `add` for what is at hand, or better by `add_module` for modules
-        that are imported when one of their ops is first compiled. A lowering is used for nodes
-        whose kernel is of the same distribution.
+    May change: `lowerings`, by `add` for imported lowerings, or better by `add_module` for modules
+        that are imported when one of their ops is first compiled. A lowering applies to nodes whose
+        kernel comes from the same distribution.
     Threads: the one that assembles the host. Modules are imported later, by the thread that
         compiles.
 
@@ -110,13 +110,13 @@ def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
 
 @hookspec
 def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
-    """Register how the gradients of ops are built, for ops of any plugin or of TensorFlow.
+    """Register gradient functions, for ops of any plugin or of TensorFlow.
 
     When: after all plugins have registered lowerings.
     How often: once for each host.
-    May change: `gradients`, by `add` for functions at hand, or by `add_family` for modules that are
-        imported when an op of a family is first differentiated. Of two functions for one op the
-        one with the higher `priority` is used; the built-in ones have -1, others have 0.
+    May change: `gradients`, by `add` for imported functions, or by `add_family` for modules that
+        are imported when an op of a family is first differentiated. Of two functions for one op,
+        the one with the higher `priority` wins; built-in ones have -1, the default is 0.
     Threads: the one that assembles the host. Gradient modules are imported later, by the thread
         that needs them.
 
@@ -135,14 +135,14 @@ def graphmill_register_gradients(gradients: GradientRegistrar) -> None:
 
 @hookspec
 def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
-    """Register device types, each with the factory of its devices.
+    """Register device types, each with its device factory.
 
     When: after all plugins have registered gradients.
     How often: once for each host.
-    May change: `devices`, by `add`. Of two factories of one type the one with the higher priority
-        is used.
-    Threads: the one that assembles the host. A factory is imported and made when the first session
-        is created.
+    May change: `devices`, by `add`. Of two factories for one type, the one with the higher priority
+        wins.
+    Threads: the one that assembles the host. Creating the first session imports and instantiates
+        the factories.
 
     Example::
 
@@ -154,7 +154,7 @@ def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
 
 @hookspec
 def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
-    """Register executors, under the names that `ConfigProto.experimental.executor_type` gives.
+    """Register executors, under names that `ConfigProto.experimental.executor_type` selects.
 
     When: after all plugins have registered devices.
     How often: once for each host.
@@ -171,7 +171,7 @@ def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
 
 @hookspec
 def graphmill_register_passes(passes: PassRegistrar) -> None:
-    """Register passes over graphs.
+    """Register graph passes.
 
     When: after all plugins have registered executors.
     How often: once for each host.
@@ -190,14 +190,13 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
 
 @hookspec
 def graphmill_register_transports(transports: Registrar[Transport]) -> None:
-    """Register what carries values between devices, by the name that `graphmill.transport` gives.
+    """Register transports of values between devices, by names that `graphmill.transport` selects.
 
     When: after all plugins have registered passes.
     How often: once for each host.
     May change: `transports`, by `add`.
-    Threads: the one that assembles the host. A transport is imported and made when the first
-        session that asks for it is created; it is asked for a rendezvous in each step on several
-        devices.
+    Threads: the one that assembles the host. Creating the first session that selects a transport
+        imports and instantiates it; each step on several devices asks it for a rendezvous.
 
     Example::
 
@@ -209,13 +208,13 @@ def graphmill_register_transports(transports: Registrar[Transport]) -> None:
 
 @hookspec
 def graphmill_register_session_factories(session_factories: Registrar[SessionFactory]) -> None:
-    """Register what makes the sessions of targets such as `grpc://HOST:PORT`, by their scheme.
+    """Register session factories for targets such as `grpc://HOST:PORT`, by URL scheme.
 
     When: after all plugins have registered transports.
     How often: once for each host.
     May change: `session_factories`, by `add`. Sessions with the empty target run in this process.
-    Threads: the one that assembles the host. A factory is imported and made when the first session
-        for such a target is created.
+    Threads: the one that assembles the host. Creating the first session for such a target imports
+        and instantiates the factory.
 
     Example::
 
@@ -227,12 +226,13 @@ def graphmill_register_session_factories(session_factories: Registrar[SessionFac
 
 @hookspec
 def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
-    """Register servers of clusters, by the name of the protocol that they speak.
+    """Register server factories of clusters, by the name of their protocol.
 
     When: after all plugins have registered session factories.
     How often: once for each host.
     May change: `servers`, by `add`.
-    Threads: the one that assembles the host. A factory is imported and made for the first server.
+    Threads: the one that assembles the host. Creating the first server imports and instantiates the
+        factory.
 
     Example::
 
@@ -264,12 +264,12 @@ def graphmill_register_commands(commands: Registrar[object]) -> None:
 
 @hookspec
 def graphmill_configure(host: Host) -> None:
-    """Look at the assembled host.
+    """Inspect the assembled host.
 
-    When: after all registration hooks, when conflicts between plugins have been settled.
+    When: after all registration hooks, when conflicts between plugins are resolved.
     How often: once for each host.
-    May change: the plugin's own state. The host is complete: read its registries here, register in
-        the hooks above.
+    May change: the plugin's own state. The host is complete: read its registries here, but register
+        in the hooks above.
     Threads: the one that assembles the host.
 
     Example::
@@ -283,13 +283,13 @@ def graphmill_configure(host: Host) -> None:
 
 @hookspec
 def graphmill_step_started(step: StepInfo) -> None:
-    """Take note that a session begins a step.
+    """Observe that a session begins a step.
 
     When: in `Session.run`, `run` of a callable and the like, before anything is computed.
-    How often: once a step, never per node. Without an implementation a step pays nothing.
-    May change: nothing of the step. If it raises, this is logged and the observer is switched off
-        for good; the step goes on.
-    Threads: the caller's of the step. Steps overlap, so calls do.
+    How often: once per step, never per node. Without an implementation there is no overhead.
+    May change: nothing in the step. If the hook raises, graphmill logs the exception and disables
+        the observer permanently; the step continues.
+    Threads: the thread that runs the step. Steps may overlap, so calls may, too.
 
     Example::
 
@@ -303,13 +303,13 @@ def graphmill_step_started(step: StepInfo) -> None:
 def graphmill_step_finished(
     step: StepInfo, seconds: float, error: OpError | None, run_metadata: RunMetadata | None
 ) -> None:
-    """Take note that a session has ended a step, well or with `error`.
+    """Observe that a session has finished a step, successfully or with `error`.
 
-    When: when all executors of the step are done, before its caller continues.
+    When: after all executors of the step are done, before its caller continues.
     How often: once for each `graphmill_step_started`.
-    May change: nothing of the step; `run_metadata` is there only if the caller asked for it. If it
-        raises, this is logged and the observer is switched off for good.
-    Threads: the caller's of the step. Steps overlap, so calls do.
+    May change: nothing in the step; `run_metadata` is None unless the caller requested it. If the
+        hook raises, graphmill logs the exception and disables the observer permanently.
+    Threads: the thread that runs the step. Steps may overlap, so calls may, too.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""`Host`: one assembled set of plugins with the registries that they filled."""
+"""`Host`: an assembled set of plugins with the registries that they filled."""
 
 from __future__ import annotations
 
@@ -43,34 +43,34 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """Everything that plugins supply, assembled once; sessions are made over a host.
+    """Registries of everything that a set of plugins supplies; each session belongs to a host.
 
     Args:
-        plugins: plugins that the program brings itself: modules, instances or classes with hooks.
-        load_entry_points: whether to load the installed plugins, the built-in ones among them, and
+        plugins: plugins of the program itself: modules, instances or classes with hooks.
+        load_entry_points: whether to load the installed plugins, including the built-in ones, and
             those that `GRAPHMILL_LOAD_PLUGINS` names.
 
     Attributes:
         ops: the ops.
         kernels: the kernels.
-        lowerings: how compilers compute ops whose kernels cannot be traced.
-        gradients: how the gradients of ops are built.
+        lowerings: how compilers compute ops whose kernels cannot simply be traced.
+        gradients: gradient functions by op.
         devices: device factories by device type.
         executors: executor factories by executor type.
         passes: graph passes by name.
         transports: transports by name.
-        session_factories: what makes the sessions of targets, by their scheme.
-        servers: servers of clusters, by the name of their protocol.
+        session_factories: session factories by URL scheme of the target.
+        servers: server factories by protocol name.
         commands: commands of the command line by name.
-        plugins: what became of each plugin, those that are not used among them.
+        plugins: the state of each plugin, including those that are not used.
         step_observers: the step hooks, or None if no plugin has any.
-        sessions: the open sessions over this host.
-        thread_pools: the pools that its sessions share.
-        background: what is done behind their steps.
-        fault_warnings: warns of plugins whose code fails while the step goes on.
+        sessions: the open sessions of this host.
+        thread_pools: the thread pools that its sessions share.
+        background: the background jobs of its sessions, such as compilations.
+        fault_warnings: warns about plugin faults that do not fail the step.
         debug_callbacks: functions of a `WatchedTensor`, by the name in `callback://name`.
 
-    Threads: assembled by one thread; then its registries may be read by any.
+    Threads: one thread assembles the host; then any thread may read its registries.
 
     Raises:
         PluginError: a built-in plugin, or one of `plugins`, is broken.
@@ -133,11 +133,11 @@ class Host:
 
     @property
     def plugins(self) -> tuple[PluginRecord, ...]:
-        """What became of each plugin, sorted by distribution and name; the program's own last."""
+        """The state of each plugin, sorted by distribution and name; the program's own last."""
         return tuple(self._manager.records)
 
     def plugin_failures(self) -> list[str]:
-        """Return a line for each plugin that is not used for a fault or conflict, for messages."""
+        """Return a line for each plugin that is unused after a fault or conflict, for messages."""
         return self._manager.failures()
 
     def _assemble(self) -> None:
@@ -167,16 +167,16 @@ class Host:
         self._note_hooks()
 
     def _settle(self, conflicts: Iterable[PluginConflictError]) -> None:
-        """Refuse both sides of each conflict, but not a required one beside one that is not."""
+        """Refuse both sides of each conflict; if one side is required, only the optional side."""
         in_use = {record.owner: record for record in self.plugins if record.status == "loaded"}
         refused = {record.owner for record in self.plugins} - set(in_use)
         for conflict in conflicts:
             if not refused.isdisjoint(conflict.owners):
-                continue  # one side failed by itself: nothing is left to settle
+                continue  # one side is already refused, so there is no conflict any more
             sides = [in_use[owner] for owner in conflict.owners if owner in in_use]
             optional = [record for record in sides if not record.is_required]
             for record in dict.fromkeys(optional or sides):
-                if record.status == "loaded":  # not refused for another conflict of this list
+                if record.status == "loaded":  # not already refused for another conflict
                     self._manager.refuse(record, "conflict", str(conflict), conflict)
         self._withdraw_refused()
 
@@ -219,7 +219,7 @@ class Host:
         )
 
     def _note_hooks(self) -> None:
-        """Note who implements hooks that register nothing; some plugins do nothing else."""
+        """Record hooks that register nothing; some plugins implement only such hooks."""
         for name in ("configure", "step_started", "step_finished"):
             for record, _ in self._manager.implementations(f"graphmill_{name}"):
                 record.registered.setdefault("hooks", []).append(name)
@@ -240,7 +240,7 @@ def _server_factory(value: object) -> ServerFactory:
 
 
 class _Assembly:
-    """The default host in the making: a Future would do, but its module takes longer to import."""
+    """The default host while it is assembled: a minimal Future, whose module is slow to import."""
 
     def __init__(self) -> None:
         self.builder = threading.get_ident()
@@ -254,7 +254,7 @@ class _Assembly:
         return not self.done.is_set() and self.builder == threading.get_ident()
 
     def after_fork_in_child(self) -> None:
-        """Have the next call assemble the host if the thread that did is not in this process."""
+        """Reset the default host if the thread that assembled it did not survive the fork."""
         global _default
         if not self.done.is_set() and self is _default and not self.is_made_by_this_thread:
             _default = None
@@ -271,13 +271,13 @@ _default: _Assembly | None = None
 
 
 def default_host() -> Host:
-    """Return the host of sessions that are given none; assembled by the first call, then kept.
+    """Return the host of sessions without an explicit one; the first call assembles it.
 
-    Threads: any; while one assembles it, the others wait. If that fails, each of them gets the
-    error, and the next call tries again.
+    Threads: any. While one thread assembles the host, the others wait. If that fails, all of them
+    get the error, and the next call tries again.
 
     Raises:
-        FailedPreconditionError: a plugin asks for it while it is being assembled.
+        FailedPreconditionError: a plugin calls this while the host is being assembled.
     """
     global _default
     with _default_lock:
@@ -288,8 +288,8 @@ def default_host() -> Host:
         _assemble_default(assembly)
     elif assembly.is_made_by_this_thread:
         raise errors.FailedPreconditionError(
-            "default_host() was called by a plugin while the default host is being assembled; use "
-            "what the hook is given, or implement graphmill_configure(host)"
+            "a plugin called default_host() while the default host is being assembled; use the "
+            "arguments of the hook, or implement graphmill_configure(host)"
         )
     return assembly.result()
 

@@ -1,9 +1,9 @@
-"""Which installed distributions have entry points of one group; read without importlib.metadata.
+"""Find installed distributions with entry points of a group, without importlib.metadata.
 
-Importing importlib.metadata (with it email, zipfile, socket, csv …) takes longer than all that is
-read here, and would be a tenth of the time from the start of a process to its first result. It is
-used all the same where folders are not enough: for zip files on `sys.path`, and where somebody's
-finder supplies distributions of its own.
+Importing importlib.metadata (which imports email, zipfile, socket, csv …) takes longer than the
+whole search here: a tenth of the time from process start to the first result. We fall back to it
+where reading folders is not enough: for zip files on `sys.path`, and for meta path finders that
+supply distributions of their own.
 
 Formats: the PyPA specifications "Recording installed projects" and "Entry points".
 """
@@ -34,7 +34,7 @@ class EntryPoint(NamedTuple):
     value: str
 
     def load(self) -> object:
-        """Import the module and return it, or the attribute that is named.
+        """Import the module and return it, or the named attribute.
 
         Raises:
             ValueError: the reference is malformed.
@@ -57,8 +57,8 @@ class Installed(NamedTuple):
 
     Attributes:
         headers: the text of its METADATA (or PKG-INFO) file; empty if it has none.
-        entry_points: the text of that file.
-        is_shadowed: whether `sys.path` has another distribution of this name further up.
+        entry_points: the text of `entry_points.txt`.
+        is_shadowed: whether a distribution of the same name comes earlier on `sys.path`.
     """
 
     headers: str
@@ -69,7 +69,7 @@ class Installed(NamedTuple):
 def installed_with(group: str) -> Iterator[Installed]:
     """Yield the distributions whose entry points name a group, in the order of `sys.path`.
 
-    A file that cannot be read or decoded counts as missing: it is its installer's business.
+    A file that cannot be read or decoded counts as missing.
     """
     if any(map(_supplies_distributions, sys.meta_path)) or any(map(_is_archive, sys.path)):
         yield from _by_importlib(group)
@@ -90,7 +90,7 @@ def parse_entry_points(text: str, group: str) -> list[EntryPoint]:
     """Return the entry points of a group from the text of an `entry_points.txt`.
 
     Raises:
-        ValueError: a line of the group is no `name = reference`.
+        ValueError: a line of the group has no "=".
     """
     points = []
     section = ""
@@ -111,7 +111,7 @@ def parse_entry_points(text: str, group: str) -> list[EntryPoint]:
 def _info_folders(folder: str) -> list[str]:
     try:
         return [name for name in os.listdir(folder) if _INFO.search(name)]  # noqa: PTH208 - as above
-    except OSError:  # what is on sys.path need not exist
+    except OSError:  # entries of sys.path need not exist
         return []
 
 

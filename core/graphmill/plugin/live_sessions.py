@@ -1,4 +1,4 @@
-"""`LiveSessions`: the open sessions of a host, held weakly, so that `reset` can reach them."""
+"""`LiveSessions`: weak references to a host's open sessions, for `reset`."""
 
 from __future__ import annotations
 

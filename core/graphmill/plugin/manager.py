@@ -1,4 +1,4 @@
-"""`PluginManager`: load plugins, keep each one's faults to itself, call their hooks one by one."""
+"""`PluginManager`: loads plugins, calls their hooks one by one, and isolates their faults."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _OWN_DISTRIBUTION = "graphmill"
 
 
 class PluginManager:
-    """The plugins of one host.
+    """Load and call the plugins of one host.
 
-    A plugin of another distribution that fails is warned about once, recorded and left out. A
-    built-in that fails, or one that the program passed in itself, raises.
+    If a plugin of another distribution fails, the manager warns once, records the fault and goes on
+    without it. A fault of a built-in plugin, or of one that the program passed in, raises.
 
-    Threads: used by the thread that assembles the host; only read afterwards.
+    Threads: the thread that assembles the host uses it; afterwards it is only read.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class PluginManager:
         self._notes: list[str] = []
 
     def load_installed(self) -> None:
-        """Load plugins from entry points, but those that the environment disables."""
+        """Load plugins from entry points, except those that the environment disables."""
         candidates = discovery.entry_point_plugins()
         if not any(c.distribution == _OWN_DISTRIBUTION for c in candidates):
             self._notes.append(
@@ -58,10 +58,10 @@ class PluginManager:
         self._load_all(discovery.environment_plugins())
 
     def load_objects(self, plugins: Iterable[object]) -> None:
-        """Load plugins that the program brings itself: modules, instances or classes.
+        """Load plugins of the program itself: modules, instances or classes.
 
         Raises:
-            PluginError: one of them is not usable.
+            PluginError: one of them is unusable.
         """
         for plugin in plugins:
             name = self._free_name(plugin)
@@ -70,23 +70,23 @@ class PluginManager:
             self._register(record, plugin)
 
     def call_each(self, hook: str, arguments: HookArguments) -> None:
-        """Call each plugin's implementation of `hook` alone; one that raises is refused.
+        """Call each plugin's implementation of `hook` separately; refuse plugins that raise.
 
         Args:
             hook: name of the hook.
-            arguments: return the arguments by name for the plugin of a record.
+            arguments: returns the arguments by name for the plugin of a record.
         """
         for record, implementation in list(self.implementations(hook)):
             if record.status != "loaded":
                 continue
             try:
                 call_with(implementation, arguments(record))
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's fault stays its own
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - isolate the plugin's fault
                 reason = f"{hook} raised {_one_line(error)}"
                 self.refuse(record, "failed", reason, error)
 
     def implementations(self, hook: str) -> Iterator[tuple[PluginRecord, pluggy.HookImpl]]:
-        """Yield the implementations of a hook, in the order in which plugins were loaded."""
+        """Yield the implementations of a hook, in the loading order of their plugins."""
         position = {name: index for index, name in enumerate(self._loaded)}
         found = getattr(self._hooks.hook, hook).get_hookimpls()
         for implementation in sorted(found, key=lambda impl: position[impl.plugin_name]):
@@ -95,7 +95,7 @@ class PluginManager:
     def refuse(
         self, record: PluginRecord, status: Status, reason: str, cause: BaseException | None = None
     ) -> None:
-        """Leave a plugin out from now on: record why and warn, or raise if it is required.
+        """Stop using a plugin: record the reason and warn, or raise if the plugin is required.
 
         Raises:
             PluginError: the plugin is required.
@@ -150,9 +150,9 @@ class PluginManager:
         if earlier is not None:
             other = self._loaded[earlier]
             if record.source != "entry point":
-                self.records.remove(record)  # asked for again: it already exists
+                self.records.remove(record)  # loaded already, so a second request adds nothing
                 return
-            reason = f"{record.module} is registered by {other.owner} already"
+            reason = f"{record.module} is already registered by {other.owner}"
             self.refuse(record, "conflict", reason)
             return
         self._loaded[_key(record)] = record
@@ -168,7 +168,7 @@ class PluginManager:
             self.refuse(record, "failed", problem)
 
     def _problem_with(self, plugin: object) -> str:
-        """Return what is wrong with a registered plugin that pluggy accepts, or ""."""
+        """Return the problem with a plugin that pluggy accepts but we do not, or ""."""
         callers = self._hooks.get_hookcallers(plugin) or []
         for caller in callers:
             if caller.has_spec():
@@ -199,10 +199,10 @@ class PluginManager:
     def _free_name(self, plugin: object) -> str:
         base = getattr(plugin, "__name__", None) or type(plugin).__name__
         taken = {record.name for record in self.records}
-        name, number = str(base), 1
+        name, suffix = str(base), 1
         while name in taken:
-            number += 1
-            name = f"{base}#{number}"
+            suffix += 1
+            name = f"{base}#{suffix}"
         return name
 
 
@@ -211,7 +211,7 @@ HOOKS = tuple(sorted(name for name in vars(hookspecs) if name.startswith(HOOK_PR
 
 
 def call_with(implementation: pluggy.HookImpl, arguments: dict[str, object]) -> object:
-    """Call a hook implementation with those of `arguments` that it takes."""
+    """Call a hook implementation with the subset of `arguments` that it declares."""
     return implementation.function(*[arguments[name] for name in implementation.argnames])
 
 
@@ -235,7 +235,7 @@ def _own_version(candidates: Iterable[Candidate]) -> str:
 
 
 def _rivals(enabled: Iterable[tuple[Candidate, PluginRecord]]) -> dict[str, list[PluginRecord]]:
-    """Return the records of every name that more than one plugin uses."""
+    """Return the records of each name that several plugins use."""
     by_name: dict[str, list[PluginRecord]] = {}
     for _, record in enabled:
         by_name.setdefault(record.name, []).append(record)
@@ -258,7 +258,7 @@ def _module_of(plugin: object) -> str:
 
 
 def _has_function(plugin: object, name: str) -> bool:
-    if inspect.ismodule(plugin):  # most are, and a look into their names costs a tenth
+    if inspect.ismodule(plugin):  # the common case; `vars` takes a tenth of the time
         return inspect.isroutine(vars(plugin).get(name))
     return inspect.isroutine(inspect.getattr_static(plugin, name, None))
 

@@ -7,10 +7,10 @@ from typing import Final
 import pluggy
 
 PROJECT: Final = "graphmill"
-"""The name under which pluggy keeps our markers apart from other projects'."""
+"""Our project name, by which pluggy distinguishes markers of different projects."""
 
 HOOK_PREFIX: Final = "graphmill_"
-"""What the name of every hook begins with."""
+"""The prefix of every hook's name."""
 
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 """Mark a function of a plugin as the implementation of a hook of that name."""

@@ -1,4 +1,4 @@
-"""`PassRegistry`: graph passes by name, each with its phase and its place in it."""
+"""`PassRegistry`: graph passes by name, each with its phase and its order within the phase."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from graphmill.registry import Provenance
 
 Pass: TypeAlias = "Callable[[Graph, PassOptions], None]"
-"""A graph pass: called with the graph, which it edits in place."""
+"""A graph pass, which edits a graph in place."""
 
 HOT: Final = "HOT"
-"""The phase for a graph that has run often: it is built again, behind the steps that go on."""
+"""Runs on each partition of a hot signature's graph, rebuilt in the background."""
 HOT_PLACEMENT: Final = "HOT_PLACEMENT"
-"""The phase for the same graph while it is whole: its nodes have devices, which may be changed."""
+"""Runs on a hot signature's graph before partitioning; may change the devices of nodes."""
 
 PHASES: Final = (
     "PRE_PLACEMENT",
@@ -30,12 +30,11 @@ PHASES: Final = (
     "POST_PARTITIONING",
     HOT,
 )
-"""The points between two steps of lowering at which passes run, in that order.
+"""The points during lowering at which passes run, in this order.
 
-`HOT_PLACEMENT` and `HOT` are ours.
-
-Names: `OptimizationPassRegistry::Grouping` in
-tensorflow/core/common_runtime/optimization_registry.h.
+The names are those of `OptimizationPassRegistry::Grouping` in
+tensorflow/core/common_runtime/optimization_registry.h, except for `HOT_PLACEMENT` and `HOT`, which
+TensorFlow does not have.
 """
 
 
@@ -47,9 +46,9 @@ class PassPlace(NamedTuple):
 
 
 class PassRegistry(Registry[Pass]):
-    """A registry whose entries also say when they run.
+    """A registry of passes with their phases and orders.
 
-    Threads: as `Registry`; places are set while a host is assembled and only read later.
+    Threads: as `Registry`; phases and orders are set while a host is assembled, then only read.
     """
 
     def __init__(self, *, failures: Callable[[], Iterable[str]] = tuple) -> None:
@@ -58,7 +57,7 @@ class PassRegistry(Registry[Pass]):
         )
         self._places: dict[tuple[str, Provenance], PassPlace] = {}
         self._by_phase: dict[str, tuple[tuple[str, PassPlace], ...]] = {}
-        """Names and places of the passes of a phase as they run; each step that is built asks."""
+        """Cache for `places_in`, which is called whenever a graph is lowered."""
 
     def add_pass(
         self,
@@ -75,19 +74,20 @@ class PassRegistry(Registry[Pass]):
 
         Args:
             name: its name, for `explain` and for replacing it.
-            value: the pass, a class of which one is made, or "package.module:Attribute".
+            value: the pass, a class to instantiate, or "package.module:Attribute".
             phase: one of `PHASES`.
-            order: lower runs earlier in the phase; equal ones run by name.
+            order: lower runs earlier in the phase; equal ones run in the order of names.
             owner, priority, replace: as in `Registry.add`.
 
         Raises:
-            InvalidArgumentError: there is no such phase.
-            PluginConflictError: the name is registered with the same rank already.
+            InvalidArgumentError: the phase does not exist.
+            PluginConflictError: the name is already registered with the same rank.
         """
         if phase not in PHASES:
             raise errors.InvalidArgumentError(
                 f"pass {name!r} from {owner} asks for phase {phase!r}"
-                f"{errors.suggest(str(phase), PHASES)}. There are: {', '.join(PHASES)}",
+                f", which does not exist{errors.suggest(str(phase), PHASES)}. Phases: "
+                f"{', '.join(PHASES)}",
                 plugin=owner.plugin,
             )
         self.add(name, value, owner=owner, priority=priority, replace=replace)
@@ -95,16 +95,16 @@ class PassRegistry(Registry[Pass]):
         self._by_phase.clear()
 
     def withdraw(self, owner: Provenance) -> None:
-        """Remove all that `owner` registered, as if it had never been there."""
+        """Remove everything that `owner` registered."""
         super().withdraw(owner)
         self._by_phase.clear()
 
     def place(self, name: str) -> PassPlace:
-        """Return when the pass `name` runs (`NotFoundError` where there is none)."""
+        """Return phase and order of the pass `name` (`NotFoundError` if there is none)."""
         return self._places.get((name, self.provenance(name)), PassPlace(PHASES[0], 0))
 
     def places_in(self, phase: str) -> tuple[tuple[str, PassPlace], ...]:
-        """Return names and places of one phase's passes as they run; imports none of them."""
+        """Return names and places of a phase's passes in running order, without importing them."""
         found = self._by_phase.get(phase)
         if found is None:
             places = ((name, self.place(name)) for name in self.keys())
@@ -114,16 +114,16 @@ class PassRegistry(Registry[Pass]):
         return found
 
     def in_phase(self, phase: str) -> tuple[tuple[str, Pass], ...]:
-        """Return names and passes of one phase in the order in which they run; imports them."""
+        """Return names and passes of a phase in running order; imports the passes."""
         return tuple((name, self.get(name)) for name, _ in self.places_in(phase))
 
     def without(self, names: Iterable[str]) -> PassRegistry:
-        """Return a registry of the same passes but those of `names`."""
-        left_out = frozenset(names)
+        """Return a copy of this registry without the passes `names`."""
+        removed = frozenset(names)
         other = PassRegistry(failures=self._failures)
         with self._lock:
-            kept = {key: list(v) for key, v in self._entries.items() if key not in left_out}
-        other._entries.update(kept)
+            remaining = {key: list(v) for key, v in self._entries.items() if key not in removed}
+        other._entries.update(remaining)
         other._places.update(self._places)
         return other
 

@@ -1,10 +1,10 @@
-"""`py_func`: call a published Python function from a graph.
+"""`py_func` and `py_function`: call a published Python function from a graph.
 
     y = graphmill.py_func("mine.clean", [x], "string")
 
-Semantics: tf.compat.v1.py_func, tensorflow/python/ops/script_ops.py; but the function is named by
-its entry point (`graphmill.plugin.functions`), where TensorFlow numbers it and can only run the
-graph in the process that built it.
+Semantics: tf.compat.v1.py_func, tensorflow/python/ops/script_ops.py. But the graph refers to the
+function by its entry point (`graphmill.plugin.functions`); TensorFlow refers to it by a token that
+is only valid in the process that built the graph.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ def py_func(
     """Add a node that calls a Python function with NumPy arrays.
 
     Args:
-        func: the name of an entry point of the group "graphmill.functions", or the function that
-            one names. It takes as many arrays as there are inputs, which it must not change, and
-            returns arrays (or what NumPy makes one of) of just the types `Tout`.
+        func: name of an entry point in the group "graphmill.functions", or the function that it
+            refers to. It takes an array for each input, which it must not modify, and returns
+            arrays (or array-likes) of exactly the types `Tout`.
         inp: the inputs.
         Tout: type of the result, or a list of types.
-        stateful: whether two calls with equal inputs may differ, so that none is left out.
+        stateful: whether calls with equal inputs may differ, so that no call may be optimised away.
         name: the node's name.
 
     Returns:
         A tensor, or a list of tensors if `Tout` is a list.
 
     Raises:
-        InvalidArgumentError: a function is given that nobody publishes.
+        InvalidArgumentError: `func` is a function that no entry point publishes.
     """
     add = functional.py_func if stateful else functional.py_func_stateless
     return _call(add, func, inp, Tout, name)
@@ -53,10 +53,10 @@ def py_function(
     Tout: Any,  # noqa: N803 - TensorFlow's name
     name: str | None = None,
 ) -> Any:
-    """Add a node as `py_func` does, whose results need not be of just the types `Tout`.
+    """Add a node as `py_func` does, but convert results to the types `Tout`.
 
-    Python numbers and arrays of a lesser kind (integers for floats, float64 for float32) are
-    converted, as `tf.py_function` does. No gradient goes through it.
+    Python numbers and arrays are converted as `tf.py_function` does (integers to floats, float64 to
+    float32). No gradient flows through the node.
 
     Args:
         func, inp, Tout, name: as for `py_func`.
@@ -65,7 +65,7 @@ def py_function(
         A tensor, or a list of tensors if `Tout` is a list.
 
     Raises:
-        InvalidArgumentError: a function is given that nobody publishes.
+        InvalidArgumentError: `func` is a function that no entry point publishes.
     """
     return _call(functional.eager_py_func, func, inp, Tout, name)
 
@@ -77,7 +77,7 @@ def _call(
     types: Any,
     name: str | None,
 ) -> Any:
-    """Add a node by `add`; return a list of tensors if `types` is one, else the only tensor."""
+    """Add a node by `add`; return a list of tensors if `types` is a list, else the only tensor."""
     token = func if isinstance(func, str) else _published_name(func)
     is_list = isinstance(types, (list, tuple))
     results = add(list(inp), token=token, Tout=list(types) if is_list else [types], name=name)
@@ -90,6 +90,6 @@ def _published_name(func: Callable[..., Any]) -> str:
         if candidate.module.replace(" ", "") == reference:
             return candidate.name
     raise InvalidArgumentError(
-        f"{reference} is not published, so a graph cannot name it: give its distribution the entry "
-        f'point NAME = "{reference}" in the group {FUNCTIONS_GROUP!r}, and install it'
+        f"{reference} is not published, so a graph cannot refer to it: add the entry point "
+        f'NAME = "{reference}" in the group {FUNCTIONS_GROUP!r} to its distribution, and install it'
     )

@@ -1,4 +1,4 @@
-"""`PluginRecord`: what became of one plugin, for `graphmill plugins` and for error messages."""
+"""`PluginRecord`: the state of one plugin, for `graphmill plugins` and for error messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Source = Literal["entry point", "environment", "argument"]
 
 @dataclass(slots=True, eq=False)
 class PluginRecord:
-    """What is known of one plugin. Read it; only the plugin manager writes it.
+    """State and contents of one plugin. Only the plugin manager writes it.
 
     Attributes:
-        name: the plugin's name: of its entry point, or of the module given otherwise.
-        module: what the entry point refers to: "package.module" or "package.module:attribute".
+        name: the plugin's name: of its entry point, or of its module if it has none.
+        module: the reference of the entry point: "package.module" or "package.module:attribute".
         source: how it was found: by an entry point, by the environment variable
             `GRAPHMILL_LOAD_PLUGINS`, or as an argument of `Host`.
         distribution: name of the distribution; "" unless it came by entry point.
@@ -28,11 +28,11 @@ class PluginRecord:
         status: "loaded"; "disabled" by the environment; "failed" by its own fault; "conflict" with
             another plugin.
         error: why it failed, in one line or a few; "" if it did not.
-        exception: the exception behind `error`, with its traceback, where there was one.
-        is_required: whether a fault of it is an error and not a warning, and a conflict is settled
+        exception: the exception that caused `error`, with its traceback, if there was one.
+        is_required: whether a fault of it is an error and not a warning, and a conflict is resolved
             in its favour: the program passed it to `Host`, or it is installed with graphmill.
         registered: names of what it registered, by kind: {"ops": ["MyOp"], "devices": ["NPU"]};
-            under "hooks" those that it implements and that register nothing.
+            "hooks" lists its hooks that register nothing.
     """
 
     name: str
@@ -48,7 +48,7 @@ class PluginRecord:
 
     @property
     def owner(self) -> Provenance:
-        """The plugin as the owner of what it registers."""
+        """The plugin's identity as the owner of what it registers."""
         return Provenance(self.name, self.distribution, self.version, self.module, self.is_required)
 
     @property
@@ -70,17 +70,17 @@ class PluginRecord:
         }
 
     def undefined_ops(self, kind: str, ops: Container[str]) -> list[str]:
-        """Return the ops that it registered kernels or lowerings for and that are not defined.
+        """Return the undefined ops that it registered kernels or lowerings for.
 
         Args:
             kind: "kernels" or "lowerings".
-            ops: those that are.
+            ops: the defined ops.
         """
         names = [name for name in self.registered.get(kind, ()) if not name.startswith("family ")]
         return [name for name in dict.fromkeys(names) if name not in ops]
 
     def failure_note(self) -> str:
-        """Return what to say of the plugin in a "not found" message; "" if it did not fail."""
+        """Return a line about the plugin for "not found" messages; "" if it did not fail."""
         if self.status in ("failed", "conflict"):
             return f"{self.owner}: {self.error.splitlines()[0]}"
         return ""

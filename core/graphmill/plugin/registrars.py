@@ -1,7 +1,7 @@
-"""Registrars: what a registration hook is given, bound to the plugin that is being called.
+"""Registrars: the arguments of registration hooks, each bound to the called plugin.
 
-A plugin never says who it is: the registrar knows, files the name in the plugin's record, and keeps
-a conflict for the host, which settles all conflicts at once so that no order of plugins matters.
+The registrar adds the plugin as the owner, and lists the name in the plugin's record. It collects
+conflicts for the host, which resolves all of them at once, so the order of plugins does not matter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class _Registrar:
-    """The part that all registrars share: whose they are, and where names and conflicts go."""
+    """Common base of registrars: the owner, and the lists of names and conflicts."""
 
     def __init__(self, kind: str, record: PluginRecord, conflicts: list[PluginConflictError]):
         self._kind = kind
@@ -65,8 +65,8 @@ class Registrar(_Registrar, Generic[T]):
             key: the name; letter case matters.
             value: the object, or "package.module:Attribute", imported on first use. Prefer the
                 latter: then the plugin costs nothing until it is needed.
-            priority: the highest wins; two plugins with one key and equal priorities conflict.
-            replace: win over all that do not say so too.
+            priority: the highest wins; two plugins with the same key and priority conflict.
+            replace: win over every registration without `replace`.
 
         Raises:
             InvalidArgumentError: the key is not a string, or the reference is malformed.
@@ -109,11 +109,11 @@ class PassRegistrar(_Registrar):
             value: the pass, or "package.module:Attribute", imported on first use.
             phase: `PRE_PLACEMENT`, `POST_PLACEMENT`, `POST_REWRITE_FOR_EXEC`,
                 `HOT_PLACEMENT`, `POST_PARTITIONING` or `HOT`.
-            order: lower runs earlier in the phase; equal ones run by name.
-            priority, replace: which of two passes of one name is used, as in `Registrar.add`.
+            order: lower runs earlier in the phase; equal ones run in the order of names.
+            priority, replace: which of two passes of one name wins, as in `Registrar.add`.
 
         Raises:
-            InvalidArgumentError: there is no such phase, or the reference is malformed.
+            InvalidArgumentError: the phase does not exist, or the reference is malformed.
         """
         try:
             self._registry.add_pass(
@@ -158,17 +158,16 @@ class OpRegistrar(_Registrar):
         Args:
             op: an `OpDef`, an `OpDef` message, or a function decorated with
                 `graphmill.ops.definition.define.op`.
-            replace: take the place of an op of that name, even of TensorFlow's.
-            shape: infers the shapes of its outputs, where `op` does not carry its shape function.
-            value: infers what is known of the values of its outputs before the graph runs, where
-                `op` does not carry its value function.
-            traits: how it behaves, where `op` does not carry its traits; what is not declared is
-                taken from the definition (an op that is stateful or takes resources has the effect
-                `state`, and nothing is known of the variables that it reads and writes).
+            replace: replace an op of the same name, even one of TensorFlow's.
+            shape: infers the shapes of its outputs, if `op` does not carry its shape function.
+            value: infers static values of its outputs, if `op` does not carry its value function.
+            traits: its traits, if `op` does not carry them. Undeclared traits are derived from the
+                definition: an op that is stateful or takes resources has the effect `state`, and
+                the variables that it reads and writes are unknown.
 
         Raises:
-            InvalidArgumentError: it is none of these, the definition is not sound, or the traits
-                do not fit it.
+            InvalidArgumentError: `op` has another type, the definition is invalid, or the traits do
+                not fit it.
         """
         try:
             op_def = self._registry.add(
@@ -197,7 +196,7 @@ class KernelRegistrar(_Registrar):
         """Register a function or class decorated with `@kernel`, a `KernelDef`, table or module.
 
         Raises:
-            InvalidArgumentError: it declares no kernel.
+            InvalidArgumentError: the object declares no kernel.
         """
         self._registry.add(kernels, owner=self.owner)
         declared = [kernels] if isinstance(kernels, KernelDef) else kernels_of(kernels)
@@ -209,7 +208,7 @@ class KernelRegistrar(_Registrar):
         Args:
             module: name of the module.
             ops: names of the ops that it has kernels for.
-            backend: import it only for devices that accept this backend.
+            backend: import the module only for devices that accept this backend.
         """
         names = tuple(ops)
         self._registry.add_module(module, names, owner=self.owner, backend=backend)
@@ -227,9 +226,10 @@ class KernelRegistrar(_Registrar):
         Args:
             family: family of the ops, as in `OpDef.family`.
             modules: names of the modules.
-            backend: import them only for devices that accept this backend.
-            ops: by module, the ops that it has kernels for; such a module is imported when one of
-                these is used. Others are imported with the first op of the family.
+            backend: import the modules only for devices that accept this backend.
+            ops: maps a module to the ops that it has kernels for; the module is imported when one
+                of them is first used. Modules without an entry are imported with the first op of
+                the family.
         """
         registry = self._registry
         registry.add_family(family, *modules, backend=backend, ops=ops, owner=self.owner)
@@ -254,11 +254,11 @@ class GradientRegistrar(_Registrar):
         """Register a function decorated with `@gradient`, a `GradientTable`, or a module.
 
         Args:
-            gradients: what declares them.
-            priority: the highest is used of the functions for one op; the built-in ones have -1.
+            gradients: the object that declares them.
+            priority: the highest wins if an op has several functions; built-in ones have -1.
 
         Raises:
-            InvalidArgumentError: it declares no gradient.
+            InvalidArgumentError: the object declares no gradient.
         """
         try:
             names = self._registry.add(gradients, owner=self.owner, priority=priority)
@@ -290,7 +290,7 @@ class LoweringRegistrar(_Registrar):
         """Register a function decorated with `@lowering`, a `Lowering`, a table, or a module.
 
         Raises:
-            InvalidArgumentError: it declares no lowering.
+            InvalidArgumentError: the object declares no lowering.
         """
         self._file(*self._registry.add(lowerings, owner=self.owner))
 

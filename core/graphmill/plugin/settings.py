@@ -1,8 +1,8 @@
-"""What a session's configuration says to one plugin.
+"""Read the settings for a plugin from a session's configuration.
 
-`ConfigProto` has no field for plugins of others, but a list of named parameter maps, which
+`ConfigProto` has no field for third-party plugins, but it has a list of named parameter maps, which
 TensorFlow's own plugins use too: `graph_options.rewrite_options.custom_optimizers`. A plugin reads
-the entry of its name:
+the entry with its name:
 
     config.graph_options.rewrite_options.custom_optimizers.add(name="memory_budget")
         .parameter_map["bytes"].i = 1 << 30
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import ConfigProto
 
 SettingValue: TypeAlias = Any
-"""What a setting may be: `int`, `float`, `bool` or `str`; the plugin checks which."""
+"""The value of a setting: `int`, `float`, `bool` or `str`; the plugin checks the type."""
 
 _KINDS = {"i": int, "f": float, "b": bool, "s": bytes}
 
@@ -32,7 +32,7 @@ def plugin_settings(config: ConfigProto | None, name: str) -> dict[str, SettingV
         name: the plugin's name.
 
     Raises:
-        InvalidArgumentError: a setting is not a number, truth value or text.
+        InvalidArgumentError: a setting is not a number, a bool or a string.
     """
     if config is None:
         return {}
@@ -47,7 +47,7 @@ def _value(plugin: str, key: str, value: AttrValue) -> SettingValue:
     kind = value.WhichOneof("value")
     if kind not in _KINDS:
         raise InvalidArgumentError(
-            f"the setting {key!r} of {plugin} must be a number, a bool or a string, not "
+            f"the setting {key!r} of plugin {plugin} must be a number, a bool or a string, not "
             f"{kind or 'empty'}",
             plugin=plugin,
         )

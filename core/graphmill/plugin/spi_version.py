@@ -1,4 +1,4 @@
-"""The version of the plugin interface, and which versions a plugin module says it works with."""
+"""The version of the plugin interface, and the check of a plugin's declared range."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ RANGE_ATTRIBUTE: Final = "GRAPHMILL_SPI"
 
 
 def spi_problem(plugin: object) -> str:
-    """Return what is wrong with the versions that a plugin says it works with, or ""."""
+    """Return why a plugin does not work with this version of the interface, or ""."""
     return _problem(getattr(plugin, RANGE_ATTRIBUTE, None))
 
 
 def spi_problem_of_source(module: str) -> str:
-    """Return what `spi_problem` would of a module that could not be imported, from its source.
+    """Return what `spi_problem` would for a module that cannot be imported, by parsing its source.
 
-    A plugin of another version fails wherever it meets the first name that is not there; what it
-    declares is more helpful to its user. "" where the source declares nothing or cannot be read.
+    A plugin for another version fails to import at the first missing name; a message about its
+    declared range helps the user more. Returns "" if the source declares no range or cannot be
+    read.
     """
     try:
         spec = importlib.util.find_spec(module.partition(":")[0].partition(".")[0])
@@ -46,7 +47,7 @@ def _problem(declared: object) -> str:
         return ""
     if not isinstance(declared, str) or not are_clauses(declared):
         return f"its {RANGE_ATTRIBUTE} is {declared!r}, expected a string such as '>=1.0,<2'"
-    number = ".".join(map(str, VERSION))
-    if not unmet_clauses(declared, number):
+    version = ".".join(map(str, VERSION))
+    if not unmet_clauses(declared, version):
         return ""
-    return f"it needs graphmill.spi {declared}, this is {number}"
+    return f"it needs graphmill.spi {declared}, this is {version}"

@@ -1,7 +1,7 @@
-"""`StepObservers`: the step hooks of all plugins, ready to be called; they never hurt a step.
+"""`StepObservers`: calls the step hooks of all plugins; their faults do not affect steps.
 
-A host has none unless a plugin implements a step hook, so a step without observers pays for one
-test of None. An observer that raises is logged, noted in its plugin's record, and not called again.
+A host without step hooks has no `StepObservers`, so each step only tests for None. If an observer
+raises, the exception is logged and recorded with the plugin, and the observer is not called again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """What an observer learns about a step.
+    """Describes a step to its observers.
 
     Attributes:
-        step_id: the number of the step, unique in the process.
+        step_id: the id of the step, unique in the process.
         session: name of the session that runs it.
-        feeds: names of the tensors fed.
-        fetches: names of the tensors fetched.
-        targets: names of the nodes that are run for their effect.
+        feeds: names of the fed tensors.
+        fetches: names of the fetched tensors.
+        targets: names of the nodes to run without fetching.
     """
 
     step_id: int
@@ -40,7 +40,7 @@ class StepInfo:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """One plugin's implementation of a step hook: a function of the hook's arguments by name."""
+    """One plugin's implementation of a step hook; `call` takes the hook's arguments by name."""
 
     record: PluginRecord
     call: Callable[[dict[str, object]], object]
@@ -72,13 +72,13 @@ class StepObservers:
         error: OpError | None = None,
         run_metadata: RunMetadata | None = None,
     ) -> None:
-        """Notify the observers that a step has ended, well or with `error`; raises nothing.
+        """Notify the observers that a step has finished, perhaps with `error`; raises nothing.
 
         Args:
-            step: the object that `started` was given.
-            seconds: how long the step took.
-            error: what the caller of the step is about to see, or None.
-            run_metadata: what was collected, if the caller asked for any.
+            step: the object passed to `started`.
+            seconds: duration of the step.
+            error: the error that the caller of the step will get, or None.
+            run_metadata: the collected metadata, if the caller requested it.
         """
         for observer in self._finished:
             arguments = {
@@ -92,7 +92,7 @@ class StepObservers:
     def _notify(self, observer: Observer, arguments: dict[str, object]) -> None:
         try:
             observer.call(arguments)
-        except Exception as error:  # noqa: BLE001 - an observer never hurts a step
+        except Exception as error:  # noqa: BLE001 - an observer must not fail a step
             self._disable(observer, error)
 
     def _disable(self, observer: Observer, error: Exception) -> None:
@@ -101,7 +101,7 @@ class StepObservers:
             self._finished = tuple(other for other in self._finished if other is not observer)
         observer.record.error = f"step observer switched off: {type(error).__name__}: {error}"
         observer.record.exception = error
-        import logging  # here: a session should not wait for the module
+        import logging  # imported lazily, to keep start-up fast
 
         log = logging.getLogger("graphmill.plugin")
         log.error(

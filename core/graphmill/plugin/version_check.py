@@ -1,9 +1,9 @@
-"""Whether this version of graphmill is one that a plugin's distribution asks for.
+"""Check whether this version of graphmill meets the requirement of a plugin's distribution.
 
 The installer checks `Requires-Dist` when a plugin is installed, but a later upgrade of graphmill
-may leave an old plugin behind. So we look again, at the `dependencies` that authors write anyway.
-Release numbers are compared; what this reads no meaning into (markers, URLs, pre-release order) is
-left to the installer, so that a doubt never disables a plugin.
+may leave an old plugin behind. So we check the declared `dependencies` again at run time.
+We compare release numbers only. Markers, URLs and pre-releases are left to the installer: if in
+doubt, a plugin is not disabled.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> s
 
     Args:
         requirements: `Requires-Dist` values, for example "graphmill[grpc]>=0.1,<2".
-        name: the distribution that is looked for.
-        version: the version at hand, for example "0.3.1".
+        name: the required distribution.
+        version: its installed version, for example "0.3.1".
     """
     release = _RELEASE.match(version)
     if release is None:
@@ -42,18 +42,18 @@ def unmet_requirement(requirements: Iterable[str], name: str, version: str) -> s
 
 
 def are_clauses(text: str) -> bool:
-    """Return whether a text is what `unmet_clauses` reads: ">=1.0,<2", with spaces or without."""
+    """Return whether a text has the syntax of `unmet_clauses`: ">=1.0,<2"; spaces are allowed."""
     return all(_CLAUSE.fullmatch(clause.strip()) for clause in text.split(","))
 
 
 def unmet_clauses(clauses: str, version: str) -> list[str]:
-    """Return those of some clauses (">=1.0,<2") that a release number does not meet."""
+    """Return the clauses (of a text such as ">=1.0,<2") that a release number does not meet."""
     have = _parse(version)
     return [clause for clause in clauses.split(",") if not _is_met(clause, have)]
 
 
 def normalized(name: str) -> str:
-    """Return a distribution's name as installers compare it ("Graph_Mill" -> "graph-mill")."""
+    """Return a distribution's name in PyPA's normalised form ("Graph_Mill" -> "graph-mill")."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

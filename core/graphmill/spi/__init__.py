@@ -1,24 +1,24 @@
-"""What plugins may import: this package, with a version of its own.
+"""The plugin interface: everything that plugins may import, with a version of its own.
 
     from graphmill.spi import Device, DeviceFactory, hookimpl
 
-Here is what most plugins need. What only some of them do is in modules by concept: `graphs`,
+This module has what most plugins need. Its submodules have the rest, by concept: `graphs`,
 `passes`, `gradients`, `kernels`, `executors`, `compilers`, `files`, `checkpoints`, `protos`,
 `cluster` and `process`.
-The built-in plugins import nothing else of graphmill's, but for `graphmill.errors`,
+The built-in plugins import nothing else from graphmill except `graphmill.errors`,
 `graphmill.dtypes` and the functions of `graphmill.ops`.
 
-Names are imported when they are first used, so that a plugin module that only needs `hookimpl`
-costs nothing more. What is not listed here is not promised to plugins; `graphmill` itself is for
-programs that run graphs, and `graphmill.testing` for tests.
+Names are imported lazily, on first use, so a plugin module that only needs `hookimpl` imports
+little else. Only the names listed here are stable for plugins; `graphmill` itself is for programs
+that run graphs, and `graphmill.testing` for tests.
 
-A plugin module says which versions it works with:
+A plugin module declares the versions that it works with:
 
     GRAPHMILL_SPI = ">=1.0,<2"
 
-A host does not use a plugin that asks for another version, and says so in one line.
-`VERSION` counts as docs/explanation/stability.md says: the first number changes when something is
-taken away or means something else, the second when something is added.
+A host does not use a plugin that requires another version, and warns in one line.
+docs/explanation/stability.md defines `VERSION`: the first number changes when something is removed
+or changes its meaning, the second when something is added.
 """
 
 from __future__ import annotations

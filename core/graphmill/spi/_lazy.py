@@ -1,4 +1,4 @@
-"""Names of a module that are imported from their homes when they are first used."""
+"""Lazy re-exports: names that a module imports from other modules on first use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def lazy_names(
     module: str, homes: Mapping[str, str], own: Iterable[str] = ()
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__all__`, `__getattr__` and `__dir__` of a module that re-exports names of others.
+    """Return `__all__`, `__getattr__` and `__dir__` for a module that re-exports names of others.
 
     Args:
-        module: its name.
-        homes: for each module that defines some of its names, these, separated by spaces; for a
-            module that is itself the name, an empty text.
-        own: further names, that the module defines itself.
+        module: name of the re-exporting module.
+        homes: maps each defining module to the names to re-export from it, separated by spaces; an
+            empty string re-exports the defining module itself.
+        own: further names, which the re-exporting module defines itself.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
     modules = {home.rpartition(".")[2]: home for home, names in homes.items() if not names}

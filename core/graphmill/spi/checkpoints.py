@@ -1,4 +1,4 @@
-"""Checkpoints: the files of both of TensorFlow's formats, read and written.
+"""Checkpoints: read and write both of TensorFlow's formats.
 
 from graphmill.spi.checkpoints import BundleReader, BundleWriter
 """

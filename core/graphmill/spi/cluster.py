@@ -1,8 +1,8 @@
-"""What makes sessions on servers, and servers: masters, workers, and their clients.
+"""Servers and remote sessions: their factories, masters, workers, and clients.
 
     from graphmill.spi.cluster import ServerFactory, SessionFactory
 
-A plugin that brings another protocol than gRPC implements these, too.
+A plugin that adds a protocol besides gRPC implements these two.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a pass that compiles parts of a graph needs: kernels, functions, memory, state machines.
+"""Tools for passes that compile parts of a graph: kernels, functions, memory, state machines.
 
     from graphmill.spi.compilers import FunctionLibraryRuntime
 
-What `graphmill explain` says of compiled parts is recorded through `compilation_of`, which is in
+`compilation_of` records what `graphmill explain` shows about compiled parts; it is in
 `graphmill.spi` itself.
 """
 

@@ -1,4 +1,4 @@
-"""What executors share: step stats, validation, the callback that ends a run.
+"""Tools for executors: step stats, validation, the callback that ends a run.
 
     from graphmill.spi.executors import NodeStats, StepStatsCollector
 

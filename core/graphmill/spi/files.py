@@ -1,8 +1,8 @@
-"""Files of any file system: paths, streams, records of TFRecord files.
+"""Files on any file system: paths, streams, records of TFRecord files.
 
     from graphmill.spi.files import open_stream, read_record
 
-Each function takes local paths and URLs.
+All functions accept local paths and URLs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Gradient functions: the op that is differentiated, and what flows backward.
+"""Gradient functions: the op to differentiate, and the gradients that flow backward.
 
     from graphmill.spi.gradients import ForwardOp, Gradient
 
-`gradient` declares one and is in `graphmill.spi` itself; nodes are built with `graphmill.ops`.
+The decorator `gradient`, which declares one, is in `graphmill.spi` itself; build nodes with
+`graphmill.ops`.
 """
 
 from __future__ import annotations

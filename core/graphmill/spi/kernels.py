@@ -1,8 +1,8 @@
-"""What some kernels need besides their inputs: shared memory, threads, steps.
+"""Tools that some kernels need: shared memory, threads, collectives, per-step resources.
 
     from graphmill.spi.kernels import freeze, is_frozen
 
-`kernel`, `OpKernelContext` and what each kernel needs are in `graphmill.spi` itself.
+`kernel`, `OpKernelContext` and what every kernel needs are in `graphmill.spi` itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What graph passes need besides the graph: options, placement, effects.
+"""Tools for graph passes: options, placement, effects.
 
 from graphmill.spi.passes import PassOptions
 """

@@ -1,8 +1,8 @@
-"""The process as a whole: signals, forks, threads of BLAS, memory, and what may be switched off.
+"""Process-wide state: signals, forks, BLAS threads, memory, and effects that users can disable.
 
     from graphmill.spi.process import DeferredInterrupt, warnings_ignored
 
-Each effect on the process is one that the user can switch off.
+The user can disable every effect on the process.
 """
 
 from __future__ import annotations

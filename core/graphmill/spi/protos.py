@@ -2,7 +2,7 @@
 
 from graphmill.spi.protos import Example, tensor_proto_to_numpy
 
-`proto` has all messages by name, as `proto.RunStepRequest`.
+`proto` has all messages by name, for example `proto.RunStepRequest`.
 """
 
 from __future__ import annotations

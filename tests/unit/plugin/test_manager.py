@@ -145,7 +145,7 @@ def test_two_names_for_one_module_conflict(tmp_path: Path, use_dists: UseDists) 
         "import graphmill\n@graphmill.hookimpl\ndef graphmill_configure(host): pass\n"
     )
     use_dists(tmp_path)
-    manager = load("one_mod is registered by plugin 'a' (two-names 1) already")
+    manager = load("one_mod is already registered by plugin 'a' (two-names 1)")
     assert record(manager, "a").status == "loaded"
     assert record(manager, "b").status == "conflict"
 

@@ -36,5 +36,7 @@ def test_a_setting_of_another_kind_is_refused() -> None:
     given = proto.ConfigProto()
     entry = given.graph_options.rewrite_options.custom_optimizers.add(name="mine")
     entry.parameter_map["shape"].shape.dim.add(size=3)
-    with pytest.raises(errors.InvalidArgumentError, match="'shape' of mine must be a number"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match="'shape' of plugin mine must be a number"
+    ):
         plugin_settings(given, "mine")

@@ -160,7 +160,7 @@ def test_a_disabled_distribution_publishes_nothing(monkeypatch) -> None:
 
 
 def test_invalid_function_is_named(tmp_path, use_dists) -> None:
-    with pytest.raises(PluginError, match=r"graphmill-mine 1\.0.*cannot be called"):
+    with pytest.raises(PluginError, match=r"graphmill-mine 1\.0.*is not callable"):
         run("mine.not_a_function", [], "float32")
 
 
