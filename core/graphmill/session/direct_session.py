@@ -31,7 +31,7 @@ from graphmill.session.executors_cache import (
     ExecutorsCache,
     Signature,
 )
-from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.session.feeds import feed_converter, inferred_shape, static_shape
 from graphmill.session.hot_steps import HotSteps
 from graphmill.session.partial_run import PartialRuns
 from graphmill.session.session_devices import create_devices
@@ -385,7 +385,7 @@ class DirectSession(SessionInterface):
             if watches:
                 insert_debug_nodes(client.graph, watches, self.host.ops)
             items, placements = self._partitions.for_client_graph(client.graph, full)
-            shapes = tuple(_feed_shape(full, feed) for feed in feeds)
+            shapes = tuple(_feed_shape(full, self._source, feed) for feed in feeds)
         to_device = copies_in(items, client.feed_types)
         converters = tuple(
             compose(feed_converter(name, dtype, shape), copy)
@@ -460,6 +460,7 @@ def watches_of(options: RunOptions | None) -> Sequence[Any]:
     return () if options is None else options.debug_options.debug_tensor_watch_opts
 
 
-def _feed_shape(full: Graph, feed: str) -> Any:
+def _feed_shape(full: Graph, source: Graph | None, feed: str) -> Any:
     name, output = parse_tensor_name(feed)
-    return static_shape(full.node(name), output, full.versions.producer)
+    declared = static_shape(full.node(name), output, full.versions.producer)
+    return inferred_shape(source, name, output) if declared is None else declared

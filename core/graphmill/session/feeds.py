@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
+    from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.typing import Shape, Value
 
@@ -44,6 +45,27 @@ def static_shape(node: Node, output: int, producer: int) -> Shape:
         shapes = node.attrs.get("_output_shapes")
         shape = shapes[output] if isinstance(shapes, tuple) and output < len(shapes) else None
     return shape if isinstance(shape, ShapeAttr) else None
+
+
+def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
+    """Return the inferred shape of an inner tensor of a graph object; None where it is unknown.
+
+    A placeholder without a shape can be fed with any.
+    """
+    if graph is None:
+        return None
+    from graphmill.graph.shapes.shaped_graph import ShapedGraph  # loaded models do without
+
+    if not isinstance(graph, ShapedGraph):
+        return None
+    node = graph.node(name)
+    if node.op_def.traits.source in _PLACEHOLDERS:
+        return None
+    try:
+        shape = graph.shapes_of(node)[output]
+    except InvalidArgumentError:  # of a node on the way, which does not run: the value is fed
+        return None
+    return None if shape.rank is None else ShapeAttr(-1 if n is None else n for n in shape)
 
 
 def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Value]:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from graphmill.session.executors_cache import ExecutorsAndKeys as ExecutorsAndKeys
     from graphmill.session.executors_cache import Signature as Signature
     from graphmill.session.feeds import feed_converter as feed_converter
+    from graphmill.session.feeds import inferred_shape as inferred_shape
     from graphmill.session.feeds import static_shape as static_shape
     from graphmill.session.options import as_message as as_message
     from graphmill.session.options import give_back as give_back
@@ -81,7 +82,7 @@ else:
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",
             "graphmill.session.direct_session": "DirectSession",
             "graphmill.session.executors_cache": "ExecutorsAndKeys Signature",
-            "graphmill.session.feeds": "feed_converter static_shape",
+            "graphmill.session.feeds": "feed_converter inferred_shape static_shape",
             "graphmill.session.options": "as_message give_back",
             "graphmill.session.session_devices": "create_devices",
         },

@@ -245,7 +245,7 @@ def test_s6_fed_tensor_can_be_fetched(session: Any) -> None:
 
 
 def test_s6_feeds_that_nothing_needs_are_checked_and_unused(session: Any) -> None:
-    assert list(session.run("y:0", {"x:0": X, "z:0": 5.0, "v:0": X})) == [-1, -2]
+    assert list(session.run("y:0", {"x:0": X, "z:0": [5.0, 5.0], "v:0": X})) == [-1, -2]
     with pytest.raises(errors.InvalidArgumentError, match="'x:0'"):
         session.run("y:0", {"y:0": X, "x:0": [1.0]})
 
@@ -343,3 +343,33 @@ def test_s6_a_handle_that_was_fetched_may_be_fed() -> None:
         assert session.run("read:0", {"fed:0": found}) == 5
         with pytest.raises(errors.InvalidArgumentError, match="give the handle that was fetched"):
             session.run("read:0", {"fed:0": 5.0})
+
+
+def test_s6_inner_tensors_take_values_of_their_inferred_shape() -> None:
+    graph = Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2, None], name="x")
+        inner = ops.math.mul(x, np.float32(2), name="inner")
+        ops.math.add_v2(inner, np.float32(1), name="y")
+    with graphmill.Session(graph=graph) as session:
+        assert session.run("y:0", {"inner:0": np.ones((2, 3))}).shape == (2, 3)
+        for wrong in (np.ones(3), np.ones((3, 3))):
+            with pytest.raises(errors.InvalidArgumentError, match=r"shape '\(2, \?\)'"):
+                session.run("y:0", {"inner:0": wrong})
+
+
+def test_s6_inner_tensor_of_an_invalid_part_can_be_fed() -> None:
+    graph = Graph()
+    with graph.as_default():
+        a, b = (
+            graph.placeholder("float32", [size], name=name) for size, name in ((2, "a"), (3, "b"))
+        )
+        product = ops.math.mul(a, b[:2], name="inner")
+        ops.math.neg(product, name="y")
+    message = graph.as_graph_def()
+    (cut,) = (node for node in message.node if node.name == "inner")
+    cut.input[1] = "b"  # (2,) times (3,)
+    with graphmill.Session(graph=Graph.from_graph_def(message)) as session:
+        assert session.run("y:0", {"inner:0": [1.0, 2.0]}).tolist() == [-1, -2]
+        with pytest.raises(errors.InvalidArgumentError):
+            session.run("y:0", {"a:0": [1.0, 2.0], "b:0": [1.0, 2.0, 3.0]})

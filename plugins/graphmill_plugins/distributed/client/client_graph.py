@@ -11,6 +11,7 @@ from graphmill.spi.cluster import (
     extend_graph,
     feed_converter,
     graph_to_graph_def,
+    inferred_shape,
     output_type,
     parse_tensor_name,
     static_shape,
@@ -124,6 +125,8 @@ class ClientGraph:
         node = self.graph.node(node_name)
         dtype = output_type(node, output).base_dtype
         shape = static_shape(node, output, self.graph.versions.producer)
+        if shape is None:
+            shape = inferred_shape(self._source, node_name, output)
         return dtype, feed_converter(name, dtype, shape)
 
     def op_of(self, node: str | None) -> str | None:
