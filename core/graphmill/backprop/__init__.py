@@ -1,6 +1,6 @@
-"""Gradients of graphs: what `graphmill.gradients` is made of.
+"""Gradients of graphs: the implementation of `graphmill.gradients`.
 
-`gradients.py` is the door; `walk.py` goes back through nodes; `loops.py` through v1 loops,
-`calls.py` through functions. The gradients of single ops are registered by plugins
-(`graphmill_register_gradients`), the built-in ones too.
+`gradients.py` has the entry point, `backward_pass.py` propagates gradients through nodes,
+`loops.py` through v1 loops, `calls.py` through function calls. Plugins register the gradients of
+single ops (`graphmill_register_gradients`), including the built-in ones.
 """

@@ -1,7 +1,8 @@
 """Propagate gradients backwards through a graph.
 
-Semantics: _GradientsHelper of tensorflow/python/ops/gradients_util.py. A loop counts as one node
-(an `Item`) at the level around it, and its body is a level of its own.
+Semantics: _GradientsHelper of tensorflow/python/ops/gradients_util.py. The pass works level by
+level: a level is the nodes of one frame. A whole loop is a single `Item` of the level around it,
+and the loop's body is a level of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """A node or a whole loop, as one step on the way back."""
+    """A node or a whole loop: the unit of the backward pass."""
 
     node: Node | None
     loop: Loop | None
@@ -48,15 +49,15 @@ class Item:
 
 
 class Walk(ShapesOfForward):
-    """One call of `gradients`.
+    """The backward pass of one call of `gradients`.
 
     Attributes:
         graph: the graph.
-        host: whose gradient functions and kernels are asked.
-        structure: loops and branches of the graph as it was before.
-        name: unique in the graph.
-        stops: outputs that count as constants.
-        colocate: whether gradients are placed where their ops are.
+        host: supplies gradient functions and kernels.
+        structure: loops and branches of the graph before gradients are added.
+        name: name of this call, unique in the graph.
+        stops: outputs to treat as constants.
+        colocate: whether to colocate gradients with their forward ops.
     """
 
     def __init__(
@@ -76,20 +77,20 @@ class Walk(ShapesOfForward):
     ) -> list[Gradient | None]:
         """Return the gradients of `targets`, given those of other outputs of the same level.
 
-        None for a target that nothing depends on.
+        The gradient of a target is None if none of these outputs depends on it.
         """
         order = self.order(grads)
         reached = self.reached(order, targets)
         sums: dict[Output, list[Gradient]] = {key: list(value) for key, value in grads.items()}
         for item in reversed(order):
-            given = self._given(item, sums)
-            is_given = any(value is not None for value in given.values())
-            if is_given and any(source in reached for source in item.inputs):
-                for source, found in self._through(item, given, reached):
-                    sums.setdefault(source, []).append(found)
+            output_grads = self._output_gradients(item, sums)
+            has_gradient = any(value is not None for value in output_grads.values())
+            if has_gradient and any(source in reached for source in item.inputs):
+                for source, grad in self._input_gradients(item, output_grads, reached):
+                    sums.setdefault(source, []).append(grad)
         return [_summed(sums, target) for target in targets]
 
-    def _given(
+    def _output_gradients(
         self, item: Item, sums: dict[Output, list[Gradient]]
     ) -> dict[Output, Gradient | None]:
         return {
@@ -97,12 +98,12 @@ class Walk(ShapesOfForward):
             for output in item.outputs
         }
 
-    def _through(
-        self, item: Item, given: dict[Output, Gradient | None], reached: set[Output]
+    def _input_gradients(
+        self, item: Item, output_grads: dict[Output, Gradient | None], reached: set[Output]
     ) -> Sequence[tuple[Output, Gradient]]:
-        """Return the gradients of an item's inputs that matter."""
+        """Return the gradients of those inputs of an item that are in `reached`."""
         if item.loop is not None:
-            return LoopGradient(self, item.loop).build(given, reached)
+            return LoopGradient(self, item.loop).build(output_grads, reached)
         node = item.node
         assert node is not None
         function = self._function(node)
@@ -112,7 +113,7 @@ class Walk(ShapesOfForward):
             source in reached and is_trainable(source[0].output_types[source[1]])
             for source in item.inputs
         ]
-        grads = [given[output] for output in item.outputs]
+        grads = [output_grads[output] for output in item.outputs]
         with self.graph.name_scope(node.name.rpartition("/")[2] + "_grad"):
             if self.colocate:
                 with self.graph.colocate_with(node):
@@ -126,7 +127,7 @@ class Walk(ShapesOfForward):
         ]
 
     def _function(self, node: Node) -> Callable[..., Sequence[Any]] | None:
-        """Return what builds the gradients of a node: (op, grads, wanted) to a list."""
+        """Return the function that builds a node's gradients: (op, grads, wanted) to a list."""
         if _is_branch(node):
             return branch_gradient
         definition = self.definition(node)
@@ -150,7 +151,7 @@ class Walk(ShapesOfForward):
     # Levels.
 
     def order(self, ends: Iterable[Output]) -> list[Item]:
-        """Return all that `ends` need at their level, each item after those that it needs."""
+        """Return the ancestors of `ends` at their level, in topological order."""
         order: list[Item] = []
         done: set[Item] = set()
         pending: list[tuple[Item, bool]] = [
@@ -170,7 +171,7 @@ class Walk(ShapesOfForward):
         return order
 
     def item(self, output: Output) -> Item | None:
-        """Return what makes an output at its level; None for what comes into a loop's body."""
+        """Return the item that computes an output at its level; None for inputs of a loop body."""
         node = output[0]
         if is_enter(node) or is_switch_of_loop(node):
             return None
@@ -186,15 +187,15 @@ class Walk(ShapesOfForward):
     def _inputs(self, node: Node) -> list[Output]:
         if is_merge_of_loop(node):
             raise InvalidArgumentError(
-                "the body of a loop uses a value that its condition computes; only inputs of the "
-                "body have gradients",
+                "the body of a loop uses a value that the loop's condition computes; gradients "
+                "only flow through inputs of the body",
                 node=node.name,
                 op=node.op,
             )
         return node.inputs
 
     def reached(self, order: Sequence[Item], sources: Iterable[Output]) -> set[Output]:
-        """Return the outputs of a level that depend on `sources`, these included."""
+        """Return the outputs of a level that depend on `sources`, including `sources`."""
         found = set(sources)
         for item in order:
             if not any(source in found for source in item.inputs):
@@ -216,7 +217,7 @@ class Walk(ShapesOfForward):
         return definition is not None and definition.function is None
 
     def _reached_of_loop(self, loop: Loop, around: set[Output]) -> list[Output]:
-        """Return a loop's outputs that depend on `around`; note what does inside."""
+        """Return the loop's outputs that depend on `around`; set `loop.dependent`."""
         order = self.order(variable.result for variable in loop.variables)
         inside: set[Output] = {(enter, 0) for enter in loop.invariants if enter.inputs[0] in around}
         inside.update(v.inside for v in loop.variables if v.initial in around)
@@ -236,7 +237,7 @@ class Walk(ShapesOfForward):
         return [(v.exit, 0) for v in loop.variables if v.exit is not None and v.inside in found]
 
     def needed_inside(self, ends: Iterable[Output]) -> set[Output]:
-        """Return what comes into a loop's body that `ends` need."""
+        """Return the inputs of a loop's body on which `ends` depend."""
         ends = list(ends)
         sources = {source for item in self.order(ends) for source in item.inputs}
         return {source for source in sources.union(ends) if self.item(source) is None}
@@ -260,7 +261,7 @@ def _dense(grad: Gradient | None) -> Tensor | None:
 
 
 def _listed(op: ForwardOp, found: Any) -> Sequence[Any]:
-    """Return what a gradient function returned as one for each input."""
+    """Return the result of a gradient function as a list with a gradient for each input."""
     listed = list(found) if type(found) in (list, tuple) else [found]
     if len(listed) != len(op.inputs):
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Gradients of conditionals: `Merge` becomes `Switch`, `Switch` becomes `Merge`.
+"""Gradients of conditionals: that of `Merge` is a `Switch`, that of `Switch` a `Merge`.
 
 Semantics: _MergeGrad and _SwitchGrad of tensorflow/python/ops/control_flow_grad.py.
 """
@@ -32,26 +32,26 @@ def branch_gradient(
 
 
 def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Tensor | None]:
-    given = grads[0]
-    if given is None:
+    grad = grads[0]
+    if grad is None:
         return [None] * len(op.inputs)
     found = [op.branches(tensor)[-1:] for tensor in op.inputs]
     if len(found) != 2 or not all(found) or found[0][0][0] != found[1][0][0]:
         raise UnimplementedError(
-            f"{op.type} of {len(op.inputs)} inputs does not belong to one conditional, so it has "
-            "no gradient",
+            f"{op.type} with {len(op.inputs)} inputs has no gradient: its inputs are not the two "
+            "branches of one conditional",
             node=op.name,
             op=op.type,
         )
     predicate = Tensor(*found[0][0][0])
-    parts = control_flow.switch(dense(given), predicate)
+    parts = control_flow.switch(dense(grad), predicate)
     return [parts[branch[0][1]] for branch in found]
 
 
 def _switch_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> Tensor:
     parts = {branch: dense(part) for branch, part in enumerate(grads) if part is not None}
-    given = next(iter(parts.values()))
+    present = next(iter(parts.values()))
     for missing in {0, 1} - set(parts):
-        zeros = op.zeros(op.inputs[0], given.dtype.base_dtype)
+        zeros = op.zeros(op.inputs[0], present.dtype.base_dtype)
         parts[missing] = control_flow.switch(zeros, op.inputs[1])[missing]
     return control_flow.merge([parts[0], parts[1]]).output

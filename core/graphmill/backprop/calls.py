@@ -1,7 +1,7 @@
 """Gradients of function calls: calls of the functions' gradients.
 
-The gradient of a function runs its body again for the values that it needs, as `SymbolicGradient`
-does. So a body whose ops give something else the second time (random numbers) has none.
+The gradient of a function recomputes its body for the values that it needs, as `SymbolicGradient`
+does. So a body with ops that return other values the second time (random numbers) has no gradient.
 
 Semantics of the ops: tensorflow/core/ops/functional_ops.cc.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def is_call(node: Node) -> bool:
     """Return whether a node's gradient is a call of the gradients of its functions.
 
-    An op with effects of its own (`RemoteCall`) does more than to call them.
+    This does not hold for an op with effects of its own (`RemoteCall`).
     """
     return _kind_of(node, calls_of(node)) is not None and not effects_of(node.op_def)
 
@@ -44,7 +44,7 @@ def call_gradient(
     """Return the gradients of the inputs of a call, conditional or loop over functions.
 
     Raises:
-        UnimplementedError: a body has ops that cannot be run again.
+        UnimplementedError: a body has ops that must not be recomputed.
     """
     called = calls_of(op.node)
     dense_grads = [None if value is None else dense(value) for value in grads]
@@ -52,28 +52,28 @@ def call_gradient(
     if kind is CallKind.LOOP_BODY:
         return while_gradient(op, dense_grads, wanted)
     skipped = called[0].call.first_input
-    given = _complete(op, dense_grads)
-    made = FunctionGradient.build(op, [one.function for one in called], wanted[skipped:])
-    inputs = [*op.inputs[skipped:], *given]
-    functions = [FuncAttr(name, {}) for name in made.names]
+    output_grads = _complete(op, dense_grads)
+    gradient = FunctionGradient.build(op, [one.function for one in called], wanted[skipped:])
+    inputs = [*op.inputs[skipped:], *output_grads]
+    functions = [FuncAttr(name, {}) for name in gradient.names]
     if kind is CallKind.ONCE:
-        found = functional.stateful_partitioned_call(inputs, Tout=made.types, f=functions[0])
+        found = functional.stateful_partitioned_call(inputs, Tout=gradient.types, f=functions[0])
     elif _chooses_by_index(op.node):
-        found = functional.case(op.inputs[0], inputs, Tout=made.types, branches=functions)
+        found = functional.case(op.inputs[0], inputs, Tout=gradient.types, branches=functions)
     else:
         then_branch, else_branch = functions
         found = functional.if_(
             op.inputs[0],
             inputs,
-            Tout=made.types,
+            Tout=gradient.types,
             then_branch=then_branch,
             else_branch=else_branch,
         )
-    return [None] * skipped + made.spread(found)
+    return [None] * skipped + gradient.spread(found)
 
 
 def _kind_of(node: Node, called: Sequence[CalledFunction]) -> CallKind | None:
-    """Return how the functions are called, where gradients can go through such calls."""
+    """Return how the functions are called; None if gradients cannot flow through such calls."""
     kinds = {one.kind for one in called}
     if kinds == {CallKind.ONCE} and len(called) == 1:
         return CallKind.ONCE
@@ -88,7 +88,7 @@ def _chooses_by_index(node: Node) -> bool:
 
 
 def _complete(op: ForwardOp, grads: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return the gradients of the trainable outputs, zeros for those that have none."""
+    """Return the gradients of the trainable outputs, with zeros for missing ones."""
     return [
         op.zeros(output) if value is None else value
         for output, value in zip(op.outputs, grads, strict=True)

@@ -1,6 +1,6 @@
-"""The loops of a graph and the branches its nodes are in, for gradients.
+"""Find the loops of a graph and the conditional branches of its nodes, for gradients.
 
-Read from the nodes alone, so it does not matter whether a graph was built here or imported.
+The analysis only looks at nodes, so it works for graphs that were built here and imported ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopVariable:
-    """The nodes of one variable of a loop; `exit` is None if nothing outside reads it."""
+    """The nodes of one loop variable; `exit` is None if nothing outside the loop reads it."""
 
     enter: Node
     merge: Node
@@ -44,17 +44,17 @@ class LoopVariable:
 
     @property
     def initial(self) -> Output:
-        """The first value, outside of the loop."""
+        """The initial value, outside the loop."""
         return self.enter.inputs[0]
 
     @property
     def inside(self) -> Output:
-        """The value as the body reads it."""
+        """The value that the body reads."""
         return (self.switch, 1)
 
     @property
     def result(self) -> Output:
-        """The value that the body gives."""
+        """The value that the body computes for the next iteration."""
         return self.following.inputs[0]
 
 
@@ -63,11 +63,11 @@ class Loop:
     """A loop of a graph.
 
     Attributes:
-        path: its frame and those around.
+        path: its frame and the enclosing frames.
         goes_on: its `LoopCond`.
-        variables: its variables.
-        invariants: the constant `Enter`s.
-        dependent: the outputs inside that depend on what gradients are asked for.
+        variables: its loop variables.
+        invariants: its constant `Enter`s.
+        dependent: outputs within the loop that depend on the tensors to differentiate by.
     """
 
     path: FramePath
@@ -78,18 +78,18 @@ class Loop:
 
     @property
     def inputs(self) -> list[Output]:
-        """What it reads from outside."""
+        """The tensors that it reads from outside."""
         enters = [variable.enter for variable in self.variables] + self.invariants
         return [enter.inputs[0] for enter in enters]
 
     @property
     def outputs(self) -> list[Output]:
-        """What it gives."""
+        """The outputs of its `Exit`s."""
         return [(variable.exit, 0) for variable in self.variables if variable.exit is not None]
 
 
 class Structure:
-    """The loops and branches of one graph, as it stands when gradients are asked for."""
+    """The loops and branches of a graph before gradients are added."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -113,7 +113,7 @@ class Structure:
         return sorted(self._enters, key=len)
 
     def members(self, path: FramePath) -> list[Node]:
-        """Return the nodes in a frame; the `Enter`s that lead into it are not in it."""
+        """Return the nodes in a frame, without the `Enter`s that lead into it."""
         return self._members[path]
 
     def enters(self, path: FramePath) -> list[Node]:
@@ -129,7 +129,7 @@ class Structure:
         """Return the loop that an `Exit` belongs to.
 
         Raises:
-            UnimplementedError: it is not a loop as `while_loop` makes it.
+            UnimplementedError: the loop does not have the structure that `while_loop` builds.
         """
         return self.loop(self._frames[node])
 
@@ -137,7 +137,7 @@ class Structure:
         """Return the loop of a frame.
 
         Raises:
-            UnimplementedError: it is not a loop as `while_loop` makes it.
+            UnimplementedError: the loop does not have the structure that `while_loop` builds.
         """
         if path not in self._loops:
             self._loops[path] = self._read_loop(path)
@@ -149,7 +149,7 @@ class Structure:
         if len(conditions) != 1:
             raise UnimplementedError(
                 f"frame {'/'.join(path)!r} has {len(conditions)} LoopCond nodes, expected one; "
-                "only loops as while_loop makes them have a gradient"
+                "only loops as built by while_loop have a gradient"
             )
         merges = {enter: _merge_of(enter) for enter in enters}
         variables = [
@@ -159,9 +159,9 @@ class Structure:
         return Loop(path, conditions[0], variables, invariants)
 
     def branches(self, output: Output) -> tuple[Branch, ...]:
-        """Return the branches that have to be taken for an output to be live, outermost first.
+        """Return the branches that must be taken for an output to be alive, outermost first.
 
-        Each is the predicate, and 1 for its true branch, 0 for the false one.
+        Each is a pair of the predicate and 1 for the true branch, 0 for the false branch.
         """
         node, index = output
         around = self._branches_of(node)
@@ -209,7 +209,7 @@ def is_merge_of_loop(node: Node) -> bool:
 
 
 def is_trainable(dtype: DType) -> bool:
-    """Return whether gradients flow along tensors of a type."""
+    """Return whether gradients flow through tensors of a type."""
     base = dtype.base_dtype
     return base.is_floating or base.is_complex or base.name in ("resource", "variant")
 
@@ -228,7 +228,9 @@ def _loop_variable(enter: Node, merge: Node) -> LoopVariable:
     )
     if switch is None:
         raise InvalidArgumentError(
-            "a loop variable has no Switch after its Merge", node=merge.name, op=merge.op
+            "the Merge of a loop variable has no Switch as consumer, so the loop has no gradient",
+            node=merge.name,
+            op=merge.op,
         )
     exits = [e.dst for e in switch.out_edges if is_exit(e.dst) and e.src_output == 0]
     return LoopVariable(enter, merge, switch, following, exits[0] if exits else None)

@@ -1,4 +1,4 @@
-"""`ForwardOp`: an op as its gradient function sees it."""
+"""`ForwardOp`: the op argument of gradient functions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class ForwardOp:
-    """A node whose gradient is built.
+    """A node to differentiate.
 
     Attributes:
         node: the node.
-        inputs: its input tensors, in order, lists unfolded.
+        inputs: its input tensors, in order, with lists flattened.
         outputs: its output tensors.
-        source: name of this call of `gradients`, the `source` of gradient TensorArrays.
+        source: name of this call of `gradients`; the `source` of gradient TensorArrays.
     """
 
     __slots__ = ("_walk", "inputs", "node", "outputs", "source")
@@ -55,28 +55,28 @@ class ForwardOp:
         """Return an attr in canonical form.
 
         Raises:
-            InvalidArgumentError: it has no attr of that name.
+            InvalidArgumentError: the op has no attr of that name.
         """
         return self.node.get_attr(name)
 
     def shape(self, tensor: Tensor) -> Tensor:
         """Return the shape of an input or output.
 
-        Within a loop the shape is taken in the forward pass, so that nothing larger is kept.
+        Within a loop, the forward pass computes the shape, so that only the shape is saved.
         """
         return self._walk.shape(tensor)
 
     def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
-        """Return zeros of the shape of an input or output, and of its type if none is given."""
+        """Return zeros of the shape of an input or output; `dtype` defaults to its type."""
         return self._walk.zeros(tensor, dtype)
 
     def branches(self, tensor: Tensor) -> tuple[Branch, ...]:
-        """Return the branches of conditionals that a tensor is in, the outermost first."""
+        """Return the branches of conditionals that contain a tensor, outermost first."""
         return self._walk.structure.branches((tensor.op, tensor.value_index))
 
     @property
     def walk(self) -> Walk:
-        """The call of `gradients` that this is a part of."""
+        """The backward pass that this belongs to."""
         return self._walk
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class ShapesOfForward:
         self._in_loops: dict[Tensor, Tensor] = {}
 
     def shape(self, tensor: Tensor) -> Tensor:
-        """Return a tensor's shape; that of a variable, for a handle."""
+        """Return a tensor's shape; for a resource handle, the shape of the variable."""
         tensor = without_enter(tensor)
         flow = self.graph.control_flow
         home = flow.home_of(tensor.op)
@@ -104,17 +104,19 @@ class ShapesOfForward:
         return self._in_loops[tensor]
 
     def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
-        """Return zeros like a tensor, of another type if one is given."""
+        """Return zeros of a tensor's shape; `dtype` defaults to its type."""
         wanted = tensor.dtype.base_dtype if dtype is None else dtype
         if wanted.name == "variant":
             return array.zeros_like(tensor)
         if not is_trainable(wanted) or wanted.name == "resource":
-            raise UnimplementedError(f"{tensor.name!r} is {wanted.name}: it has no zero value")
+            raise UnimplementedError(
+                f"{tensor.name!r} is {wanted.name}: there is no zero gradient of this type"
+            )
         return array.fill(self.shape(tensor), self.graph.constant(0, wanted))
 
 
 def without_enter(tensor: Tensor) -> Tensor:
-    """Return what an invariant of a loop is outside of it; another tensor as it is."""
+    """Return the tensor outside all loops that a loop invariant stands for; else the tensor."""
     while is_constant_enter(tensor.op):
         tensor = Tensor(*tensor.op.inputs[0])
     return tensor

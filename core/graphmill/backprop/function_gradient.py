@@ -1,7 +1,7 @@
-"""The gradient of a function of a graph's library, as another function of it.
+"""Build the gradient of a library function as another function of the library.
 
-It takes the function's arguments and the gradients of its trainable results, and returns those of
-the arguments that are asked for.
+The gradient function takes the function's arguments and the gradients of its trainable results,
+and returns the gradients of the requested arguments.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FunctionGradient:
-    """Gradient functions that can stand for each other: of one function, or of all branches.
+    """Gradient functions with a common signature: of one function, or of all branches.
 
     Attributes:
         names: their names in the library, one for each function.
-        places: which arguments they return the gradients of.
+        indices: indices of the arguments whose gradients they return.
         types: element types of these gradients.
-        count: how many arguments there are.
+        count: number of arguments.
     """
 
     names: list[str]
-    places: list[int]
+    indices: list[int]
     types: list[DType]
     count: int
 
@@ -54,24 +54,24 @@ class FunctionGradient:
 
         Args:
             op: the node that calls them.
-            functions: the functions, all of the same arguments and results.
-            wanted: which arguments' gradients are asked for.
+            functions: the functions, all with the same arguments and results.
+            wanted: for each argument, whether its gradient is requested.
         """
         bodies = [_Differentiated(op.walk, function, wanted) for function in functions]
         found: dict[int, DType] = {}
         for body in bodies:
-            for place, value in body.found.items():
-                found.setdefault(place, value.dtype.base_dtype)
-        places = sorted(found)
-        types = [found[place] for place in places]
+            for index, value in body.found.items():
+                found.setdefault(index, value.dtype.base_dtype)
+        indices = sorted(found)
+        types = [found[index] for index in indices]
         names = [body.finish(found) for body in bodies]
-        return cls(names, places, types, len(wanted))
+        return cls(names, indices, types, len(wanted))
 
     def spread(self, results: Sequence[Tensor]) -> list[Any]:
-        """Return the results of a call of one as the gradients of all arguments."""
+        """Return the results of a call as a list with an entry for each argument."""
         spread: list[Any] = [None] * self.count
-        for place, value in zip(self.places, results, strict=True):
-            spread[place] = value
+        for index, value in zip(self.indices, results, strict=True):
+            spread[index] = value
         return spread
 
 
@@ -98,28 +98,28 @@ class _Differentiated:
                 source = ret.inputs[0]
                 dtype = ret.input_types[0].base_dtype
                 if is_trainable(dtype) and dtype.name != "resource":
-                    given = self._graph.placeholder(dtype, name="grad")
-                    self._grads.append(given.op)
-                    ends.setdefault(source, []).append(given)
+                    grad = self._graph.placeholder(dtype, name="grad")
+                    self._grads.append(grad.op)
+                    ends.setdefault(source, []).append(grad)
             inner = NewWalk(self._graph, walk.host, walk.name, (), walk.colocate)
             targets = [
                 (arg, 0) for arg, is_wanted in zip(self.args, wanted, strict=True) if is_wanted
             ]
             results = iter(inner.back(ends, targets))
             self.found: dict[int, Tensor] = {}
-            for place, is_wanted in enumerate(wanted):
+            for index, is_wanted in enumerate(wanted):
                 value = next(results) if is_wanted else None
                 if value is not None:
-                    self.found[place] = dense(value)
+                    self.found[index] = dense(value)
 
     def finish(self, wanted: dict[int, DType]) -> str:
-        """Add the gradient to the library, zeros for what only other branches find."""
+        """Add the function to the library; use zeros where only other branches have gradients."""
         results = []
         with self._graph.as_default():
-            for place in sorted(wanted):
-                value = self.found.get(place)
+            for index in sorted(wanted):
+                value = self.found.get(index)
                 if value is None:
-                    value = _zeros(Tensor(self.args[place]), wanted[place])
+                    value = _zeros(Tensor(self.args[index]), wanted[index])
                 results.append((value.op, value.value_index))
         name = f"{self._name}_gradient_{len(self._outer.library)}"
         made = function_def(name, self._graph, [*self.args, *self._grads], results)
@@ -137,14 +137,14 @@ def _zeros(tensor: Tensor, dtype: DType) -> Tensor:
 
 
 def _copied(graph: Graph, body: FunctionBody) -> list[Node]:
-    """Copy the nodes of a body; what only waits for an effect does not wait in the copy."""
+    """Copy the nodes of a body without control edges that only order effects."""
     copies = graph.copy_nodes(body.graph.nodes)
     has_control_flow = any(map(is_switch, copies))
     for node, copy in copies.items():
         for edge in node.in_edges:
             graph.add_edge(copies[edge.src], edge.src_output, copy, edge.dst_input)
         for edge in node.control_in_edges:
-            # In a branch or loop such an edge also says when a node runs at all.
+            # In a branch or loop, a control edge also determines whether a node runs.
             if edge.src in copies and (has_control_flow or node.op_def.is_stateful):
                 graph.add_control_edge(copies[edge.src], copy)
     return list(copies.values())

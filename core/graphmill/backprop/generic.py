@@ -1,6 +1,6 @@
-"""The gradient of an op without a gradient function: `SymbolicGradient` of a function of it.
+"""The gradient of an op without a gradient function: `SymbolicGradient` of a one-op function.
 
-Its kernel differentiates the op's own kernel by JAX, so the op must have one that can be traced.
+Its kernel differentiates the op's kernel with JAX, so the op must have a traceable kernel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def generic_gradient(
     """Return the gradients of an op's inputs by differentiating its kernel.
 
     Raises:
-        NoGradientError: no kernel of the op can be traced, or it would have its effects twice.
+        NoGradientError: no kernel of the op can be traced, or the op has effects, which the
+            gradient would repeat.
     """
     node = op.node
     reason = _why_untraceable(node, op.walk.host)
@@ -46,21 +47,23 @@ def generic_gradient(
             op=node.op,
         )
     name = _function_of(op)
-    given = [
+    output_grads = [
         array.zeros_like(output) if value is None else dense(value)
         for output, value in zip(op.outputs, grads, strict=True)
     ]
     found = functional.symbolic_gradient(
-        [*op.inputs, *given], Tout=[t.dtype.base_dtype for t in op.inputs], f=FuncAttr(name, {})
+        [*op.inputs, *output_grads],
+        Tout=[t.dtype.base_dtype for t in op.inputs],
+        f=FuncAttr(name, {}),
     )
     return [value if use else None for value, use in zip(found, wanted, strict=True)]
 
 
 def _why_untraceable(node: Node, host: Host) -> str:
     """Return why the kernel of a node cannot be differentiated; empty if it can."""
-    if node.op_def.traits.calls_as(CallKind.GRADIENT):  # made here: JAX goes through it once more
+    if node.op_def.traits.calls_as(CallKind.GRADIENT):  # added here; JAX differentiates it again
         return ""
-    none = "no kernel of it can be traced"
+    none = "none of its kernels can be traced"
     if node.op not in host.ops or node.op_def.is_stateful:
         return none
     try:
@@ -76,7 +79,7 @@ def _why_untraceable(node: Node, host: Host) -> str:
 
 
 def _function_of(op: ForwardOp) -> str:
-    """Add a function that is the op alone to the graph's library; return its name."""
+    """Add a function that consists of the op to the graph's library; return its name."""
     body = Graph(op.graph.ops)
     args = [
         body.create_op("Placeholder", (), {"dtype": tensor.dtype.base_dtype})

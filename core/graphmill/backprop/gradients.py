@@ -1,4 +1,4 @@
-"""`gradients`: add the gradients of some tensors by others to their graph.
+"""`gradients`: add the gradients of tensors with respect to others to their graph.
 
     dy_dx, dy_dw = graphmill.gradients(loss, [x, w])
 
@@ -40,31 +40,33 @@ def gradients(
     unconnected_gradients: str = "none",
     host: Host | None = None,
 ) -> list[Gradient | None]:
-    """Add nodes that compute the derivatives of the sum of `ys` by each of `xs`.
+    """Add nodes that compute the derivatives of the sum of `ys` with respect to each of `xs`.
 
-    They go through loops and conditionals, calls of functions, tensor arrays and lists. For an op
-    that has no gradient function its kernel is differentiated by JAX, when the graph runs.
+    Gradients flow through loops, conditionals, function calls, tensor arrays and tensor lists. If
+    an op has no gradient function, JAX differentiates its kernel when the graph runs.
 
     Args:
         ys: a tensor or a list of tensors.
-        xs: the tensors to derive by: placeholders, constants, variables' handles or references,
-            anything on the way, or objects with an attribute `handle` (`graphmill.Variable`).
-        grad_ys: the gradients at `ys`, one for each; None for ones.
-        name: name of the scope of what is added.
-        stop_gradients: tensors that count as constants.
-        colocate_gradients_with_ops: whether gradients are placed where their ops are.
+        xs: the tensors to differentiate by: placeholders, constants, handles or references of
+            variables, intermediate tensors, or objects with an attribute `handle`
+            (`graphmill.Variable`).
+        grad_ys: the gradients of `ys`, one for each; None for ones.
+        name: name scope of the added nodes.
+        stop_gradients: tensors to treat as constants.
+        colocate_gradients_with_ops: whether to colocate gradients with their forward ops.
         unconnected_gradients: "none", or "zero" to get zeros instead of None.
-        host: whose gradient functions are used; by default the default host.
+        host: the host that supplies gradient functions; the default host if None.
 
     Returns:
-        For each of `xs` its gradient: a tensor, `IndexedSlices` if only rows of it are read, or
-        None if no y depends on it.
+        The gradient for each of `xs`: a tensor, `IndexedSlices` if only some of its rows are read,
+        or None if no y depends on it.
 
     Raises:
-        NoGradientError: an op on the way has no gradient (it is a LookupError too).
-        InvalidArgumentError: `ys` are of no type that has gradients, `grad_ys` do not fit, or
-            tensors are of several graphs.
-        UnimplementedError: a loop, conditional or function on the way has a form without gradient.
+        NoGradientError: an op between xs and ys has no gradient (this is also a LookupError).
+        InvalidArgumentError: the type of `ys` has no gradients, `grad_ys` do not match `ys`, or the
+            tensors belong to several graphs.
+        UnimplementedError: a loop, conditional or function between xs and ys has a structure
+            without gradient.
     """
     if unconnected_gradients not in ("none", "zero"):
         raise InvalidArgumentError(
@@ -72,9 +74,11 @@ def gradients(
         )
     ends, sources = _tensors(ys), _tensors(xs)
     graph = infer_graph(*ends, *sources)
-    given = [None] * len(ends) if grad_ys is None else _as_list(grad_ys)
-    if len(given) != len(ends):
-        raise InvalidArgumentError(f"{len(given)} grad_ys were given for {len(ends)} ys")
+    end_grads = [None] * len(ends) if grad_ys is None else _as_list(grad_ys)
+    if len(end_grads) != len(ends):
+        raise InvalidArgumentError(
+            f"{len(end_grads)} grad_ys were given for {len(ends)} ys, expected one for each"
+        )
     stops = {_key(tensor) for tensor in _tensors(stop_gradients or [])}
     with graph.as_default(), graph.name_scope(name) as scope, graph.control_flow.unchecked():
         walk = Walk(
@@ -82,8 +86,8 @@ def gradients(
         )
         restore_contexts(walk)
         first: dict[Output, list[Gradient]] = {}
-        for number, (end, grad) in enumerate(zip(ends, given, strict=True)):
-            first.setdefault(_key(end), []).append(_first(graph, end, grad, f"grad_ys_{number}"))
+        for index, (end, grad) in enumerate(zip(ends, end_grads, strict=True)):
+            first.setdefault(_key(end), []).append(_first(graph, end, grad, f"grad_ys_{index}"))
         found = _by_sources(walk, first, sources)
         if unconnected_gradients == "zero":
             pairs = zip(sources, found, strict=True)
@@ -94,7 +98,7 @@ def gradients(
 def _by_sources(
     walk: Walk, first: dict[Output, list[Gradient]], sources: Sequence[Tensor]
 ) -> list[Gradient | None]:
-    """Go back; a source outside of the loop that `ys` are in comes in by constant `Enter`s."""
+    """Run the backward pass; constant `Enter`s stand for sources outside the loop of `ys`."""
     from graphmill.backprop.indexed_slices import total
 
     aliases = [_aliases(walk, next(iter(first), None), source) for source in sources]
@@ -123,16 +127,17 @@ def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
         return found
     raise InvalidArgumentError(
         f"{source.name!r} is in a loop that does not contain the ys; build the gradient inside the "
-        "loop, or by the inputs of the loop"
+        "loop, or differentiate by the inputs of the loop"
     )
 
 
 def _first(graph: Graph, end: Tensor, grad: Any, name: str) -> Gradient:
-    """Return the gradient that a y begins with."""
+    """Return the initial gradient of a y."""
     dtype = end.dtype.base_dtype
     if not is_trainable(dtype) or dtype.name == "resource":
         raise InvalidArgumentError(
-            f"{end.name!r} is {dtype.name}, which has no gradient; expected floating or complex",
+            f"{end.name!r} is {dtype.name}, which has no gradient; expected a floating or complex "
+            "type",
             node=end.op.name,
             op=end.op.op,
         )
@@ -148,16 +153,16 @@ def _first(graph: Graph, end: Tensor, grad: Any, name: str) -> Gradient:
     return array.fill(array.shape(end), graph.constant(1, dtype), name=name)
 
 
-def _tensors(given: Any) -> list[Tensor]:
-    tensors = [getattr(item, "handle", item) for item in _as_list(given)]
+def _tensors(items: Any) -> list[Tensor]:
+    tensors = [getattr(item, "handle", item) for item in _as_list(items)]
     for item in tensors:
         if not isinstance(item, Tensor):
             raise InvalidArgumentError(f"{item!r} is not a tensor or variable of a graph")
     return tensors
 
 
-def _as_list(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _key(tensor: Tensor) -> Output:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexedSlices:
-    """Rows of a tensor that is zero elsewhere; rows of equal indices add up.
+    """Rows of a tensor that is zero elsewhere; rows with equal indices are summed.
 
     Attributes:
         values: the rows, along the first axis.
-        indices: which row each of them is.
+        indices: the index of each row in the tensor.
         dense_shape: shape of the tensor.
     """
 
@@ -39,26 +39,26 @@ class IndexedSlices:
 
     @property
     def graph(self) -> Graph:
-        """The graph that they stand in."""
+        """The graph of the tensors."""
         return self.values.graph
 
     def to_tensor(self) -> Tensor:
-        """Return the whole tensor."""
+        """Return the dense tensor."""
         count = array.strided_slice(self.dense_shape, [0], [1], [1], shrink_axis_mask=1)
         return math.unsorted_segment_sum(self.values, self.indices, count)
 
 
 Gradient: TypeAlias = "Tensor | IndexedSlices"
-"""What flows backward: a dense tensor, or rows of one."""
+"""A gradient: a dense tensor, or rows of one."""
 
 
 def dense(gradient: Gradient) -> Tensor:
-    """Return a gradient as a tensor."""
+    """Return a gradient as a dense tensor."""
     return gradient.to_tensor() if isinstance(gradient, IndexedSlices) else gradient
 
 
 def total(gradients: Sequence[Gradient]) -> Gradient:
-    """Return the sum of gradients of one tensor; rows stay rows if all are rows."""
+    """Return the sum of gradients of one tensor: `IndexedSlices` if all of them are."""
     if len(gradients) == 1:
         return gradients[0]
     slices = [item for item in gradients if isinstance(item, IndexedSlices)]

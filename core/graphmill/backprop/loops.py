@@ -1,11 +1,11 @@
 """Gradients of loops: a second loop that runs the same number of iterations, backwards.
 
-What the body's gradients need of the forward pass is kept in tensor lists: each is a further
-variable of the forward loop that every iteration pushes to, and of the backward loop that every
-iteration pops from. Lists are values, so they nest, and the loops stay free of state.
+Tensor lists save the forward values that the body's gradients need. Each list is an additional
+variable of the forward loop, to which every iteration pushes, and of the backward loop, from which
+every iteration pops. Lists are values, so they nest, and the loops remain stateless.
 
 Semantics: WhileContext and ControlFlowState of tensorflow/python/ops/control_flow_state.py, which
-keeps the values on stacks.
+saves the values on stacks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ANY_SHAPE = -1
 
 
 class _Variable:
-    """A variable that is added to a loop by hand: `inside` is given, `close` takes the next."""
+    """An added loop variable: `inside` is its value, `close` sets that of the next iteration."""
 
     def __init__(self, context: WhileContext, goes_on: Tensor, initial: Tensor) -> None:
         self._graph = context.graph
@@ -49,33 +49,35 @@ class _Variable:
         self._when_false = when_false
 
     def close(self, following: Tensor) -> None:
-        """Give the value of the next iteration."""
+        """Set the value of the next iteration."""
         with self._graph.control_flow.entered(self.context):
             back = control_flow.next_iteration(following)
         self._graph.replace_input(self._merge.op, 1, back.op, back.value_index)
 
     def exit(self) -> Tensor:
-        """Return the last value, outside of the loop."""
+        """Return the final value, outside the loop."""
         with self._graph.control_flow.entered(self.context):
             return control_flow.exit(self._when_false)
 
 
 class ForwardLoop:
-    """A loop that counts its iterations and keeps values of them, for its gradient."""
+    """A loop that counts its iterations and saves their values, for its gradient."""
 
     def __init__(self, walk: Walk, loop: Loop) -> None:
         self.graph = walk.graph
         self.structure = walk.structure
         home = self.graph.control_flow.context_of(loop.goes_on)
         if not isinstance(home, WhileContext):
-            raise InternalError("the context of a loop is unknown", node=loop.goes_on.name)
+            raise InternalError(
+                "the LoopCond of a loop has no WhileContext", node=loop.goes_on.name
+            )
         self.context: WhileContext = home
         self._goes_on = Tensor(loop.goes_on)
         self._depth = len(self.structure.branches((loop.goes_on, 0)))
         self._histories: dict[Tensor, Tensor] = {}
 
     def count(self) -> Tensor:
-        """Count the iterations; return their number, outside of the loop."""
+        """Add a counter of the iterations; return its final value, outside the loop."""
         with self.graph.control_dependencies(None):
             counter = self._variable(0, "count")
             with self.graph.control_flow.entered(self.context):
@@ -84,27 +86,27 @@ class ForwardLoop:
             return counter.exit()
 
     def history(self, tensor: Tensor) -> Tensor:
-        """Return the list of a tensor's values in all iterations, outside of the loop."""
+        """Return the list of a tensor's values in all iterations, outside the loop."""
         if tensor not in self._histories:
             with self.graph.control_dependencies(None):
-                self._histories[tensor] = self._kept(tensor)
+                self._histories[tensor] = self._saved(tensor)
         return self._histories[tensor]
 
     def branches(self, tensor: Tensor) -> tuple[Branch, ...]:
-        """Return the branches within the loop's body that a tensor is in, outermost first."""
+        """Return the branches within the loop's body that contain a tensor, outermost first."""
         return self.structure.branches((tensor.op, tensor.value_index))[self._depth :]
 
-    def _kept(self, tensor: Tensor) -> Tensor:
+    def _saved(self, tensor: Tensor) -> Tensor:
         flow = self.graph.control_flow
         with flow.entered(self.context):
             live = self._live(tensor)
         with flow.entered(self.context.outer):
             empty = _empty_list(live.dtype.base_dtype)
-        kept = self._variable(empty, "history")
+        history = self._variable(empty, "history")
         with flow.entered(self.context):
-            pushed = tensor_list.tensor_list_push_back(kept.inside, live)
-        kept.close(pushed)
-        return kept.exit()
+            pushed = tensor_list.tensor_list_push_back(history.inside, live)
+        history.close(pushed)
+        return history.exit()
 
     def _variable(self, initial: Any, name: str) -> _Variable:
         with self.graph.control_flow.entered(self.context.outer):
@@ -112,9 +114,9 @@ class ForwardLoop:
         return _Variable(self.context, self._goes_on, first)
 
     def _live(self, tensor: Tensor) -> Tensor:
-        """Return a tensor that is there in every iteration; anything, if its branch is not taken.
+        """Return a tensor that is alive in every iteration, a dummy if its branch is not taken.
 
-        So each iteration pushes one element, and a gradient in that branch finds its own.
+        So every iteration pushes one element, and the backward loop pops the matching one.
         """
         for predicate, branch in reversed(self.branches(tensor)):
             other = switch(self._blank(tensor), Tensor(*predicate))[1 - branch]
@@ -130,7 +132,7 @@ class ForwardLoop:
 
 
 class BackwardContext(WhileContext):
-    """A backward loop: what it uses of the forward loop's body is popped from a list."""
+    """A backward loop, which pops values of the forward loop's body from lists."""
 
     def __init__(self, graph: Graph, forward: ForwardLoop) -> None:
         super().__init__(graph, forward.context.parallel_iterations)
@@ -138,7 +140,7 @@ class BackwardContext(WhileContext):
         self.goes_on: Tensor | None = None
 
     def capture(self, tensor: Tensor) -> Tensor:
-        """Return what stands for a tensor inside."""
+        """Return the tensor that stands for `tensor` inside the loop."""
         if self.holds(tensor) or tensor in self._brought_in:
             return super().capture(tensor)
         if not self._is_of_forward(tensor):
@@ -152,7 +154,7 @@ class BackwardContext(WhileContext):
         return self._brought_in[tensor]
 
     def variable(self, initial: Tensor) -> _Variable:
-        """Add a variable."""
+        """Add a loop variable."""
         if self.goes_on is None:
             raise InternalError(f"{self} has no condition yet")
         return _Variable(self, self.goes_on, initial)
@@ -177,7 +179,7 @@ class BackwardContext(WhileContext):
         return self._as_live(tensor, popped.tensor)
 
     def _as_live(self, tensor: Tensor, popped: Tensor) -> Tensor:
-        """Make what was popped as dead as it was: alive only if its branches are taken."""
+        """Restore the deadness of a popped value: make it alive only if its branches are taken."""
         for predicate, branch in self._forward.branches(tensor):
             taken = self.capture(Tensor(*predicate))
             with self.graph.control_dependencies(None), self.graph.control_flow.entered(self):
@@ -186,12 +188,12 @@ class BackwardContext(WhileContext):
 
 
 def _source_of(tensor: Tensor) -> Tensor:
-    """Return what the constant `Enter` that makes a tensor was given."""
+    """Return the input of the constant `Enter` that computes a tensor."""
     return Tensor(*tensor.op.inputs[0])
 
 
 class LoopGradient:
-    """Builds the backward loop of one loop."""
+    """Build the backward loop of one loop."""
 
     def __init__(self, walk: Walk, loop: Loop) -> None:
         self._walk = walk
@@ -199,17 +201,17 @@ class LoopGradient:
         self._graph = walk.graph
 
     def build(
-        self, given: Mapping[Output, Gradient | None], reached: set[Output]
+        self, exit_grads: Mapping[Output, Gradient | None], reached: set[Output]
     ) -> list[tuple[Output, Gradient]]:
-        """Return the gradients of what the loop reads from outside, given those of its exits."""
+        """Return the gradients of the loop's inputs from outside, given those of its exits."""
         loop, walk = self._loop, self._walk
-        active = self._active(given)
+        active = self._active(exit_grads)
         if not active:
             return []
         forward = ForwardLoop(walk, loop)
         with self._graph.name_scope("while_grad"):
             count = forward.count()
-            firsts = [self._first(variable, given) for variable in active]
+            firsts = [self._first(variable, exit_grads) for variable in active]
             context = BackwardContext(self._graph, forward)
             counter = self._begin(context, count)
             variables = [context.variable(first) for first in firsts]
@@ -235,10 +237,12 @@ class LoopGradient:
         ]
         return results + sums
 
-    def _active(self, given: Mapping[Output, Gradient | None]) -> list[LoopVariable]:
-        """Return the variables through which gradients flow back to what is asked for."""
+    def _active(self, exit_grads: Mapping[Output, Gradient | None]) -> list[LoopVariable]:
+        """Return the variables on a path from the exits' gradients to the tensors to derive by."""
         loop = self._loop
-        found = {v.inside for v in loop.variables if v.exit and given.get((v.exit, 0)) is not None}
+        found = {
+            v.inside for v in loop.variables if v.exit and exit_grads.get((v.exit, 0)) is not None
+        }
         while True:
             ends = [v.result for v in loop.variables if v.inside in found]
             further = self._walk.needed_inside(ends) - found
@@ -253,12 +257,14 @@ class LoopGradient:
             and is_trainable(v.switch.output_types[1])
         ]
 
-    def _first(self, variable: LoopVariable, given: Mapping[Output, Gradient | None]) -> Tensor:
-        """Return the gradient of a variable's last value; zeros if nothing uses it."""
+    def _first(
+        self, variable: LoopVariable, exit_grads: Mapping[Output, Gradient | None]
+    ) -> Tensor:
+        """Return the gradient of a variable's final value; zeros if nothing uses it."""
         exit_ = variable.exit
-        known = given.get((exit_, 0)) if exit_ is not None else None
-        if known is not None:
-            return dense(known)
+        grad = exit_grads.get((exit_, 0)) if exit_ is not None else None
+        if grad is not None:
+            return dense(grad)
         if exit_ is None:
             flow = self._graph.control_flow
             home = flow.context_of(variable.switch)
@@ -288,7 +294,7 @@ class LoopGradient:
     def _sums(
         self, context: BackwardContext, invariants: list[Any], found: list[Gradient | None]
     ) -> list[tuple[Output, Gradient]]:
-        """Add up the gradients of invariants over all iterations."""
+        """Return the sums of the gradients of invariants over all iterations."""
         sums: list[tuple[Output, Gradient]] = []
         for enter, value in zip(invariants, found, strict=True):
             if isinstance(value, IndexedSlices):
@@ -310,7 +316,7 @@ class LoopGradient:
     def _all_rows(
         self, context: BackwardContext, enter: Any, value: IndexedSlices
     ) -> IndexedSlices:
-        """Keep the rows of each iteration in lists, and join them after the loop."""
+        """Collect the rows of each iteration in lists, and concatenate them after the loop."""
         flow, graph = self._graph.control_flow, self._graph
         with flow.entered(context.outer):
             shape = self._walk.shape(Tensor(*enter.inputs[0]))
@@ -323,7 +329,7 @@ class LoopGradient:
         ):
             dtype = part.dtype.base_dtype
             with flow.entered(context.outer):
-                # A first part without rows tells the shape if the loop does not run at all.
+                # An initial element without rows defines the shape if there are no iterations.
                 first = array.fill(size, graph.constant(0, dtype))
                 begun = tensor_list.tensor_list_push_back(_empty_list(dtype), first)
             held = context.variable(begun)
@@ -342,7 +348,7 @@ class LoopGradient:
 
 
 class _Counter(_Variable):
-    """The variable that a backward loop's condition looks at: how many iterations are left."""
+    """The variable of a backward loop that counts the remaining iterations, for the condition."""
 
     def __init__(self, context: WhileContext, merge: Tensor, goes_on: Tensor) -> None:
         self._graph = context.graph
@@ -358,15 +364,15 @@ def _empty_list(dtype: Any) -> Tensor:
 
 
 def restore_contexts(walk: Walk) -> None:
-    """Give the loops of an imported graph the contexts that they had when they were built."""
+    """Restore the control flow contexts of loops in an imported graph."""
     flow = walk.graph.control_flow
-    known: dict[Any, ControlFlowContext] = {}
+    contexts: dict[Any, ControlFlowContext] = {}
     for path in walk.structure.paths:
         loop = walk.structure.loop(path)
         context = flow.context_of(loop.goes_on)
         if context is None:
-            context = _restored(walk, loop, known.get(path[:-1]))
-        known[path] = context
+            context = _restored(walk, loop, contexts.get(path[:-1]))
+        contexts[path] = context
 
 
 def _restored(walk: Walk, loop: Loop, outer: ControlFlowContext | None) -> WhileContext:

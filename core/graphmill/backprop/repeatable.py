@@ -1,4 +1,4 @@
-"""Which functions may be recomputed for their gradient: those that only compute and read."""
+"""Check that a function may be recomputed for its gradient: that it only computes and reads."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
 
-_BACKENDS: Final = ("numpy",)  # what a graph is built on is not known, nor needed for a promise
+_BACKENDS: Final = ("numpy",)  # the device is not known while a graph is built
 
 
 def check_repeatable(function: Any, name: str, graph: Graph, host: Host) -> None:
-    """Check that a gradient runs nothing again that would give, or leave, something else.
+    """Check that a gradient function recomputes no op with random results or effects.
 
     Args:
-        function: the message of the gradient function, with all that it needs of the body.
+        function: the `FunctionDef` of the gradient, with the needed part of the body.
         name: the function that it is the gradient of, for messages.
-        graph: the graph whose library has what it calls.
-        host: whose kernels may do more than their ops declare.
+        graph: the graph whose library has the functions that it calls.
+        host: supplies the kernels, which may have more effects than their ops declare.
 
     Raises:
-        UnimplementedError: it would draw other random numbers, or change state twice.
+        UnimplementedError: it would draw different random numbers, or change state twice.
     """
     pending, seen = [function], set()
     while pending:
@@ -51,10 +51,10 @@ def _check_node(node: Any, name: str, graph: Graph, host: Host) -> None:
         effects -= {"state"}
     if not effects:
         return
-    what = "give other random numbers" if "rng" in effects else "have its effect twice"
+    what = "draw other random numbers" if "rng" in effects else "have its effect twice"
     raise UnimplementedError(
         f"the gradient of function {name!r} runs its body again, and this op would {what}; use a "
-        "stateless op in its place, or build the body without a function",
+        "stateless op instead, or build the body without a function",
         node=node.name,
         op=node.op,
     )
@@ -68,5 +68,5 @@ def _effects_of_kernels(op_def: OpDef, host: Host) -> frozenset[str]:
 
 
 def _leaves_state(traits: OpTraits) -> bool:
-    """Return whether an op leaves all state that outlasts the step as it is."""
+    """Return whether an op does not change state that outlives the step."""
     return traits.only_reads or traits.per_step_state or traits.source is Source.VARIABLE

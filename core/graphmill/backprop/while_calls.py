@@ -1,7 +1,7 @@
-"""Gradients of functional `While`: a second `While` that runs as many iterations, backwards.
+"""Gradients of functional `While`: a second `While` with as many iterations, backwards.
 
-A copy of the forward loop keeps the variables of each iteration in lists; the backward loop takes
-them out again and calls the gradient of the body.
+A copy of the forward loop saves the variables of each iteration in lists. The backward loop pops
+them from the lists and calls the gradient of the body.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _ANY_SHAPE = -1
 def while_gradient(
     op: ForwardOp, grads: Sequence[Tensor | None], wanted: Sequence[bool]
 ) -> list[Any]:
-    """Return the gradients of the first values of a loop's variables."""
+    """Return the gradients of the initial values of a loop's variables."""
     return _WhileGradient(op).build(grads, wanted)
 
 
 @dataclass(slots=True)
 class _Part:
-    """What a function of the loop is being made of: its graph and its arguments."""
+    """A function under construction: its graph and its arguments."""
 
     graph: Graph
     args: list[Tensor]
@@ -59,45 +59,46 @@ class _WhileGradient:
         )
         rets = sorted(filter(is_result, body.graph), key=lambda node: node.attrs["index"])
         self._is_invariant = [
-            is_argument(source := ret.inputs[0][0]) and source.attrs["index"] == place
-            for place, ret in enumerate(rets)
+            is_argument(source := ret.inputs[0][0]) and source.attrs["index"] == index
+            for index, ret in enumerate(rets)
         ]
 
     def build(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> list[Any]:
-        """Return the gradients of all inputs; None where there is none."""
+        """Return the gradients of all inputs; None for inputs without a gradient."""
         op, count = self._op, len(self._types)
-        smooth = [is_trainable(dtype) for dtype in self._types]
-        gradient = FunctionGradient.build(op, [self._body], smooth)
-        # A variable that the body's gradient does not reach gets zeros, which add nothing.
-        sums = [p for p in gradient.places if self._is_invariant[p]]
+        trainable = [is_trainable(dtype) for dtype in self._types]
+        gradient = FunctionGradient.build(op, [self._body], trainable)
+        sums = [p for p in gradient.indices if self._is_invariant[p]]
+        # `flows` includes variables that the body's gradient does not reach: these get zeros.
         flows = [
             p
             for p in range(count)
-            if smooth[p] and not self._is_invariant[p] and self._types[p] is not dtypes.resource
+            if trainable[p] and not self._is_invariant[p] and self._types[p] is not dtypes.resource
         ]
-        kept = [p for p in range(count) if not self._is_invariant[p]]
-        steps, histories = self._forward(kept)
-        types = dict(zip(gradient.places, gradient.types, strict=True))
+        saved = [p for p in range(count) if not self._is_invariant[p]]
+        trip_count, histories = self._forward(saved)
+        types = dict(zip(gradient.indices, gradient.types, strict=True))
         firsts = [op.zeros(op.outputs[p]) if (value := grads[p]) is None else value for p in flows]
         firsts += [op.zeros(op.inputs[p], types[p]) for p in sums]
         fixed = [p for p in range(count) if self._is_invariant[p]]
-        results = self._backward(gradient, kept, fixed, flows, sums, [steps, *histories, *firsts])
+        variables = [trip_count, *histories, *firsts]
+        results = self._backward(gradient, saved, fixed, flows, sums, variables)
         found: list[Any] = [None] * count
-        for place, value in zip([*flows, *sums], results, strict=True):
-            found[place] = value
-        for place in fixed:  # what comes out of the loop as it went in
-            direct = grads[place]
+        for index, value in zip([*flows, *sums], results, strict=True):
+            found[index] = value
+        for index in fixed:  # an invariant's output is its input: add the output's gradient
+            direct = grads[index]
             if direct is not None:
-                known = found[place]
-                found[place] = direct if known is None else math.add_n([known, direct])
+                summed = found[index]
+                found[index] = direct if summed is None else math.add_n([summed, direct])
         return [value if use else None for value, use in zip(found, wanted, strict=True)]
 
-    def _forward(self, kept: list[int]) -> tuple[Tensor, list[Tensor]]:
-        """Run the loop again; return the number of iterations and the lists of variables."""
+    def _forward(self, saved: list[int]) -> tuple[Tensor, list[Tensor]]:
+        """Repeat the loop; return the trip count and the lists of the variables `saved`."""
         op, count = self._op, len(self._types)
         lists = [
             tensor_list.empty_tensor_list(_ANY_SHAPE, -1, element_dtype=self._types[p])
-            for p in kept
+            for p in saved
         ]
         inputs = [self._graph.constant(0), *op.inputs, *lists]
         types = [tensor.dtype.base_dtype for tensor in inputs]
@@ -109,7 +110,7 @@ class _WhileGradient:
             values = part.args[1 : 1 + count]
             pushed = [
                 tensor_list.tensor_list_push_back(held, values[p])
-                for p, held in zip(kept, part.args[1 + count :], strict=True)
+                for p, held in zip(saved, part.args[1 + count :], strict=True)
             ]
             return [part.args[0] + 1, *_call(self._body, values, self._types), *pushed]
 
@@ -123,7 +124,7 @@ class _WhileGradient:
     def _backward(
         self,
         gradient: FunctionGradient,
-        kept: list[int],
+        saved: list[int],
         fixed: list[int],
         flows: list[int],
         sums: list[int],
@@ -132,7 +133,7 @@ class _WhileGradient:
         op = self._op
         inputs = [*variables, *(op.inputs[p] for p in fixed)]
         types = [tensor.dtype.base_dtype for tensor in inputs]
-        ends = [1, 1 + len(kept), 1 + len(kept) + len(flows)]
+        ends = [1, 1 + len(saved), 1 + len(saved) + len(flows)]
         ends.append(ends[-1] + len(sums))
 
         def cond(part: _Part) -> list[Tensor]:
@@ -141,22 +142,22 @@ class _WhileGradient:
         def body(part: _Part) -> list[Tensor]:
             values: dict[int, Tensor] = dict(zip(fixed, part.args[ends[3] :], strict=True))
             rests = []
-            for p, held in zip(kept, part.args[ends[0] : ends[1]], strict=True):
+            for p, held in zip(saved, part.args[ends[0] : ends[1]], strict=True):
                 popped = tensor_list.tensor_list_pop_back(
                     held, _ANY_SHAPE, element_dtype=self._types[p]
                 )
                 values[p] = popped.tensor
                 rests.append(popped.output_handle)
-            given = dict(zip(flows, part.args[ends[1] : ends[2]], strict=True))
+            grads = dict(zip(flows, part.args[ends[1] : ends[2]], strict=True))
             args = [values[p] for p in range(len(self._types))]
             args += [
-                given[p] if p in given else array.zeros_like(values[p])
+                grads[p] if p in grads else array.zeros_like(values[p])
                 for p, dtype in enumerate(self._types)
                 if is_trainable(dtype) and dtype is not dtypes.resource
             ]
             found = gradient.spread(_call(FuncAttr(gradient.names[0], {}), args, gradient.types))
             following = [
-                array.zeros_like(given[p]) if found[p] is None else found[p] for p in flows
+                array.zeros_like(grads[p]) if found[p] is None else found[p] for p in flows
             ]
             added = [
                 math.add_n([held, found[p]])
@@ -174,7 +175,7 @@ class _WhileGradient:
     def _function(
         self, suffix: str, types: Sequence[DType], build: Callable[[_Part], list[Tensor]]
     ) -> FuncAttr:
-        """Add a function to the library that a Python function builds."""
+        """Add a function to the library; `build` adds its nodes and returns its results."""
         graph = Graph(self._graph.ops)
         graph.library = self._graph.library
         with graph.as_default():

@@ -1,1 +1,1 @@
-"""From a session's graph to executors: rewrite and prune, place, optimise, choose kernels."""
+"""Lower a session's graph to executors: rewrite, prune, place, optimise, choose kernels."""

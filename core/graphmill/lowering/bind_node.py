@@ -1,4 +1,4 @@
-"""Bind kernels to the nodes of a session: the only place that does."""
+"""Bind kernels to the nodes of a session; all code that runs nodes binds them here."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def bind_node(
 ) -> OpKernel:
     """Bind a kernel to a node if the session's policy permits its effects.
 
-    Whoever runs nodes of a session binds them here, interpreter, compiler and graph passes alike,
-    so that no node runs that the policy has not seen.
+    Interpreter, compilers and graph passes all bind nodes here, so no node runs unless the policy
+    has checked it.
 
     Args:
         node: the node.
         choice: the kernel.
-        policy: the session's.
+        policy: the session's effects policy.
         namespace: the array namespace that the kernel computes with.
-        device: where it runs; None where there is no device, as in a trace.
+        device: the device that runs it; None if there is none, as in a trace.
         functions: the function library runtime that it may call.
-        segment: the stateful kernels among which it is kept; None for one that is not kept.
+        segment: the stateful kernels to which it belongs; None for a kernel that is not cached.
 
     Raises:
-        PermissionDeniedError: op or kernel may have an effect that the session forbids.
-        OpError: the kernel refuses the node.
+        PermissionDeniedError: the op or kernel may have an effect that the session forbids.
+        OpError: the kernel rejects the node.
     """
     policy.check_node(node, choice.definition, device)
     construction = OpKernelConstruction(

@@ -1,4 +1,4 @@
-"""`CallableRewrites`: what `CallableOptions` ask for beyond feeds, fetches and targets (row S7)."""
+"""`CallableRewrites`: tensor connections and devices requested by `CallableOptions` (row S7)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class CallableRewrites(NamedTuple):
-    """How a client graph differs from that of a plain signature; compares by value.
+    """Changes to a client graph beyond its feeds, fetches and targets; compares by value.
 
     Attributes:
-        connections: pairs of tensor names: what reads the second gets the first.
-        feed_devices, fetch_devices: pairs of the name of a tensor and of the device where it comes
-            in or goes out.
+        connections: pairs of tensor names; consumers of the second tensor read the first instead.
+        feed_devices, fetch_devices: pairs of a tensor's name and the device on which it is fed or
+            fetched.
     """
 
     connections: tuple[tuple[str, str], ...] = ()
@@ -33,32 +33,34 @@ class CallableRewrites(NamedTuple):
 
 
 def callable_rewrites(options: Any, full: Graph, devices: DeviceMgr) -> CallableRewrites | None:
-    """Return the form of `CallableOptions`, or None if they have nothing but a signature.
+    """Return the rewrites that `CallableOptions` request, or None if they only have a signature.
 
     Semantics: `LookupDevice` and `ValidateFeedAndFetchDevices` in
     `tensorflow/core/common_runtime/graph_execution_state.cc`.
 
     Raises:
-        InvalidArgumentError: a device does not exist, or is of a tensor that does not.
+        InvalidArgumentError: a device does not exist, or its tensor does not.
     """
-    form = CallableRewrites(
-        tuple((_full(c.from_tensor), _full(c.to_tensor)) for c in options.tensor_connection),
+    rewrites = CallableRewrites(
+        tuple(
+            (_full_name(c.from_tensor), _full_name(c.to_tensor)) for c in options.tensor_connection
+        ),
         _checked_devices(options.feed_devices, full, devices),
         _checked_devices(options.fetch_devices, full, devices),
     )
-    return None if form == CallableRewrites() else form
+    return None if rewrites == CallableRewrites() else rewrites
 
 
-def _full(tensor: str) -> str:
+def _full_name(tensor: str) -> str:
     name, output = parse_tensor_name(tensor)
     return f"{name}:{output}"
 
 
 def _checked_devices(
-    given: Mapping[str, str], full: Graph, devices: DeviceMgr
+    requested: Mapping[str, str], full: Graph, devices: DeviceMgr
 ) -> tuple[tuple[str, str], ...]:
     names = [device.name for device in devices]
-    for tensor, device in given.items():
+    for tensor, device in requested.items():
         if not full.has_node(parse_tensor_name(tensor)[0]):
             raise InvalidArgumentError(
                 f"Tensor {tensor}, specified in either feed_devices or fetch_devices was not found "
@@ -75,24 +77,24 @@ def _checked_devices(
             ) from None
         raise InvalidArgumentError(
             f"Device '{device}' specified for tensor '{tensor}' in CallableOptions does not exist; "
-            f"there are {', '.join(names)}, each by its full name"
+            f"expected the full name of one of {', '.join(names)}"
         )
-    return tuple(sorted((_full(tensor), device) for tensor, device in given.items()))
+    return tuple(sorted((_full_name(tensor), device) for tensor, device in requested.items()))
 
 
 def joined_tensors(
     full: Graph, form: CallableRewrites, fed: Iterable[Tensor], fetched: Iterable[Tensor]
 ) -> dict[Tensor, Tensor]:
-    """Return for each tensor that is replaced by a connection the one that replaces it.
+    """Return the replacement of each tensor that a connection replaces.
 
     Semantics: `TensorConnectionPruneRewrite` in `graph_execution_state.cc`.
 
     Raises:
-        InvalidArgumentError: the first tensor does not exist, the second is fed or fetched too, or
-            the graph would have a cycle.
-        NotFoundError: the second tensor does not exist.
+        InvalidArgumentError: a connection's first tensor does not exist, its second is also fed or
+            fetched, or it would create a cycle.
+        NotFoundError: a connection's second tensor does not exist.
     """
-    taken, shown = set(fed), set(fetched)
+    all_fed, all_fetched = set(fed), set(fetched)
     joined: dict[Tensor, Tensor] = {}
     for source, target in form.connections:
         before = _tensor(full, source)
@@ -102,12 +104,14 @@ def joined_tensors(
             )
         after = _tensor(full, target)
         if after is None:
-            raise NotFoundError(f"a tensor connection ends in {target!r}, which does not exist")
-        if after in taken:
+            raise NotFoundError(
+                f"a tensor connection replaces the tensor {target!r}, which does not exist"
+            )
+        if after in all_fed:
             raise InvalidArgumentError(f'Endpoint "{target}" fed more than once.')
-        if after in shown:
+        if after in all_fetched:
             raise InvalidArgumentError(f"{target} is both fed and fetched.")
-        taken.add(after)
+        all_fed.add(after)
         joined[after] = before
         readers = {edge.dst for edge in after[0].out_edges if edge.src_output == after[1]}
         if readers & _needed_by(before[0], joined):

@@ -1,7 +1,7 @@
 """Insert debug nodes for watched tensors (row P6).
 
-Semantics: `DebugNodeInserter` in `tensorflow/core/debug/debug_graph_utils.cc`: a watched tensor
-goes through a `Copy`, which the debug ops read; its consumers wait for them.
+Semantics: `DebugNodeInserter` in `tensorflow/core/debug/debug_graph_utils.cc`: a `Copy` of the
+watched tensor feeds the debug ops, and the tensor's consumers wait for them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _LOOP_ROLES: Final = (
     *(ControlFlow.MERGE, ControlFlow.NEXT_ITERATION),
     *(ControlFlow.ENTER, ControlFlow.EXIT),
 )
-_SPEC_ATTR: Final = "debug_ops_spec"  # which the ops have that a debugger inserts
+_SPEC_ATTR: Final = "debug_ops_spec"  # an attr of the ops that a debugger inserts
 
 
 def insert_debug_nodes(graph: Graph, watches: Iterable[Any], ops: OpRegistry) -> None:
     """Insert the nodes for the `DebugTensorWatch`es of `RunOptions.debug_options`.
 
-    A watch of node `*` watches all nodes, one of slot -1 all outputs. Outputs that are references
-    are watched by value.
+    A watch with node name `*` applies to all nodes, one with slot -1 to all outputs. Reference
+    outputs are watched by value.
 
     Raises:
         NotFoundError: a watched node does not exist in the pruned graph, or has no such output; or
-            a debug op is unknown. A watch with `tolerate_debug_op_creation_failures` is left out
+            a debug op is unknown. A watch with `tolerate_debug_op_creation_failures` is skipped
             instead.
         InvalidArgumentError: a debug op is malformed.
     """
@@ -58,7 +58,7 @@ def parse_debug_op(spec: str) -> tuple[str, dict[str, str]]:
     """Split `DebugNumericSummary(lower_bound=-1;upper_bound=1)` into op name and attrs.
 
     Raises:
-        InvalidArgumentError: it has another form.
+        InvalidArgumentError: the spec is malformed.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -81,7 +81,7 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
         nodes = [graph.node(watch.node_name)]
     else:
         raise NotFoundError(
-            f"the debug watch of node {watch.node_name!r} names a node that this step does not run"
+            f"the debug watch of node {watch.node_name!r} is invalid: this step runs no such node"
             f"{suggest(watch.node_name, (node.name for node in graph.nodes))}"
         )
     found = []
@@ -92,16 +92,16 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
                 found.append((node, slot))
             elif watch.node_name != _ANY_NODE:
                 raise NotFoundError(
-                    f"the debug watch of {node.name!r} is of output {slot}, it has "
-                    f"{node.num_outputs}"
+                    f"the debug watch of output {slot} of node {node.name!r} is invalid: the node "
+                    f"has {node.num_outputs} outputs"
                 )
     return [tensor for tensor in found if _is_watchable(*tensor)]
 
 
 def _is_of_graph(node: Node) -> bool:
-    """Return whether a node is the user's, and not an end of the graph or a debugger's."""
-    is_end = is_argument_or_result(node) or is_transfer(node)
-    return not (is_end or node.op_def.has_attr(_SPEC_ATTR))
+    """Return whether a node is neither a boundary of the graph nor inserted by a debugger."""
+    is_boundary = is_argument_or_result(node) or is_transfer(node)
+    return not (is_boundary or node.op_def.has_attr(_SPEC_ATTR))
 
 
 def _is_watchable(node: Node, slot: int) -> bool:
@@ -122,13 +122,13 @@ def _watch(graph: Graph, node: Node, output: int, watches: Iterable[Any], ops: O
         attrs=copy_def.with_defaults({"T": dtype, "tensor_name": tensor_name.encode()}),
         device=node.device,
     )
-    if not node.output_types[output].is_ref:  # who reads a reference goes on doing so
+    if not node.output_types[output].is_ref:  # consumers of a reference still need the reference
         _read_copy(graph, node, output, copy)
-    number = 0
+    index = 0
     for watch in watches:
         for spec in watch.debug_ops:
-            debug = _add_debug_node(graph, copy, tensor_name, spec, watch, number, ops)
-            number += 1
+            debug = _add_debug_node(graph, copy, tensor_name, spec, watch, index, ops)
+            index += 1
             if debug is not None:
                 for consumer in consumers:
                     if not _is_loop_edge(consumer):
@@ -141,7 +141,7 @@ def _read_copy(graph: Graph, node: Node, output: int, copy: Node) -> None:
 
 
 def _is_loop_edge(consumer: Node) -> bool:
-    # A control edge into a Merge would hold up the branch that is taken.
+    # A Merge must not wait for debug nodes of the branch that is not taken.
     return consumer.op_def.traits.control_flow in _LOOP_ROLES
 
 
@@ -151,15 +151,15 @@ def _add_debug_node(
     tensor_name: str,
     spec: str,
     watch: Any,
-    number: int,
+    index: int,
     ops: OpRegistry,
 ) -> Node | None:
     try:
-        name, given = parse_debug_op(spec)
+        name, texts = parse_debug_op(spec)
         op_def = ops.get(name)
         attrs = op_def.canonical_attrs(
             {
-                **_typed_attrs(op_def, given),
+                **_typed_attrs(op_def, texts),
                 "T": copy.output_types[0],
                 "device_name": copy.assigned_device or copy.device,
                 "tensor_name": tensor_name,
@@ -171,14 +171,14 @@ def _add_debug_node(
         if watch.tolerate_debug_op_creation_failures:
             return None
         raise
-    node_name = _free_name(graph, f"__dbg_{tensor_name.replace(':', '_')}_{number}_{name}")
+    node_name = _free_name(graph, f"__dbg_{tensor_name.replace(':', '_')}_{index}_{name}")
     return graph.add_node(node_name, op_def, [(copy, 0)], attrs=attrs, device=copy.device)
 
 
-def _typed_attrs(op_def: Any, given: Mapping[str, str]) -> dict[str, Any]:
-    """Return attrs that were given as text as what their definitions say."""
+def _typed_attrs(op_def: Any, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Convert attr values from text to the types that the op declares."""
     typed: dict[str, Any] = {}
-    for name, text in given.items():
+    for name, text in texts.items():
         kind = op_def.attr(name).type
         if kind == "bool":
             typed[name] = text.lower() in ("true", "1")
@@ -187,7 +187,7 @@ def _typed_attrs(op_def: Any, given: Mapping[str, str]) -> dict[str, Any]:
                 typed[name] = float(text) if kind == "float" else int(text)
             except ValueError:
                 raise InvalidArgumentError(
-                    f"debug op {op_def.name}: {name}={text!r} is no {kind}"
+                    f"debug op {op_def.name}: {name}={text!r} is not a valid {kind}"
                 ) from None
         else:
             typed[name] = text

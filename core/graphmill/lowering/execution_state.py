@@ -46,18 +46,18 @@ class GraphExecutionState:
         """Add the nodes of a GraphDef; on an error the graph is unchanged.
 
         Raises:
-            FailedPreconditionError: the session was made with `optimize_for_static_graph`.
+            FailedPreconditionError: the session was created with `optimize_for_static_graph`.
             OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self._check_extendable()
         extend_graph(self.graph, graph_def, self._ops, large_tensors)
 
     def extend_from(self, source: Graph, nodes: Sequence[Node]) -> None:
-        """Add copies of another graph's nodes, whose inputs must be among them or here already.
+        """Add copies of another graph's nodes; their inputs must be copied too or exist already.
 
         Raises:
-            FailedPreconditionError: the session was made with `optimize_for_static_graph`.
-            AlreadyExistsError: a name is taken.
+            FailedPreconditionError: the session was created with `optimize_for_static_graph`.
+            AlreadyExistsError: a node of the same name exists.
         """
         self._check_extendable()
         library = self.graph.library
@@ -75,7 +75,7 @@ class GraphExecutionState:
         self.graph.versions = source.versions
 
     def freeze(self) -> None:
-        """Refuse extension from now on if the session was made for a static graph."""
+        """Reject extensions from now on if the session has `optimize_for_static_graph`."""
         self._frozen = self._is_static
 
     def build_client_graph(
@@ -86,7 +86,7 @@ class GraphExecutionState:
         client_end: ClientEnd | None = None,
         form: CallableRewrites | None = None,
     ) -> ClientGraph:
-        """Return the graph for a signature, pruned, rewritten, and seen by the passes before it.
+        """Return the pruned and rewritten graph of a signature, after phase `PRE_PLACEMENT`.
 
         Raises:
             NotFoundError: a feed, fetch or target does not exist.
@@ -104,6 +104,6 @@ class GraphExecutionState:
     def _check_extendable(self) -> None:
         if self._frozen:
             raise FailedPreconditionError(
-                "the session was made with optimize_for_static_graph, so its graph cannot grow; "
-                "leave that option out, or make a new session"
+                "the session was created with optimize_for_static_graph, so its graph cannot be "
+                "extended after the first step; omit that option, or create a new session"
             )

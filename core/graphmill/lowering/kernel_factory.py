@@ -1,4 +1,4 @@
-"""`KernelFactory`: choose the kernels of all nodes on a device; report all missing ones at once."""
+"""`KernelFactory`: chooses the kernels of all nodes on a device, and reports all missing ones."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _MANY = 5
 
 
 class KernelFactory:
-    """Chooses and makes kernels for one executor.
+    """Choose and create kernels for one executor.
 
     Args:
-        host: whose kernels are used.
-        device: where they run.
-        functions: the function library runtime that they may call, of the session whose policy
-            says which effects they may have.
-        segment: where stateful kernels are kept, by the names of their nodes: the session's on the
-            device for nodes of its graph, a function's for its own.
+        host: the host that supplies the kernels.
+        device: the device that runs them.
+        functions: the function library runtime that they may call; it also has the session's
+            effects policy.
+        segment: the cache of stateful kernels by node name: the session's for this device, or the
+            function's own for nodes of a function body.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class KernelFactory:
         """Look up the kernel of each node.
 
         Raises:
-            NotFoundError: some nodes have none; the message lists all of them, by op.
-            PluginConflictError: two kernels of a node fit equally.
+            NotFoundError: some nodes have no kernel; the message lists all of them, by op.
+            PluginConflictError: two kernels match a node equally well.
         """
         missing: dict[str, list[tuple[Node, str]]] = {}
         for node in graph.nodes:
@@ -74,31 +74,31 @@ class KernelFactory:
             raise self._missing_error(missing)
 
     def choose(self, node: Node) -> KernelChoice:
-        """Return the kernel for a node and why it is that one.
+        """Return the kernel for a node and the reason for the choice.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no kernel for it.
         """
         return self._host.kernels.find(
             node.op_def, node.attrs, self._device.device_type, self._device.backends
         )
 
     def create(self, node: Node) -> OpKernel:
-        """Return the kernel of a node, made for it or found in the segment.
+        """Return the kernel of a node, created or found in the segment.
 
         Raises:
             PermissionDeniedError: it may have an effect that the session forbids.
-            OpError: there is none, or it refuses the node.
+            OpError: there is no kernel, or it rejects the node.
         """
         choice = self._choices.get(node)
         if choice is None:
             if node.op in node.graph.library:
                 return self._call_of_function(node)
             choice = self.choose(node)
-        # One that the segment has was perhaps made while a model was loaded, which may do more.
+        # The policy permits more while a model is loaded, so check kernels of the segment again.
         self._functions.effects.check_node(node, choice.definition, self._device)
-        is_kept = choice.definition.stateful and node.op_def.is_stateful
-        if is_kept and not is_transfer(node):
+        is_cached = choice.definition.stateful and node.op_def.is_stateful
+        if is_cached and not is_transfer(node):
             return self._segment.find_or_create(node.name, lambda: self._bind(node, choice))
         return self._bind(node, choice)
 
@@ -109,28 +109,28 @@ class KernelFactory:
                 node, choice, functions.effects, namespace, self._device, functions, self._segment
             )
         except Exception as error:
-            made_of = choice.definition
-            unbound = OpKernel(made_of.function, made_of, node.name, node.op, owner=choice.owner)
+            chosen = choice.definition
+            unbound = OpKernel(chosen.function, chosen, node.name, node.op, owner=choice.owner)
             status = at_node(as_status(error, unbound), node, unbound, self._device.name)
             if status is error:
                 raise
             raise status from error
         kernel.functions = self._functions
-        if is_constant(node) and _makes_device_value(choice.definition, self._device):
-            _keep_on_device(kernel, self._device)
+        if is_constant(node) and _has_device_value(choice.definition, self._device):
+            _copy_to_device(kernel, self._device)
         kernel.compute = self._device.compute_of(kernel)
         if is_validation_on():
             kernel.compute = validated(kernel, node)
         return kernel
 
     def _namespace(self, choice: KernelChoice) -> ArrayNamespace:
-        # A host kernel works on NumPy values, whatever device its neighbours are on.
+        # A host kernel computes with NumPy arrays, even on a device with its own memory.
         if choice.definition.host and not self._device.is_host_memory:
             return np
         return self._device.namespace(choice.backend)
 
     def _call_of_function(self, node: Node) -> OpKernel:
-        """Return a kernel for a node whose op is the name of a function of the library."""
+        """Return a kernel that calls the library function that is the node's op."""
         count = len(node.output_types)
 
         def call(ctx: OpKernelContext, *inputs: Any, done: Callable[..., None]) -> None:
@@ -150,9 +150,10 @@ class KernelFactory:
 
     def _missing_error(self, missing: dict[str, list[tuple[Node, str]]]) -> NotFoundError:
         lines = []
-        for op, places in sorted(missing.items()):
-            nodes = _some(node.name for node, _ in places)
-            lines.append(f"  {op} (node {nodes}): {places[0][1]}{self._elsewhere(places[0][0])}")
+        for op, found in sorted(missing.items()):
+            names = _shortened(node.name for node, _ in found)
+            node, reason = found[0]
+            lines.append(f"  {op} (node {names}): {reason}{self._other_devices(node)}")
         count = f"{len(missing)} op{'s have' if len(missing) > 1 else ' has'}"
         failures = self._host.plugin_failures()
         if failures:
@@ -165,8 +166,8 @@ class KernelFactory:
             device=self._device.name,
         )
 
-    def _elsewhere(self, node: Node) -> str:
-        """Say which other device types of the host have a kernel for a node."""
+    def _other_devices(self, node: Node) -> str:
+        """Return a sentence about other device types that have a kernel for a node, or ""."""
         types: set[str] = set()
         for entry in self._host.kernels.registrations(node.op_def):
             types.update(entry.definition.device or ())
@@ -174,21 +175,21 @@ class KernelFactory:
         return f" It has kernels for device types {', '.join(sorted(types))}." if types else ""
 
 
-def _makes_device_value(definition: KernelDef, device: Device) -> bool:
-    """Return whether what a constant's kernel gives once belongs into a device's own memory."""
-    stays = definition.stateful or definition.host or definition.host_memory
-    return not (device.is_host_memory or stays)
+def _has_device_value(definition: KernelDef, device: Device) -> bool:
+    """Return whether the value of a constant belongs in the device's own memory."""
+    stays_on_host = definition.stateful or definition.host or definition.host_memory
+    return not (device.is_host_memory or stays_on_host)
 
 
-def _keep_on_device(kernel: OpKernel, device: Device) -> None:
-    """Copy a constant to its device now, and not in each step; strings stay in host memory."""
+def _copy_to_device(kernel: OpKernel, device: Device) -> None:
+    """Copy a constant to its device once, not in each step; strings stay in host memory."""
     value = kernel.compute()
     if not value.dtype.hasobject:
         value = device.to_device(value)
         kernel.compute = lambda: value
 
 
-def _some(names: Iterable[str]) -> str:
+def _shortened(names: Iterable[str]) -> str:
     listed = list(names)
     more = f" and {len(listed) - _MANY} more" if len(listed) > _MANY else ""
     return ", ".join(listed[:_MANY]) + more

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import ExecutorFactory
 
 DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PASSES"
-"""Environment variable: names of passes that are not to run, separated by commas."""
+"""Environment variable: names of passes to disable, separated by commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassOptions:
-    """What a pass is given besides the graph.
+    """The argument of a pass besides the graph.
 
     Attributes:
         config: the session's `ConfigProto`.
         devices: the session's devices.
         host: the host, with its ops and kernels.
         forbidden: names of passes that the executor of the session forbids.
-        effects: which effects kernels may have.
-        new_rendezvous: makes the rendezvous of a step on several devices, from its number.
-        functions: gives the function library runtime of a device; None where there is no session.
-        session_handle: under which the session holds its kernels on its devices.
+        effects: the policy for effects of kernels.
+        new_rendezvous: creates the rendezvous of a step on several devices from the step id.
+        functions: returns the function library runtime of a device; None if there is no session.
+        session_handle: the key under which devices hold the session's kernels.
     """
 
     config: ConfigProto
@@ -55,22 +55,22 @@ class PassOptions:
     session_handle: str = ""
 
     def settings(self, plugin: str) -> dict[str, SettingValue]:
-        """Return what the session's configuration says to one plugin; empty if it says nothing.
+        """Return the settings for one plugin in the session's configuration; may be empty.
 
         Args:
             plugin: the name of the entry in `graph_options.rewrite_options.custom_optimizers`.
 
         Raises:
-            InvalidArgumentError: a setting is not a number, truth value or text.
+            InvalidArgumentError: a setting is not a number, a bool or a string.
         """
         return plugin_settings(self.config, plugin)
 
 
 def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> None:
-    """Check that the passes that an executor needs are there and not switched off.
+    """Check that the passes that an executor needs are registered and not disabled.
 
     Raises:
-        FailedPreconditionError: one is not; names the executor type and the pass.
+        FailedPreconditionError: one is not; the message names the executor type and the pass.
     """
     for name in factory.needs_passes:
         is_off = is_switched_off(name)
@@ -83,12 +83,12 @@ def check_needed(factory: ExecutorFactory, executor_type: str, host: Host) -> No
 
 
 def is_switched_off(name: str) -> bool:
-    """Return whether `GRAPHMILL_DISABLE_PASSES` names a pass, or an analysis of a compiler."""
+    """Return whether `GRAPHMILL_DISABLE_PASSES` names this pass (or a compiler's analysis)."""
     return _is_named(name, os.environ.get(DISABLE_VARIABLE, ""))
 
 
 def _is_named(name: str, names: str | frozenset[str]) -> bool:
-    """Return whether a pass is among names, its old name included."""
+    """Return whether `names` contains a pass, by its current or its old name."""
     if not names:
         return False
     from graphmill.deprecations import names_pass
@@ -97,14 +97,15 @@ def _is_named(name: str, names: str | frozenset[str]) -> bool:
 
 
 def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
-    """Run the passes of a phase, each changing `graph` in place.
+    """Run the passes of a phase, which change `graph` in place.
 
-    With `GRAPHMILL_VALIDATE=1` the graph is checked around each pass (`lowering/verify.py`).
+    With `GRAPHMILL_VALIDATE=1` the graph is checked before and after each pass
+    (`lowering/verify.py`).
 
     Raises:
         OpError: a pass raised it.
-        PluginFaultError: a pass raised anything else; names pass and plugin.
-        InternalError: a pass left a graph that is not sound; the same.
+        PluginFaultError: a pass raised another exception; the message names pass and plugin.
+        InternalError: a pass left an inconsistent graph; the message names pass and plugin.
     """
     validates = is_validation_on()
     for name, graph_pass in options.host.passes.in_phase(phase):

@@ -1,4 +1,4 @@
-"""Convert exceptions of a plugin while a step is built to errors that name the plugin."""
+"""Convert exceptions that a plugin raises during lowering to errors that name the plugin."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class PluginFaultError(InternalError):
-    """The code of a plugin raised what is not an error of a step; names the plugin."""
+    """The code of a plugin raised an exception other than `OpError`; names the plugin."""
 
 
 @contextmanager
 def faults_of(owner: Provenance, what: str) -> Iterator[None]:
-    """Run code of a plugin.
+    """Convert exceptions in the `with` block to errors that name a plugin.
 
     Args:
-        owner: whose code it is.
-        what: what it does, for the message: "the executor 'REPLAY'".
+        owner: the plugin whose code runs in the block.
+        what: description of the code for the message: "the executor 'REPLAY'".
 
     Raises:
-        OpError: the code raised it; it names the plugin now.
-        PluginFaultError: the code raised anything else.
+        OpError: the code raised it; the plugin's name is added.
+        PluginFaultError: the code raised another exception.
     """
     try:
         yield

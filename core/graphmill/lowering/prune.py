@@ -1,8 +1,8 @@
-"""Rewrite a graph for one feed/fetch/target signature and prune it to what that needs (row S4).
+"""Rewrite a graph for one feed/fetch/target signature and prune it (row S4).
 
-Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: a fed tensor is cut
-and its consumers read an `_Arg`; each fetched tensor goes into a `_Retval`; what neither a fetch
-nor a target needs is dropped.
+Semantics: `RewriteGraphForExecution` in `tensorflow/core/graph/subgraph.cc`: consumers of a fed
+tensor read an `_Arg` instead; a `_Retval` consumes each fetched tensor; nodes that no fetch or
+target needs are removed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ClientGraph(NamedTuple):
     """A graph pruned and rewritten for one signature.
 
     Attributes:
-        graph: with an `_Arg` for each feed and a `_Retval` for each fetch, numbered in order.
+        graph: has an `_Arg` for each feed and a `_Retval` for each fetch, indexed in order.
         feed_types, fetch_types: their element types.
     """
 
@@ -46,12 +46,12 @@ class ClientGraph(NamedTuple):
     fetch_types: tuple[DType, ...]
 
     def needed_feeds(self) -> dict[str, set[str]]:
-        """Return for each fetch of a partial run the feeds that it needs, by tensor name."""
+        """Map each fetch of a partial run to the feeds that it needs, by tensor names."""
         return {
             _client_tensor(node): {
-                _client_tensor(above)
-                for above in ancestors([node])
-                if is_receive(above) and _is_client(above)
+                _client_tensor(ancestor)
+                for ancestor in ancestors([node])
+                if is_receive(ancestor) and _is_client(ancestor)
             }
             for node in self.graph.nodes
             if is_send(node) and _is_client(node)
@@ -59,18 +59,18 @@ class ClientGraph(NamedTuple):
 
 
 class ClientEnd(NamedTuple):
-    """The client of a partial run as an end of transfers: both ends have his device's name.
+    """The client of a partial run as an endpoint of transfers, which all use its device's name.
 
     Attributes:
         device: full name of the session's client device.
-        incarnation: of that device.
+        incarnation: incarnation of that device.
     """
 
     device: str
     incarnation: int
 
     def attrs(self, node: Node, output: int) -> dict[str, Any]:
-        """Return the attrs of the `_Recv` or `_Send` of a tensor that is fed or fetched."""
+        """Return the attrs of the `_Recv` of a fed tensor or the `_Send` of a fetched one."""
         return {
             "tensor_name": f"{node.name}:{output}".encode(),
             "send_device": self.device.encode(),
@@ -91,13 +91,13 @@ def build_client_graph(
 ) -> ClientGraph:
     """Return the part of `full` that a signature needs; `full` is not changed.
 
-    With `client` feeds and fetches travel through the rendezvous, one by one, as a partial run
-    needs it (row S8); else all at once through the call frame. `form` joins tensors and names
-    devices where tensors come in and go out (row S7).
+    With `client`, feeds and fetches go through the rendezvous one by one, for a partial run (row
+    S8); otherwise they all go through the call frame. `form` has connections between tensors, and
+    devices of feeds and fetches (row S7).
 
     Raises:
         NotFoundError: a feed, fetch or target does not exist; the message names near matches.
-        InvalidArgumentError: a tensor is fed twice, or there is nothing to do.
+        InvalidArgumentError: a tensor is fed twice, or there are neither fetches nor targets.
     """
     fed = _find_tensors(full, feeds, "feed")
     if len(set(fed)) != len(fed):
@@ -116,12 +116,12 @@ def build_client_graph(
 
 
 class _Rewriter:
-    """Copies the needed nodes into a new graph, with the feeds cut.
+    """Copy the needed nodes into a new graph in which `_Arg`s replace fed tensors.
 
     Attributes:
-        joined: for tensors that others take the place of, these.
-        arg_devices, retval_devices: by tensor name, the device of its `_Arg` or `_Retval` if one is
-            requested.
+        joined: maps tensors that a connection replaces to their replacements.
+        arg_devices, retval_devices: map names of tensors to the requested device of the `_Arg` or
+            `_Retval`.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class _Rewriter:
         return ClientGraph(self.graph, feed_types, fetch_types)
 
     def _needed(self, fetched: Iterable[tuple[Node, int]], wanted: Iterable[Node]) -> list[Node]:
-        """Return what fetches and targets need, walking backwards and stopping at feeds."""
+        """Return the ancestors of fetches and targets, without those that only feeds need."""
         stack = [tensor[0] for tensor in fetched if tensor not in self.feed_index]
         stack.extend(wanted)
         found = set(stack)
@@ -204,7 +204,7 @@ class _Rewriter:
         )
 
     def _free_name(self, name: str) -> str:
-        # A graph that was written out after pruning has such names already.
+        # A graph that was exported after pruning already has nodes of these names.
         while self.graph.has_node(name):
             name += "_"
         return name
@@ -243,28 +243,28 @@ class _Rewriter:
                     f"Input {position} of node {node.name} was passed "
                     f"{src.output_types[output].tf_name} from {src.name}:{output} incompatible "
                     f"with expected {node.input_types[position].tf_name}. The node changes a "
-                    f"variable, and a fed value is not one",
+                    f"variable, and a fed value is not a variable",
                     node=node.name,
                     op=node.op,
                 )
             self.graph.add_edge(src, output, copy, position)
         if node.control_in_edges:
-            before = (self._before(edge.src) for edge in node.control_in_edges)
-            self.graph.add_control_edges((src for src in before if src is not None), copy)
+            sources = (self._control_source(edge.src) for edge in node.control_in_edges)
+            self.graph.add_control_edges((src for src in sources if src is not None), copy)
 
-    def _before(self, src: Node) -> Node | None:
-        """Return what a node waits for that waited for `src`; None for `_SOURCE`."""
+    def _control_source(self, src: Node) -> Node | None:
+        """Return the source of a control edge from `src` in the new graph; None for `_SOURCE`."""
         index = self.fed_placeholders.get(src)
         return self.copies.get(src) if index is None else self.args[index]
 
 
 def _refuse_boundaries(needed: Iterable[Node]) -> None:
-    """Raise if a node would be taken for one of the client graph's own ends."""
+    """Raise for `_Arg` and `_Retval` nodes, which would clash with those of the client graph."""
     for node in needed:
         if is_argument_or_result(node):
             raise InvalidArgumentError(
                 f"node {node.name!r} (op {node.op}) belongs to the graph of a function and cannot "
-                f"run in a session: feed an _Arg's tensor, fetch what a _Retval reads",
+                f"run in a session: feed the output of an _Arg, fetch the input of a _Retval",
                 node=node.name,
                 op=node.op,
             )
@@ -283,9 +283,10 @@ def _refuse_feeds_in_loops(fed: Iterable[tuple[Node, int]]) -> None:
 
 
 def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
-    """Raise for a tensor of a loop that goes round.
+    """Raise for fetched tensors in loops.
 
-    Where nothing goes round, because no more of the loop is needed, TensorFlow gives the value.
+    Only called if the pruned graph has a `NextIteration`: without one, the loop does not iterate,
+    and TensorFlow returns the value.
     """
     for node, output in fetched:
         loop = loop_of_output(node)
@@ -322,7 +323,7 @@ def _find_node(graph: Graph, name: str, what: str) -> Node:
 
 
 def _is_client(node: Node) -> bool:
-    """Return whether the client is one end of a transfer."""
+    """Return whether the client is an endpoint of a transfer."""
     return bool(node.attrs.get("client_terminated"))
 
 

@@ -1,7 +1,7 @@
-"""Verify that a graph is well formed, also after each pass (row P4); `GRAPHMILL_VALIDATE=1`.
+"""Verify that a graph is consistent; with `GRAPHMILL_VALIDATE=1` around each pass (row P4).
 
-`docs/howto/pass.md` says what a pass must preserve. Semantics: what
-`tensorflow/core/graph/validate.cc` and `graph_constructor.cc` refuse, of the graph in memory.
+`docs/howto/pass.md` says what a pass must preserve. Semantics: the checks of
+`tensorflow/core/graph/validate.cc` and `graph_constructor.cc`, for the graph in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def verify_graph(graph: Graph) -> None:
     """Check a graph: names, edges, element types, cycles and frames.
 
     Raises:
-        InternalError: it is not sound; says all that is wrong with nodes and edges.
+        InternalError: the graph is inconsistent; the message lists all faults of nodes and edges.
     """
     faults = [fault for node in graph.nodes for fault in _faults_of(graph, node)]
     if not faults:
@@ -43,14 +43,14 @@ def verify_graph(graph: Graph) -> None:
 
 
 class PassVerifier:
-    """Checks a graph before and after one pass.
+    """Check a graph before and after one pass.
 
     Args:
-        graph: the graph that the pass is about to change.
-        name: for messages: the pass, its plugin and its phase.
+        graph: the graph that the pass will change.
+        name: the pass, its plugin and its phase, for messages.
 
     Raises:
-        InternalError: the graph is inconsistent before the pass has touched it.
+        InternalError: the graph is inconsistent before the pass.
     """
 
     def __init__(self, graph: Graph, name: str) -> None:
@@ -61,11 +61,11 @@ class PassVerifier:
         self._is_placed = all(node.assigned_device for node in graph.nodes)
 
     def check(self) -> None:
-        """Check what the pass has left.
+        """Check the graph after the pass.
 
         Raises:
-            InternalError: the graph is inconsistent any more, or an end of it is lost or new, or a
-                node has no device although all had one; names the pass.
+            InternalError: the graph is inconsistent, a feed, fetch or transfer was removed or
+                added, or a node has no device although all had one; the message names the pass.
         """
         self._verify("after")
         ends = _ends(self._graph)
@@ -87,7 +87,7 @@ class PassVerifier:
 
 
 def _ends(graph: Graph) -> Counter[tuple[Any, ...]]:
-    """Return the feeds, fetches and transfers of a graph, and how many there are of each."""
+    """Count the feeds, fetches and transfers of a graph."""
     return Counter(
         (node.op, *(node.attrs.get(name) for name in _END_ATTRS))
         for node in graph.nodes
@@ -109,9 +109,9 @@ def _faults_of(graph: Graph, node: Node) -> Iterator[str]:
     for edge in node.control_in_edges:
         yield from _edge_faults(graph, edge, node, CONTROL_SLOT)
     for edge in node.out_edges:
-        known = edge.dst.control_in_edges if edge.is_control else edge.dst.in_edges
-        if edge.src is not node or edge not in known:
-            yield f"{node.name!r} lists {edge!r}, which the node at its other end does not list"
+        listed = edge.dst.control_in_edges if edge.is_control else edge.dst.in_edges
+        if edge.src is not node or edge not in listed:
+            yield f"{node.name!r} lists the edge {edge!r}, but the edge's destination does not"
     try:
         if node.op_def.input_types(node.attrs) != node.input_types:
             yield f"{node.name!r} (op {node.op}) has input types that differ from its attrs"
@@ -128,4 +128,4 @@ def _edge_faults(graph: Graph, edge: Edge, node: Node, position: int) -> Iterato
     if edge.src.graph is not graph or not graph.has_node(edge.src.name):
         yield f"{node.name!r} reads {edge.src.name!r}, which is not in the graph"
     elif edge not in edge.src.out_edges:
-        yield f"{edge.src.name!r} does not list {edge!r}"
+        yield f"{edge.src.name!r} does not list the edge {edge!r}"

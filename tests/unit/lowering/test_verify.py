@@ -116,7 +116,7 @@ FAULTS = {
     forget_output: "does not list",
     forget_input: "do not match 1 inputs specified",
     swap_inputs: "input 0 of 'switch' is",
-    list_a_stranger: "which the node at its other end does not list",
+    list_a_stranger: "destination does not",
     rename: "is not the graph's node of that name",
     close_a_cycle: "cycle that is not a loop",
     leave_a_frame: "inputs from different frames",

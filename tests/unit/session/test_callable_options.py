@@ -91,7 +91,7 @@ def test_callable_with_connection_is_rebuilt_like_others_s7(session: Any) -> Non
         ),
         ({"tensor_connection": [joined("a:3", "y:0")]}, InvalidArgumentError, "unknown tensor"),
         ({"tensor_connection": [joined("a:0", "z:0")]}, NotFoundError, "does not exist"),
-        ({"feed_devices": {"x:0": "/cpu:0"}}, InvalidArgumentError, "does not exist; there are"),
+        ({"feed_devices": {"x:0": "/cpu:0"}}, InvalidArgumentError, "does not exist; expected"),
         ({"feed_devices": {"x:0": "nonsense"}}, InvalidArgumentError, "Invalid device name"),
         ({"fetch_devices": {"z:0": CPU}}, InvalidArgumentError, "was not found in the Graph"),
     ],
