@@ -1,9 +1,9 @@
 """Collectives: combine the tensors of a group of devices (row R6).
 
 Semantics: tensorflow/core/framework/collective.h. A kernel hands a `CollectiveRequest` to a
-`CollectiveExecutor`: its device's, else that of the step. A member waits without a thread; when
-the last one has come, all get their results. Tensors are always combined in the order of ranks, so
-the result is the same bit by bit in each run.
+`CollectiveExecutor`: its device's, else that of the step. A waiting member occupies no thread; when
+the last member has joined, all get their results. Tensors are always combined in the order of
+ranks, so the result is the same bit for bit in each run.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ devices with such nodes. The master of a cluster writes it."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectiveRequest:
-    """What one member wants of its group.
+    """The part of one member in a collective.
 
     Attributes:
         kind: the op for messages; members of one instance agree on it.
-        group_key, group_size: which group it is in, and of how many members.
-        instance_key: which collective of the group it is.
-        iteration: the rounds of the loops around the node, so that these do not mix.
+        group_key, group_size: the group, and its number of members.
+        instance_key: the collective within the group.
+        iteration: the iterations of the loops around the node, which keeps them apart.
         device: full name of the member's device.
         node: name of the node.
         value: the member's tensor in host memory; None where it only receives.
-        agreed: what all members must have in common, by its name for messages.
-        combine: makes the results from the requests of all members, in the order of ranks.
-        rank: the member's place; None for the order of device names.
-        timeout: after how many seconds the others are given up; 0 for never.
+        agreed: the values that all members must have in common, by name for messages.
+        combine: computes the results from the requests of all members, in the order of ranks.
+        rank: the member's rank; None to order members by device name.
+        timeout: seconds to wait for the other members; 0 for no limit.
         members: the devices of all tasks that can be members, as the master of a cluster wrote them
             into the node; empty where there is one task.
     """
@@ -87,7 +87,7 @@ class CollectiveRequest:
 
 
 class CollectiveExecutor(ABC):
-    """Carries collectives out; a device may bring its own (`Device.collectives`).
+    """Runs collectives; a device may supply its own (`Device.collectives`).
 
     Threads: any may call anything.
     """
@@ -109,7 +109,7 @@ class LocalCollectives(CollectiveExecutor):
     """The collectives of one step, between devices of this process.
 
     Args:
-        num_devices: how many devices can be members; None if that is not known.
+        num_devices: the number of devices that can be members; None if unknown.
 
     Threads: `_lock` guards all; nothing is called under it.
     """
@@ -123,7 +123,7 @@ class LocalCollectives(CollectiveExecutor):
     def execute_async(
         self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
     ) -> None:
-        """Join the members that are there; the last one combines what all have brought."""
+        """Join the members that are waiting; the last one combines the tensors of all."""
         member = _Member(request, cancellation, done)
         key = request.key
         with self._lock:
@@ -160,7 +160,7 @@ class LocalCollectives(CollectiveExecutor):
         return group.refusal(request) or meeting.refusal(request)
 
     def _abort(self, meeting: _Meeting, author: _Member | None, error: OpError) -> None:
-        """Fail all members that wait, and those that come later."""
+        """Fail all waiting members, and those that join later."""
         with self._lock:
             if not meeting.members:
                 return  # it has ended meanwhile
@@ -170,14 +170,14 @@ class LocalCollectives(CollectiveExecutor):
 
 
 class _Group:
-    """The members of a group, as they come to be known."""
+    """The members of a group that have joined so far."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.devices: set[str] = set()
 
     def refusal(self, request: CollectiveRequest) -> OpError | None:
-        """Return why a member cannot be of the group, or note it."""
+        """Add a member to the group; return the reason if it cannot be added, else None."""
         if request.group_size != self.size:
             return InternalError(
                 f"{request}: the member has group size {request.group_size}, but others of the "
@@ -193,7 +193,7 @@ class _Group:
 
 
 class _Member:
-    """One who waits, and what is to be withdrawn when it waits no more."""
+    """A waiting member, with the callbacks to withdraw when it stops waiting."""
 
     def __init__(
         self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
@@ -230,7 +230,7 @@ class _Member:
             self._cancellation.deregister(token)
 
     def leave(self) -> None:
-        """Withdraw what watches it."""
+        """Withdraw its callbacks."""
         with self._lock:
             self._has_left = True
             timer, token = self._timer, self._token
@@ -247,19 +247,19 @@ class _Member:
 
 
 class _Meeting:
-    """Those who have come for one collective."""
+    """The members that wait for one collective."""
 
     def __init__(self) -> None:
         self.members: list[_Member] = []
         self.error: OpError | None = None
 
     def take(self) -> list[_Member]:
-        """Return all who wait; none does then."""
+        """Remove and return all waiting members."""
         taken, self.members = self.members, []
         return taken
 
     def refusal(self, request: CollectiveRequest) -> OpError | None:
-        """Return why a member does not match those that are there."""
+        """Return why a member does not match the waiting ones; None if it does."""
         for other in (member.request for member in self.members):
             if other.device == request.device:
                 return InternalError(
@@ -309,7 +309,7 @@ def _finish(members: list[_Member]) -> None:
 
 
 def _place(member: _Member) -> tuple[Any, ...]:
-    """Order by the rank that was given, else by device: CPU:2 comes before CPU:10."""
+    """Return the sort key: the given rank, else the device, with CPU:2 before CPU:10."""
     request = member.request
     parts = re.split(r"(\d+)", request.device)
     by_name = tuple(int(part) if part.isdigit() else part for part in parts)

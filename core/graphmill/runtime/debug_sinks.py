@@ -29,7 +29,7 @@ class WatchedTensor:
 
     Attributes:
         node_name, output_slot: the tensor.
-        debug_op: what was made of it, as `"DebugIdentity"`.
+        debug_op: the debug op that was applied to it, as `"DebugIdentity"`.
         device: full name of the device that it is on.
         value: the value, as NumPy array or scalar.
         wall_time: seconds since the epoch.
@@ -81,7 +81,7 @@ def write_event(tensor: WatchedTensor, root: Path) -> Path:
     content = _event(tensor).SerializeToString()
     path.parent.mkdir(parents=True, exist_ok=True)
     number = 0
-    while True:  # two values within a microsecond get a number each
+    while True:  # two values within a microsecond get distinct suffixes
         unique = path if not number else path.with_name(f"{path.name}-{number}")
         try:
             descriptor = os.open(unique, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

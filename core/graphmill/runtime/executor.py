@@ -44,15 +44,15 @@ def _no_executor(name: str) -> ExecutorFactory:
 
 @dataclass(frozen=True, slots=True)
 class LocalExecutorParams:
-    """What an executor is made with; the same for all its runs.
+    """The parameters with which an executor is created; they apply to all its runs.
 
     Attributes:
         device: the device of the partition.
-        create_kernel: makes (or finds) the kernel of a node.
-        delete_kernel: gives a kernel back when the executor is dropped, or None.
+        create_kernel: returns the kernel of a node, new or shared.
+        delete_kernel: releases a kernel when the executor is closed, or None.
         function_library: the `FunctionLibraryRuntime`, or None.
         config: the session's `ConfigProto`, or None.
-        find_executor: gives the factory of another type of executor, for those that wrap one.
+        find_executor: returns the factory of another executor type, for executors that wrap one.
     """
 
     device: Device
@@ -64,20 +64,20 @@ class LocalExecutorParams:
 
 
 class ExecutorArgs:
-    """What one run is given; the fields are those of `Executor::Args` in TensorFlow.
+    """The arguments of one run; the fields are those of `Executor::Args` in TensorFlow.
 
-    A function call in a step has arguments of its own, made by `for_call`, that share all but the
-    call frame with the step's.
+    A function call in a step has its own arguments, created by `for_call`, which share everything
+    but the call frame with those of the step.
 
     Attributes:
-        step_id: number of the step.
+        step_id: id of the step.
         call_frame: arguments and results.
         runner: the event loop of the step.
         parent_cancellation: what may cancel the step from outside.
         own_cancellation: the step's own manager, None until it is asked for.
         own_collectives: those of the step, None until they are asked for.
-        stats_collector: collects node statistics; None if nobody asked.
-        call_depth: how many function calls around.
+        stats_collector: collects node statistics; None if they were not requested.
+        call_depth: the nesting depth of function calls.
         num_awaited: how many kernels of this run (of all its partitions, but not of functions that
             it calls) run elsewhere or wait; executors keep count, in the driving thread.
         receiving: how many of these are receives, by who waits for them. `DeadlockDetector` reads
@@ -144,7 +144,7 @@ class ExecutorArgs:
 
     @property
     def cancellation_manager(self) -> CancellationManager:
-        """The step's own cancellation manager, made when it is first asked for."""
+        """The step's own cancellation manager, created on first use."""
         root = self._root or self
         if root.own_cancellation is None:
             root.own_cancellation = CancellationManager(root.parent_cancellation)
@@ -152,12 +152,12 @@ class ExecutorArgs:
 
     @property
     def collectives(self) -> CollectiveExecutor:
-        """What carries out the step's collectives; made when it is first asked for."""
+        """The executor of the step's collectives, created on first use."""
         root = self._root or self
         if root.own_collectives is None:
             from graphmill.runtime.collectives import LocalCollectives  # few steps have any
 
-            # Of two kernels that ask at the same time, both get the one that is kept.
+            # Two kernels that ask at the same time get the same one.
             with _making_collectives:
                 if root.own_collectives is None:
                     root.own_collectives = LocalCollectives()
@@ -172,18 +172,18 @@ class ExecutorArgs:
         )
 
     def start_cancel(self, reason: OpError) -> None:
-        """Cancel what waits on behalf of the step; nothing does if nobody asked for its manager."""
+        """Cancel everything that waits on behalf of the step, if its manager was ever used."""
         own = (self._root or self).own_cancellation
         if own is not None:
             own.start_cancel(reason)
 
     def cancel_reason(self) -> OpError | None:
-        """Return the error that cancelled the step, if one did."""
+        """Return the error that cancelled the step, or None."""
         own, parent = (self._root or self).own_cancellation, self.parent_cancellation
         return (own and own.reason) or (parent and parent.reason) or None
 
     def close(self) -> None:
-        """Detach the step from what may cancel it; called once, when it has ended."""
+        """Detach the step from its parent cancellation; called once, when the step has ended."""
         if self.own_cancellation is not None:
             self.own_cancellation.close()
 
@@ -212,7 +212,7 @@ class ExecutorArgs:
 
 
 class Receiver(Protocol):
-    """An executor's run, as one that waits for receives."""
+    """The run of an executor, as the deadlock detector sees it."""
 
     @property
     def device_name(self) -> str:
@@ -220,25 +220,25 @@ class Receiver(Protocol):
         ...
 
     def story(self) -> str:
-        """Say what each of its nodes waits for."""
+        """Describe what each of its nodes waits for."""
         ...
 
     def iteration_names(self) -> dict[str, str]:
-        """Return for the frame and iteration of rendezvous keys what messages call them."""
+        """Return the names that messages use, by the frame and iteration of rendezvous keys."""
         ...
 
 
 class Executor(ABC):
-    """Runs one partition; made once, run any number of times, also at the same time.
+    """Runs one partition; created once, and run any number of times, concurrently too.
 
     Contract of `run_async`: `done` is called exactly once, with None or the first error, after the
     last node that was started has finished; possibly before `run_async` returns, and always in the
     thread that drives `args.runner`.
 
     Attributes:
-        owner: the plugin that it is of; set by the session that made it.
+        owner: the plugin that supplied it; set by the session that created it.
         honours_deadlines: a promise that `run_async` returns soon after the run was cancelled, so
-            that a step with a deadline needs no thread that its caller could leave behind.
+            that a step with a deadline needs no thread that its caller could abandon.
     """
 
     owner: Provenance | None = None
@@ -246,7 +246,7 @@ class Executor(ABC):
 
     @abstractmethod
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
-        """Start a run, and go on until it is done or must wait."""
+        """Start a run, and continue until it is done or must wait."""
 
     def run(self, args: ExecutorArgs) -> None:
         """Run and wait.
@@ -264,16 +264,16 @@ class Executor(ABC):
             raise outcome[0]
 
     def close(self) -> None:  # noqa: B027 - an executor without kernels of its own has none to drop
-        """Give back what the executor holds."""
+        """Release what the executor holds."""
 
 
 class ExecutorBarrier:
-    """Makes one `done` of the `done`s of all partitions of a step (rows E8, E9).
+    """Combines the `done` calls of all partitions of a step into one (rows E8, E9).
 
     The first error aborts the rendezvous and cancels the others; what they raise then is derived
     from it. Semantics: `tensorflow/core/common_runtime/executor.h`.
 
-    Threads: as the executors, it belongs to the thread that drives the step.
+    Threads: like the executors, it belongs to the thread that drives the step.
 
     Attributes:
         error: the first error, or None.
@@ -292,7 +292,7 @@ class ExecutorBarrier:
         self.is_done = False
 
     def partition_done(self, error: OpError | None) -> None:
-        """Note the end of a partition: the `done` to give to its executor."""
+        """Record the end of a partition; passed to its executor as `done`."""
         self._left -= 1
         if error is not None:
             if self.error is None:
@@ -311,7 +311,7 @@ class ExecutorBarrier:
 
 
 class ExecutorFactory(ABC):
-    """Makes executors of one type; registered under the name that `executor_type` asks for.
+    """Creates executors of one type; registered under its name, which `executor_type` selects.
 
     Attributes:
         needs_passes: names of graph passes without which it cannot work; a session is refused if

@@ -1,7 +1,7 @@
 """Pytrees: composite values that a compiler may split into arrays.
 
-An object in a variant is opaque to a compiler, unless its class says which of its attributes are
-arrays. Such a class is what JAX calls a pytree:
+An object in a variant is opaque to a compiler, unless its class declares which of its attributes
+are arrays. Such a class is what JAX calls a pytree:
 
     @pytree(static=("unit",))
     @dataclass(frozen=True)
@@ -35,12 +35,12 @@ _declared: WeakSet[type] = WeakSet()
 
 
 class PytreeDef(NamedTuple):
-    """What a class is made of.
+    """The attributes of a class, as a compiler sees them.
 
     Attributes:
         kind: the class.
         arrays: names of the attributes that are arrays, or pytrees themselves.
-        static: names of the others; their values are part of what a program is compiled for.
+        static: names of the others; a program is compiled for each combination of their values.
     """
 
     kind: type
@@ -56,9 +56,9 @@ class PytreeDef(NamedTuple):
         return tuple(getattr(value, name) for name in self.static)
 
     def build(self, fixed: Sequence[Any], parts: Sequence[Any]) -> Any:
-        """Return an object with these values, whose class' `__init__` is not called.
+        """Return an object with these values, without calling `__init__`.
 
-        Compilers put other things than arrays in the place of arrays.
+        Compilers pass other objects in place of arrays.
         """
         made: Any = object.__new__(self.kind)
         for name, value in zip((*self.arrays, *self.static), (*parts, *fixed), strict=True):
@@ -67,10 +67,10 @@ class PytreeDef(NamedTuple):
 
 
 def pytree(*, arrays: Iterable[str] = (), static: Iterable[str] = ()) -> Callable[[_Class], _Class]:
-    """Declare of what the objects of the decorated class are made, so that compilers trace them.
+    """Declare the attributes of the decorated class, so that compilers can trace its objects.
 
-    Objects never change: as any value, one may be read by several nodes. They are made again from
-    their attributes without a call of `__init__`.
+    Objects must be immutable, because several nodes may read one. They are rebuilt from their
+    attributes without a call of `__init__`.
 
     Args:
         arrays: attributes that are arrays, or pytrees themselves (also tuples, lists and dicts of
@@ -111,11 +111,11 @@ def _check(kind: type, arrays: tuple[str, ...], static: tuple[str, ...]) -> None
 
 
 def pytree_of(kind: type) -> PytreeDef | None:
-    """Return what a class was declared to be made of; None if it was not, as its subclasses."""
+    """Return the declaration of a class; None without one (subclasses do not inherit it)."""
     found: PytreeDef | None = kind.__dict__.get(_ATTRIBUTE)
     return found
 
 
 def declared_pytrees() -> list[PytreeDef]:
-    """Return all declarations of classes that are still there."""
+    """Return the declarations of all classes that are alive."""
     return [found for kind in list(_declared) if (found := pytree_of(kind)) is not None]

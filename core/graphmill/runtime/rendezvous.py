@@ -1,8 +1,8 @@
 """`Rendezvous`: exchanges tensors between the partitions of a step (row R1).
 
 Semantics: `tensorflow/core/framework/rendezvous.h`, `local_rendezvous.cc`,
-`tensorflow/core/common_runtime/rendezvous_mgr.cc`; that a second send under a key is refused is as
-in TensorFlow 1.0.
+`tensorflow/core/common_runtime/rendezvous_mgr.cc`. As in TensorFlow 1.0, a second send under a key
+is an error.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ _NUM_PARTS = 5
 
 
 class RendezvousKey(NamedTuple):
-    """What names one tensor of one step: `SRC_DEVICE;INCARNATION;DST_DEVICE;EDGE_NAME;FRAME:ITER`.
+    """The name of a tensor in a step: `SRC_DEVICE;INCARNATION;DST_DEVICE;EDGE_NAME;FRAME:ITER`.
 
     Attributes:
         src_device, dst_device: full names of the devices.
         src_incarnation: of the sender; 16 hex digits in text.
         edge_name: the edge, unique between the two devices.
-        frame_iteration: `0:0` outside of loops, else the frame's id and the number of the
-            iteration (`frame_ids`).
+        frame_iteration: `0:0` outside of loops, else the ids of frame and iteration (`frame_ids`).
     """
 
     src_device: str
@@ -80,12 +79,12 @@ class RendezvousKey(NamedTuple):
 
 
 class TransferArgs(NamedTuple):
-    """What a sender or a receiver says of its end.
+    """The sender's or the receiver's end of a transfer.
 
     Attributes:
         device: where the value is, or is wanted; None for host memory of no device.
         on_host: whether it is in host memory there.
-        cancellation: what may end the waiting of a receiver.
+        cancellation: cancels the wait of a receiver.
     """
 
     device: Device | None = None
@@ -98,7 +97,7 @@ HOST = TransferArgs()
 
 
 class Rendezvous(ABC):
-    """Hands values from senders to receivers, each under a key of its own; either may come first.
+    """Passes values from senders to receivers by key; either side may come first.
 
     Threads: any thread may call anything. `done` is called outside of all locks, once, by whichever
     thread completes the pair: the receiver's, the sender's, or one that aborts or cancels.
@@ -108,7 +107,7 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:
-        """Give a value to the receiver under `key`; never wait for him.
+        """Give a value to the receiver under `key`, without waiting for the receiver.
 
         Raises:
             AbortedError: a value that was sent under `key` before has not been received.
@@ -117,10 +116,10 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def recv_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
-        """Call `done(value, is_dead, error)` when the value under `key` is there.
+        """Call `done(value, is_dead, error)` when the value under `key` has arrived.
 
-        The error is CancelledError after a cancellation, AbortedError if somebody waits for `key`
-        already, and after `start_abort` derived from what that was given.
+        The error is CancelledError after a cancellation, AbortedError if another receiver waits for
+        `key` already, and after `start_abort` derived from what that was given.
         """
 
     @abstractmethod
@@ -130,7 +129,7 @@ class Rendezvous(ABC):
     def awaited_keys(self) -> list[str] | None:
         """Return the keys that receives wait for; None if that is unknown.
 
-        It is asked for when a step has nothing left to do, to tell one that will never end.
+        Called when a step has no ready node, to detect a deadlock.
         """
         return None
 
@@ -141,8 +140,8 @@ class Rendezvous(ABC):
 
         Args:
             key: the key.
-            args: the receiver's end; its `cancellation` ends the waiting.
-            timeout: seconds; None to wait without end.
+            args: the receiver's end; its `cancellation` ends the wait.
+            timeout: seconds; None to wait without limit.
 
         Raises:
             DeadlineExceededError: nothing came in time. The value is lost if it comes later.
@@ -190,7 +189,7 @@ class _Waiting:
 
 
 class IntraProcessRendezvous(Rendezvous):
-    """The rendezvous of devices in this process; copies between their memories on the way.
+    """The rendezvous of devices in this process; copies values between their memories.
 
     Threads: `_lock` guards the table and the error. Copies and callbacks run outside of it.
     """
@@ -258,11 +257,11 @@ class IntraProcessRendezvous(Rendezvous):
 
     @property
     def num_entries(self) -> int:
-        """How many values and receivers wait."""
+        """The number of waiting values and receivers."""
         return len(self._table)
 
     def awaited_keys(self) -> list[str]:
-        """Return the keys for which somebody waits."""
+        """Return the keys of pending receives."""
         with self._lock:
             return [key for key, entry in self._table.items() if type(entry) is _Waiting]
 
@@ -284,7 +283,7 @@ class IntraProcessRendezvous(Rendezvous):
 
 
 def derived(error: OpError) -> OpError:
-    """Return an error of the same class and message that says that another one is its cause."""
+    """Return an error of the same class and message, marked as derived from another error."""
     made = copy.copy(error)
     made.is_derived = True
     made.node = made.op = made.device = made.plugin = None

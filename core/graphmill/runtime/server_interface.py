@@ -31,7 +31,7 @@ class ServerInterface(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin to take calls; a second call does nothing.
+        """Start to accept calls; a second call does nothing.
 
         Raises:
             OpError: the address cannot be bound.
@@ -39,10 +39,10 @@ class ServerInterface(ABC):
 
     @abstractmethod
     def stop(self, grace: float | None) -> None:
-        """Take no more calls, end those that run, and free everything; a second call does nothing.
+        """Stop accepting calls, end running ones, and free everything; a second call does nothing.
 
         Args:
-            grace: for how many seconds running calls may go on; None to cancel them at once.
+            grace: seconds that running calls may take to finish; None to cancel them at once.
         """
 
     @abstractmethod
@@ -50,15 +50,15 @@ class ServerInterface(ABC):
         """Return when the server has been stopped."""
 
     def update_cluster(self, cluster: ClusterDef, restarted: Collection[str]) -> None:
-        """Reach the other tasks where they are from now on.
+        """Use new addresses of the other tasks from now on.
 
-        Sessions that used a task which moved or restarted fail with AbortedError or
-        UnavailableError; new ones find it.
+        Sessions that used a task that has moved or restarted fail with AbortedError or
+        UnavailableError; new sessions reach it.
 
         Args:
             cluster: the addresses of all tasks.
-            restarted: names, as `/job:worker/replica:0/task:1`, of those whose connections are to
-                be made again though their addresses may be the old ones.
+            restarted: names, as `/job:worker/replica:0/task:1`, of tasks to reconnect to even if
+                their addresses are unchanged.
 
         Raises:
             UnimplementedError: the protocol's addresses are fixed, which is the default.
@@ -68,14 +68,14 @@ class ServerInterface(ABC):
 
 
 class ServerFactory(ABC):
-    """Makes the servers of one protocol; registered under its name, as `grpc`."""
+    """Creates the servers of one protocol; registered under its name, as `grpc`."""
 
     @abstractmethod
     def new_server(self, server_def: ServerDef, host: Host) -> ServerInterface:
         """Return a server that has not been started.
 
         Args:
-            server_def: the cluster, which task of it the server is, and its default config.
+            server_def: the cluster, the task that the server is, and its default config.
             host: where ops, kernels, devices and executors come from.
 
         Raises:

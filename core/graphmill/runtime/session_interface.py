@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class SessionInterface(ABC):
-    """Runs the signatures of one session; `Session` turns what its users write into these calls.
+    """Runs the signatures of one session; `Session` translates its users' calls into these.
 
-    Tensors are named `node:output`, targets by their nodes. Fed values come as the user gave them;
-    fetched ones are NumPy arrays and scalars.
+    Tensors are named `node:output`, targets by their nodes. Fed values are passed as the user gave
+    them; fetched values are NumPy arrays and scalars.
 
     Threads: any number may call anything.
 
@@ -57,8 +57,8 @@ class SessionInterface(ABC):
 
         Args:
             graph_def: new nodes and functions.
-            large_tensors: values of attrs that are too large for a message, by node (or function
-                and node) and attr.
+            large_tensors: attr values that are too large for a message, by node (or function and
+                node) and attr.
 
         Raises:
             OpError: the graph is malformed, or a name is taken.
@@ -66,16 +66,16 @@ class SessionInterface(ABC):
 
     @abstractmethod
     def follow(self, source: Graph, num_taken: int = 0) -> None:
-        """Take the nodes of a graph object, now and whenever it has grown.
+        """Add the nodes of a graph object, now and whenever it has grown.
 
         Args:
             source: the graph object.
-            num_taken: how many node ids of it are those of nodes that the session has already.
+            num_taken: the number of its node ids that the session has already.
         """
 
     @abstractmethod
     def sync_graph(self) -> None:
-        """Take what the followed graph object has got since the last time; called before each run.
+        """Add the nodes that the followed graph object has gained; called before each run.
 
         Raises:
             FailedPreconditionError: a node that was there before has been changed since.
@@ -92,10 +92,10 @@ class SessionInterface(ABC):
         """Run one step; return the values of its fetches in the order of the signature.
 
         Args:
-            signature: names of feeds, fetches and targets; a fetch may be there more than once.
+            signature: names of feeds, fetches and targets; a fetch may occur more than once.
             values: of the feeds.
             options: how to run it.
-            run_metadata: filled with what was measured, if given.
+            run_metadata: filled with measurements, if given.
 
         Raises:
             OpError: the first error of the step.
@@ -113,9 +113,9 @@ class SessionInterface(ABC):
 
         Args:
             signature: what it runs.
-            rebuild: makes what the function returns of the values of the fetches.
+            rebuild: builds the function's result from the values of the fetches.
             options: how each call is run.
-            callable_options: what is asked for besides: connections, devices.
+            callable_options: further options: tensor connections, devices.
 
         Raises:
             OpError: the signature cannot be run.
@@ -133,7 +133,7 @@ class SessionInterface(ABC):
         feeds: Mapping[str, Any],
         run_metadata: RunMetadata | None,
     ) -> list[Value]:
-        """Do one piece of a partial run.
+        """Run one piece of a partial run.
 
         Raises:
             InvalidArgumentError: the handle, a feed or a fetch does not fit.
@@ -170,7 +170,7 @@ class SessionInterface(ABC):
         raise self._unexplained()
 
     def explain_all(self) -> list[StepRecord]:
-        """Return the records of all signatures that the session keeps executors of.
+        """Return the records of all signatures that have executors.
 
         Raises:
             UnimplementedError: the session is on a server, which does not report it.
@@ -178,7 +178,7 @@ class SessionInterface(ABC):
         raise self._unexplained()
 
     def loading_a_model(self) -> AbstractContextManager[None]:
-        """Let the files of a model be read in a `with` block, whatever effects are forbidden.
+        """Allow reading the files of a model in a `with` block, whatever effects are forbidden.
 
         Raises:
             UnimplementedError: the session is on a server, whose policy is its own.
@@ -200,7 +200,7 @@ class SessionInterface(ABC):
 
 
 class SessionFactory(ABC):
-    """Makes the sessions of one kind of target; registered under the scheme of its targets.
+    """Creates the sessions for one kind of target; registered under the scheme of its targets.
 
     A factory for `grpc://HOST:PORT` is registered as `grpc`.
     """
@@ -231,5 +231,5 @@ class SessionFactory(ABC):
 
 
 def scheme_of(target: str) -> str:
-    """Return what stands before `://`; the whole target if that is not in it."""
+    """Return the part of a target before `://`, or the whole target without it."""
     return target.partition("://")[0]

@@ -1,9 +1,9 @@
 """`StateMachine`: a state, its table of transitions, and the history of events.
 
-The table is data: each row names a state, an event, the state that follows and what is to be done
-then. So it can be read, drawn (docs/explanation/tier-states.md) and tested as it is. An event that
-the table does not list is a mistake of whoever sends it: `GRAPHMILL_VALIDATE=1` has it raised;
-otherwise it changes nothing, and a warning and the story say so.
+The table is data: each row names a state, an event, the next state and an action. So it can be
+read, drawn (docs/explanation/tier-states.md) and tested directly. An event that the table does not
+list is a bug of the sender: with `GRAPHMILL_VALIDATE=1` it raises an error; otherwise it changes
+nothing, and is reported by a warning and in the story.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Label(Enum):
-    """A state, an event or an action: its value is what people call it.
+    """A state, an event or an action; its value is the text for people.
 
-    A machine looks its table up for each new shape that a cluster is called with, so members are
-    hashed by identity, and their text is a plain attribute: both are slow for other enums.
+    A table lookup happens for each new input shape of a cluster, so members are hashed by identity,
+    and their text is a plain attribute: both are slow for other enums.
 
     Attributes:
         text: the value.
@@ -51,7 +51,7 @@ class Transition(NamedTuple):
         subject: what changed: a signature, a graph.
         before, after: the names of the states.
         event: what happened.
-        cause: why, in words; empty where the event says it all.
+        cause: the reason, as text; empty where the event is the reason.
     """
 
     subject: str
@@ -66,12 +66,12 @@ class Transition(NamedTuple):
 
 
 class Story:
-    """The last transitions of some machines, oldest first; of equal ones in a row only the first.
+    """The latest transitions of some machines, oldest first; consecutive equal ones count once.
 
     Threads: any may add and read.
 
     Args:
-        length: how many are kept.
+        length: the maximum number of transitions.
     """
 
     __slots__ = ("_transitions",)
@@ -80,13 +80,13 @@ class Story:
         self._transitions: deque[Transition] = deque(maxlen=length)
 
     def add(self, transition: Transition) -> None:
-        """Keep a transition; the oldest goes if there are too many."""
+        """Add a transition; the oldest one is dropped if there are too many."""
         kept = self._transitions
         if not kept or kept[-1] != transition:
             kept.append(transition)
 
     def transitions(self) -> list[Transition]:
-        """Return the transitions that are kept, oldest first."""
+        """Return the stored transitions, oldest first."""
         return list(self._transitions)
 
     def lines(self) -> list[str]:
@@ -100,13 +100,12 @@ class Story:
 class StateMachine(Generic[State, Event, Action]):
     """The state of one thing.
 
-    Threads: none of its own; whoever sends events holds the lock that guards the state.
+    Threads: not synchronized; senders of events hold the lock that guards the state.
 
     Args:
-        table: for each state and event that may meet the state that follows, and what is to be
-            done.
+        table: the next state and the action, by state and event.
         state: the first state.
-        story: where the transitions are kept.
+        story: records the transitions.
 
     Attributes:
         state: the state.
@@ -128,7 +127,7 @@ class StateMachine(Generic[State, Event, Action]):
         self.subject = subject
 
     def send(self, event: Event, cause: str = "") -> Action | None:
-        """Change the state; return what is to be done, or None if the table has no such row.
+        """Handle an event; return the action, or None if the table has no such row.
 
         Args:
             event: what happened.

@@ -1,7 +1,7 @@
 """Shape, element type and size of a value on an edge, whatever its class.
 
-A scalar variant or resource travels as the object itself, of any class that its plugin likes; a
-tensor of such objects is an object array. All other values are arrays of NumPy or of a device.
+A scalar variant or resource is passed as the object itself, of any class; a tensor of such objects
+is an object array. All other values are arrays of NumPy or of a device.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def has_dtype(value: Value, dtype: DType) -> bool:
 
 
 def num_bytes_of_value(value: Value) -> int:
-    """Return how much memory an array takes; 0 where that is not known."""
+    """Return the size of an array in bytes; 0 if it is unknown."""
     given = getattr(value, "nbytes", 0)
     return given if isinstance(given, int) else 0

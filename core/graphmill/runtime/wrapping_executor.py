@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class WrappingExecutor(Executor):
-    """Runs another executor; a subclass is called as each run begins and has ended.
+    """Runs another executor, and calls hooks of a subclass before and after each run.
 
     Args:
-        inner: what runs the graph; `executor_over` makes one.
+        inner: the executor that runs the graph; `executor_over` creates one.
     """
 
     def __init__(self, inner: Executor) -> None:
         self.inner = inner
 
     def begin(self, args: ExecutorArgs) -> None:
-        """Note that a run of a partition or a function begins; an `OpError` refuses it."""
+        """Prepare a run of a partition or function; an `OpError` refuses it."""
 
     def end(self, args: ExecutorArgs) -> None:
-        """Note that it has ended; called once for each run that `begin` did not refuse."""
+        """Finish a run; called once after each one that `begin` did not refuse."""
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run of the inner executor, between `begin` and `end`."""
@@ -58,13 +58,13 @@ def executor_over(
     wrap: Callable[[Node, OpKernel], OpKernel],
     executor_type: str = "DEFAULT",
 ) -> Executor:
-    """Return an executor of another type, over kernels that `wrap` has changed.
+    """Return an executor of another type that runs the kernels returned by `wrap`.
 
     Args:
-        params: what the wrapping executor was made with.
+        params: the parameters of the wrapping executor.
         graph: the partition.
-        wrap: gives the kernel to be used for a node, from the node and its own kernel:
-            `OpKernel.with_call` makes one, or the same where nothing is to be changed.
+        wrap: returns the kernel to use for a node, given the node and its kernel: a new one made
+            with `OpKernel.with_call`, or the same.
         executor_type: of the inner executor.
     """
 

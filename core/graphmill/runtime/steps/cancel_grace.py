@@ -1,7 +1,7 @@
 """`CancellationGracePeriod`: stop waiting for a run that does not end after its cancellation.
 
-A step that is past its deadline is cancelled: kernels that wait are woken, the executor ends the
-run when the last of them has returned, and calls `done`. An executor that never does, or a kernel
+A step that is past its deadline is cancelled: waiting kernels are woken, the executor ends the run
+when the last of them has returned, and calls `done`. An executor that never calls it, or a kernel
 that never returns, would block the caller forever. So the caller gives up after a grace period.
 Kernels that compute in a thread of the session's pool are waited for: they return.
 """
@@ -27,14 +27,15 @@ GRACE_PERIOD = 1.0
 class CancellationGracePeriod:
     """Give up driving a run that does not end within a grace period after its cancellation.
 
-    A context: in its block a thread drives the run. What the block then raises is of the class of
-    the error that the run was cancelled with, and names the executors.
+    A context manager around the driving of a run. After the grace period it raises an error of the
+    same class as the cancellation, which names the executors.
 
     Args:
         args: the run's.
         executors: what runs it, for the message.
 
-    Threads: the driving one's; only what `post`s to its event loop is called elsewhere.
+    Threads: used by the driving thread; only callbacks that `post` to its event loop are called
+    elsewhere.
     """
 
     __slots__ = ("_args", "_executors", "_has_ended", "_runner", "_timer", "_token")
@@ -76,7 +77,7 @@ class CancellationGracePeriod:
                 self._wait()
 
     def _wait(self) -> None:
-        """Look again after a while."""
+        """Schedule the next check."""
         self._timer = timer = threading.Timer(GRACE_PERIOD, self._runner.post, [self._look])
         timer.daemon = True
         timer.start()
@@ -84,7 +85,7 @@ class CancellationGracePeriod:
             timer.cancel()
 
     def _look(self) -> None:
-        """Give up if there is nothing else to do, and nothing computes."""
+        """Give up if nothing is posted and no kernel computes in the pool."""
         if self._has_ended:
             return
         if self._runner.has_posted:
@@ -109,8 +110,8 @@ def not_ended(
     Args:
         args: the run's.
         executors: what runs it; named, with their distributions.
-        seconds: how long it was waited for.
-        why: what did not happen.
+        seconds: how long the caller waited.
+        why: the event that did not happen.
     """
     cancellation = args.parent_cancellation
     reason = (cancellation and cancellation.reason) or CancelledError("the step was cancelled")

@@ -56,7 +56,7 @@ class CancellationManager:
             return token is not None and self._callbacks.pop(token, None) is not None
 
     def start_cancel(self, reason: OpError | None = None) -> None:
-        """Cancel: call all callbacks once, also if one raises; later calls do nothing."""
+        """Cancel: call all callbacks once, even if one raises; later calls do nothing."""
         with self._lock:
             if self.is_cancelled:
                 return

@@ -1,4 +1,4 @@
-"""`DeadlockDetector`: fail a step whose partitions wait for each other for ever."""
+"""`DeadlockDetector`: fail a step whose partitions wait for each other forever."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class DeadlockDetector:
     """Watches a rendezvous that only the partitions of one run, and the run's client, use.
 
-    Such a run is deadlocked if its driving thread waits while all that is pending is receives:
-    no node is ready, so nothing will be sent. While a kernel runs in another thread or waits for a
-    queue, no deadlock can be concluded.
+    Such a run is deadlocked if its driving thread waits while only receives are pending: no node is
+    ready, so nothing will be sent. While a kernel runs in another thread or waits for a queue,
+    nothing can be concluded.
 
     Used as a context manager around the driving of a step; `start` and `stop` do the same.
 
@@ -26,7 +26,7 @@ class DeadlockDetector:
         args: the run's; its `rendezvous` is the one.
 
     Attributes:
-        num_clients: how many receives of the client are among those that wait.
+        num_clients: the number of pending receives that belong to the client.
     """
 
     __slots__ = ("_args", "num_clients")
@@ -48,7 +48,7 @@ class DeadlockDetector:
         self.stop()
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._args.runner.watches.append(self._check)
 
     def stop(self) -> None:

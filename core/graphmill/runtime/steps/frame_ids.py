@@ -1,8 +1,9 @@
 """Frame and iteration ids in rendezvous keys: `<frame id>:<iteration>`.
 
-The two ends of an edge that crosses tasks may be in processes of different runtimes, so that the
-ids are those of TensorFlow: a hash of the frame's name, the iteration around it and that one's
-frame. Semantics: `tensorflow/core/common_runtime/propagator_state.cc` (FindOrCreateChildFrame) and
+The two ends of an edge between tasks may be in different runtimes, so the ids are TensorFlow's: a
+hash of the frame's name, its parent iteration and its parent frame.
+
+Semantics: `tensorflow/core/common_runtime/propagator_state.cc` (FindOrCreateChildFrame) and
 `tensorflow/core/platform/hash.cc`.
 """
 
@@ -27,9 +28,9 @@ def child_frame_id(parent: int, iteration: int, name: str) -> int:
     """Return the id of a frame that is entered from an iteration of another one.
 
     Args:
-        parent: id of the frame around it; `ROOT_FRAME_ID` outside of loops.
-        iteration: number of the iteration of that frame.
-        name: the frame's own name, as its `Enter`s give it.
+        parent: id of the parent frame; `ROOT_FRAME_ID` outside of loops.
+        iteration: index of the iteration of the parent frame.
+        name: the frame's name, an attr of its `Enter` nodes.
     """
     return _combined(parent, _combined(iteration, hash64(name.encode("utf-8", "surrogateescape"))))
 

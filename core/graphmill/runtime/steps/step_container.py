@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class StepContainer:
-    """Names a step's container, and remembers whether anybody asked, so that most steps clear none.
+    """Names a step's container, and records whether it was used: most steps need not clear one.
 
     Attributes:
-        step_id: number of the step.
+        step_id: id of the step.
         is_used: whether `name` was read.
     """
 

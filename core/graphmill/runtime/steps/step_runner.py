@@ -1,7 +1,7 @@
 """`StepRunner`: the event loop of one step; nodes are propagated in the thread that drives it.
 
-Kernels that run elsewhere (asynchronous ones, expensive ones in a pool) end by posting what is to
-be done next; the thread that waits for the step does it. So executors, nested function calls and
+Kernels that run elsewhere (asynchronous ones, expensive ones in a pool) post an action when they
+are done; the thread that waits for the step runs it. So executors, nested function calls and
 partitions of a step never run at the same time, and their state needs no locks.
 """
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class StepRunner:
-    """Runs what is posted, in the thread that calls `run_until`.
+    """Runs posted actions in the thread that calls `run_until`.
 
     Threads: `post` may be called from any; everything else from the driving thread.
 
     Attributes:
         pool: where expensive kernels may be run; None to run them in the driving thread.
         owner: identity of the driving thread.
-        watches: what is called each time before the driving thread waits; may post.
-        num_computing: how many kernels compute in the pool; executors keep count, in the driving
-            thread.
+        watches: callables that run each time before the driving thread waits; they may post.
+        num_computing: the number of kernels that compute in the pool; executors count them, in the
+            driving thread.
     """
 
     __slots__ = ("_posted", "num_computing", "owner", "pool", "watches")
@@ -42,7 +42,7 @@ class StepRunner:
         self._posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def post(self, action: Callable[[], None]) -> None:
-        """Have `action` called by the driving thread."""
+        """Post an action for the driving thread."""
         self._posted.put(action)
 
     @property
@@ -51,12 +51,12 @@ class StepRunner:
         return not self._posted.empty()
 
     def run_posted(self) -> None:
-        """Call what has been posted so far; never wait."""
+        """Run the actions that have been posted; never wait."""
         while not self._posted.empty():
             self._posted.get()()
 
     def run_until(self, is_done: Callable[[], bool]) -> None:
-        """Call what is posted, waiting for more, until `is_done` says so after a call."""
+        """Run posted actions, and wait for more, until `is_done` returns true after one."""
         self.owner = get_ident()
         while not is_done():
             if self.watches and self._posted.empty():

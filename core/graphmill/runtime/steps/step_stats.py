@@ -56,7 +56,7 @@ class StepStatsCollector:
         self._by_device.setdefault(device, []).append(stats)
 
     def nodes(self, device: str | None = None) -> list[NodeStats]:
-        """Return what was recorded, in order of completion; of one device or of all."""
+        """Return the recorded nodes in order of completion, of one device or of all."""
         if device is not None:
             return list(self._by_device.get(device, ()))
         return [stats for recorded in self._by_device.values() for stats in recorded]
@@ -82,7 +82,7 @@ def record_node(
     Args:
         collector: `ExecutorArgs.stats_collector`.
         device: name of the device.
-        node: what ran.
+        node: the node.
         started: when its kernel was called, according to `now`.
         result: what its kernel returned.
     """
@@ -92,7 +92,7 @@ def record_node(
 
 
 def describe_outputs(result: Any, count: int) -> tuple[OutputStats, ...]:
-    """Return what is known of the `count` outputs that a kernel gave, before they are checked."""
+    """Describe the `count` outputs of a kernel, which have not been checked yet."""
     outputs = (result,) if count == 1 else result if isinstance(result, (tuple, list)) else ()
     return tuple(map(_describe, outputs))
 

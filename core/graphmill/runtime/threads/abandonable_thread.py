@@ -1,8 +1,9 @@
 """Run an executor in a thread that can be abandoned if `run_async` never returns.
 
 Python cannot stop a call from outside. So a step that has a deadline and runs on a third party's
-executor is driven by a thread of its own. The caller waits for the end of the step or the end of
-the grace period after its cancellation; a call that never returns is left behind in the thread.
+executor runs in
+a separate thread. The caller waits for the end of the step, or for the end of the grace period
+after its cancellation; a call that never returns is abandoned with its thread.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ PATIENCE: Final = 10.0
 def run_in_abandonable_thread(
     run: Callable[[], None], args: ExecutorArgs, executors: Sequence[Executor]
 ) -> None:
-    """Call `run` in a thread of its own and wait for it; raise what it raises.
+    """Call `run` in a separate thread and wait for it; raise what it raises.
 
     Args:
         run: drives the run to its end.
-        args: the run's.
-        executors: what runs it, for the message.
+        args: the arguments of the run.
+        executors: the executors of the run, for the message.
 
     Raises:
         OpError: of the class of the error that the run was cancelled with, if it has not ended long

@@ -1,7 +1,7 @@
 """Run jobs that speed up later steps in a background thread.
 
-One thread at a time serves all sessions of a host; it ends when the queue is empty, so that an idle
-program has no thread of graphmill. When the interpreter shuts down, the job in progress is waited
+One thread at a time serves all sessions of a host. It ends when the queue is empty, so that an idle
+program has no such thread. When the interpreter shuts down, the job in progress is waited
 for and queued ones are dropped, as are those of a session that is closed.
 
 A thread that ends during the shutdown may abort the process: C++ libraries that it called, JAX
@@ -30,15 +30,14 @@ _MOST_WAITING: Final = 256
 class BackgroundWork:
     """A first-in, first-out queue of jobs and the thread that runs them.
 
-    The child of a fork starts with an empty queue and no thread: whoever wants a job done there
-    submits it again.
+    The child of a fork starts with an empty queue and no thread; submit jobs again there.
 
     Threads: `_lock` guards the queue, the thread and its job. A job that raises is a fault, which
     `threading.excepthook` reports; the next job is run nevertheless.
 
     Attributes:
-        num_done, num_dropped: how many jobs have been done, and were dropped because too many
-            waited or their owner went away.
+        num_done, num_dropped: the numbers of jobs that were done, and that were dropped because too
+            many waited or their owner was closed.
     """
 
     def __init__(self, name: str = "graphmill-background") -> None:
@@ -61,14 +60,14 @@ class BackgroundWork:
         return self._is_idle.is_set()
 
     def submit(self, owner: object, job: Callable[[], None]) -> bool:
-        """Have `job` called by the thread; return whether it was taken.
+        """Queue a job for the thread; return whether it was accepted.
 
-        It is not where too many wait, or where no thread can be started: the system has no more,
-        or the program is at its end.
+        It is not accepted if too many jobs wait, or if no thread can be started: because the system
+        has no more threads, or because the interpreter shuts down.
 
         Args:
-            owner: who wants it; see `forget`.
-            job: looks itself whether it is still wanted once it runs.
+            owner: the object that needs it; see `forget`.
+            job: must itself check whether its result is still needed.
         """
         with self._lock:
             if self._is_ending or len(self._jobs) >= _MOST_WAITING:
@@ -86,11 +85,11 @@ class BackgroundWork:
         self._is_idle.set()
 
     def _is_served(self) -> bool:
-        """Return whether there is a thread."""
+        """Return whether a thread serves the queue."""
         return self._thread is not None and self._thread.is_alive()
 
     def _start(self) -> bool:
-        """Start a thread for the job that waits; return whether there is one. Under the lock."""
+        """Start a thread for the queue; return whether that was possible. Under the lock."""
         thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
         try:
             if SHUTDOWN.has_begun or not watch_for_shutdown():
@@ -107,7 +106,7 @@ class BackgroundWork:
         return True
 
     def end(self) -> None:
-        """Drop what waits and wait for the job that is under way; no other is taken."""
+        """Drop queued jobs, wait for the running one, and accept no more."""
         with self._lock:
             self._is_ending = True
             is_served = self._is_served()
@@ -115,11 +114,12 @@ class BackgroundWork:
             self._is_idle.wait()
 
     def forget(self, owner: object, *, wait: bool = True) -> None:
-        """Drop the jobs of an owner that have not begun.
+        """Drop the queued jobs of an owner.
 
         Args:
             owner: whose.
-            wait: also wait for one that is under way, as who frees what it uses must.
+            wait: also wait for a running job of the owner, as the caller must before it frees what
+                the job uses.
         """
         with self._lock:
             kept = [entry for entry in self._jobs if entry[0] is not owner]
@@ -129,7 +129,7 @@ class BackgroundWork:
                 self._job_done.wait_for(lambda: self._owner is not owner or not self._is_served())
 
     def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until there is nothing to do; return whether it came to that within `timeout`."""
+        """Wait until the queue is empty and no job runs; return False after `timeout` seconds."""
         return self._is_idle.wait(timeout)
 
     def _serve(self) -> None:
@@ -158,7 +158,7 @@ class BackgroundWork:
         self._stay()
 
     def _stay(self) -> None:
-        """Drop the jobs that wait, report that the last one is done, and never come back."""
+        """Drop queued jobs, report that the last one is done, and block for good."""
         never = threading.Lock()
         never.acquire()
         with self._lock:

@@ -1,7 +1,7 @@
 """`DriverThreads`: threads that drive asynchronous steps, one for each step in flight.
 
-A thread that drives a step may have to wait for other steps, of this process or another. So no
-number of threads is enough in general: one is started whenever none is idle, and idle ones are
+A thread that drives a step may have to wait for other steps, in this process or another. So no
+fixed number of threads suffices: a thread is started whenever none is idle, and idle threads are
 reused.
 """
 
@@ -24,7 +24,7 @@ MAX_IDLE: Final = 16
 
 
 class DriverThreads:
-    """Calls each task in a thread of its own.
+    """Runs each task in a thread that no other running task uses.
 
     Threads: `_lock` guards the number of idle threads. Tasks must not raise.
 
@@ -42,11 +42,11 @@ class DriverThreads:
 
     @property
     def num_started(self) -> int:
-        """How many threads have been started so far."""
+        """The number of threads that have been started."""
         return self._num_started
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Have `task` called at once, by an idle thread or a new one."""
+        """Run `task` immediately, in an idle thread or a new one."""
         with self._lock:
             has_idle = self._num_idle > 0
             if has_idle:
@@ -60,7 +60,7 @@ class DriverThreads:
             threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def close(self) -> None:
-        """End the idle threads; those that drive a step end after it."""
+        """End the idle threads; busy ones end after their task."""
         with self._lock:
             num_idle, self._num_idle = self._num_idle, -(1 << 30)
         for _ in range(num_idle):
@@ -81,7 +81,7 @@ class DriverThreads:
                 return
 
     def _rest(self) -> bool:
-        """Count the calling thread as idle; return whether it is to wait for another task."""
+        """Count the calling thread as idle; return whether it should wait for another task."""
         with self._lock:
             if SHUTDOWN.has_begun or not 0 <= self._num_idle < MAX_IDLE:
                 return False

@@ -29,9 +29,9 @@ _Tasks: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
 class ThreadPool:
     """A fixed number of threads, started when they are first needed; idle ones wait, none spins.
 
-    Once the interpreter shuts down they end, and the caller of `schedule` runs the task. The child
-    of a fork starts threads of its own; tasks of steps that were in progress are dropped there.
-    A pool that is garbage collected ends its threads after the tasks that it was given.
+    When the interpreter shuts down, the threads end, and the caller of `schedule` runs the task.
+    The child of a fork starts new threads; tasks of steps in progress are dropped there. A pool
+    that is garbage collected ends its threads after the tasks that it was given.
 
     Threads: `_lock` guards the starting and stopping of threads. Tasks must not raise.
 
@@ -128,7 +128,7 @@ SHUTDOWN.idle_code.add(_work.__code__)
 
 
 class SharedThreadPools:
-    """The pools that the sessions of a host share, by name; "" is the one that all use by default.
+    """The pools that the sessions of a host share, by name; "" is the default pool.
 
     Threads: `_lock` guards the table. Pools live as long as the host; idle threads only wait.
     """
@@ -138,10 +138,10 @@ class SharedThreadPools:
         self._pools: dict[str, ThreadPool] = {}
 
     def get(self, name: str, num_threads: int) -> ThreadPool:
-        """Return the pool of a name; the first to ask says how many threads it has.
+        """Return the pool of a name; the first call determines its number of threads.
 
         Raises:
-            InvalidArgumentError: it was asked for with another number of threads before.
+            InvalidArgumentError: the pool exists with another number of threads.
         """
         with self._lock:
             pool = self._pools.get(name)
