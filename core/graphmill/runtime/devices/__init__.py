@@ -1,1 +1,1 @@
-"""Devices: what computes, with its memory and how values travel between two of them."""
+"""Devices, their memory, and the transfer of values between them."""

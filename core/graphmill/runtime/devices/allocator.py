@@ -1,8 +1,8 @@
 """`Allocator`: allocates and accounts for the memory of a device (rows R2, P2).
 
-Array libraries bring their own memory, so most devices have no allocator. A device that manages its
-memory itself subclasses `Allocator`, which keeps the limit and the books; what is left to the
-subclass is to take memory and to give it back.
+Array libraries manage their memory, so most devices have no allocator. A device that manages its
+memory itself subclasses `Allocator`, which enforces the limit and keeps the statistics; the
+subclass allocates and frees.
 
 Semantics: `tensorflow/core/framework/allocator.h` (AllocatorStats, Allocator).
 """
@@ -24,14 +24,14 @@ ALIGNMENT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class AllocatorStats:
-    """The books of an allocator, in bytes but for the number of allocations.
+    """The statistics of an allocator, in bytes except for the number of allocations.
 
     Attributes:
-        num_allocs: how many allocations there have been.
-        bytes_in_use: how much is given out now.
-        peak_bytes_in_use: the most that ever was at one time.
+        num_allocs: the number of allocations.
+        bytes_in_use: the size of all memory in use.
+        peak_bytes_in_use: the maximum of `bytes_in_use`.
         largest_alloc_size: the largest single allocation.
-        bytes_limit: how much may be given out at one time; 0 for no limit.
+        bytes_limit: the maximum size of memory in use; 0 for no limit.
     """
 
     num_allocs: int = 0
@@ -42,14 +42,14 @@ class AllocatorStats:
 
 
 class Allocator(ABC):
-    """Gives out memory up to a limit.
+    """Allocates memory up to a limit.
 
-    Threads: any may call anything; `_lock` guards the books and is not held in `_take` and
+    Threads: any may call anything; `_lock` guards the statistics and is not held in `_take` and
     `_give_back`.
 
     Args:
-        name: whose memory it is, for messages: the name of the device.
-        limit: bytes that may be given out at one time; 0 for no limit.
+        name: the name of the device, for messages.
+        limit: the maximum number of bytes in use; 0 for no limit.
     """
 
     def __init__(self, name: str, limit: int = 0) -> None:
@@ -64,17 +64,17 @@ class Allocator(ABC):
 
     @abstractmethod
     def _take(self, num_bytes: int) -> Any:
-        """Return new memory, aligned to `ALIGNMENT`; an object that nobody else has."""
+        """Return new memory, aligned to `ALIGNMENT`, as an object that is not used elsewhere."""
 
     def _give_back(self, memory: Any) -> None:  # noqa: B027 - Python frees what is not used
-        """Take back memory that `_take` gave."""
+        """Free memory that `_take` returned."""
 
     def allocate(self, num_bytes: int) -> Any:
         """Return new memory; 0 bytes are allowed.
 
         Raises:
             InvalidArgumentError: the size is negative.
-            ResourceExhaustedError: the limit would be passed; says what is in use.
+            ResourceExhaustedError: the limit would be exceeded; says what is in use.
         """
         if num_bytes < 0:
             raise InvalidArgumentError(f"{self.name}: cannot allocate {num_bytes} bytes")
@@ -101,10 +101,10 @@ class Allocator(ABC):
         return memory
 
     def deallocate(self, memory: Any) -> None:
-        """Take back what `allocate` returned.
+        """Free memory that `allocate` returned.
 
         Raises:
-            FailedPreconditionError: it was not given out by this allocator, or is back already.
+            FailedPreconditionError: this allocator did not allocate it, or it has been freed.
         """
         with self._lock:
             found = self._sizes.pop(id(memory), None)
@@ -118,13 +118,13 @@ class Allocator(ABC):
         self._give_back(memory)
 
     def stats(self) -> AllocatorStats:
-        """Return the books as they are now."""
+        """Return the current statistics."""
         with self._lock:
             return AllocatorStats(self._count, self._in_use, self._peak, self._largest, self.limit)
 
 
 class LimitedAllocator(Allocator):
-    """Gives out host memory as NumPy arrays of bytes, up to a limit."""
+    """Allocates host memory as NumPy arrays of bytes, up to a limit."""
 
     def _take(self, num_bytes: int) -> Any:
         whole = np.empty(num_bytes + ALIGNMENT, np.uint8)

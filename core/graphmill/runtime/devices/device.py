@@ -1,7 +1,7 @@
 """`Device`: runs kernels and owns memory, resources and a list of accepted backends.
 
-A device plugin subclasses `Device` and `DeviceFactory`; what it must bring is an array namespace
-for each backend that it accepts and the copies between its memory and the host's.
+A device plugin subclasses `Device` and `DeviceFactory`. It must supply an array namespace for each
+backend that it accepts, and the copies between its memory and the host's.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 
 def new_incarnation() -> int:
-    """Return a random number of 63 bits, never 0, that tells one life of a device from the next."""
+    """Return a random number of 63 bits, never 0, that identifies one lifetime of a device."""
     return int.from_bytes(os.urandom(8), "little") >> 1 | 1
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAttributes:
-    """What a device says of itself.
+    """The description of a device.
 
     Attributes:
         name: full name, `/job:localhost/replica:0/task:0/device:CPU:0`.
         device_type: `CPU`, `GPU`, or a plugin's own.
         memory_limit: bytes.
         incarnation: random, new at each start.
-        physical_device_desc: what hardware it is, for people.
+        physical_device_desc: a description of the hardware, for people.
     """
 
     name: str
@@ -73,8 +73,8 @@ class Device(ABC):
 
     Attributes:
         attributes: name, type, memory limit, incarnation.
-        resource_mgr: the resources that live on it.
-        op_segment: the stateful kernels of the sessions that have it.
+        resource_mgr: its resources.
+        op_segment: the stateful kernels of its sessions.
     """
 
     #: Backends whose kernels it runs, the preferred one first.
@@ -84,7 +84,7 @@ class Device(ABC):
     #: Whether it must see each call of a kernel, so that none of its nodes may be compiled. A class
     #: with a `compute_of` of its own must, unless it says False: compiled nodes do without it.
     observes_kernels: bool = False
-    #: What carries out the collectives of its nodes; None for the executor of the step.
+    #: The executor of its nodes' collectives; None for that of the step.
     collectives: CollectiveExecutor | None = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -117,16 +117,16 @@ class Device(ABC):
 
     @abstractmethod
     def to_device(self, value: Value) -> Value:
-        """Return a host value (NumPy array or scalar) as this device's kernels want it."""
+        """Convert a host value (NumPy array or scalar) to a value of this device."""
 
     @abstractmethod
     def to_host(self, value: Value) -> Value:
-        """Return a value of this device as NumPy array or scalar; waits until it is computed."""
+        """Convert a value of this device to a NumPy array or scalar; wait until it is computed."""
 
     def allocator(self, *, on_host: bool = False) -> Allocator | None:
-        """Return who gives out the device's memory, or host memory that it can reach (row P2).
+        """Return the allocator of the device's memory, or of host memory it can access (row P2).
 
-        None, the default, says that the array library of its kernels sees to that.
+        None, the default, means that the array library manages the memory.
         """
         del on_host
         return None
@@ -134,16 +134,16 @@ class Device(ABC):
     def after_fork_in_child(self) -> None:  # noqa: B027 - most devices have nothing to do
         """Prepare for use in the child of a fork, where no thread but one exists.
 
-        Called for the devices of each open session. A device whose library does not work there
-        raises `FailedPreconditionError` from then on, in `to_device` and when it computes.
+        Called for the devices of each open session. A device whose library does not work in the
+        child raises `FailedPreconditionError` from then on, in `to_device` and when it computes.
         """
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return what executors call to compute a node; asked once for each kernel that is made.
+        """Return the callable that executors call to compute a node; called once for each kernel.
 
         By default the kernel's own function. A device that must do something around each call (set
-        a thread's current device, count, check) returns a function that does it and calls that.
-        Compiled nodes have no kernels to be called: see `observes_kernels`.
+        a thread's current device, count, check) returns a function that wraps it. Compiled nodes do
+        not call kernels: see `observes_kernels`.
         """
         return kernel.compute
 
@@ -151,14 +151,14 @@ class Device(ABC):
         """Change the device's part of a graph before its kernels are chosen (row P5).
 
         Called once for each partition, after all passes. Arguments, results, sends and receives
-        must stay what they are.
+        must not change.
         """
 
     def sync(self) -> None:  # noqa: B027 - a device that computes at once has nothing to wait for
-        """Wait until all that was started on the device is done."""
+        """Wait until all work in flight on the device is done."""
 
     def close(self) -> None:
-        """Free what the device holds; called when its session is closed, or its server stopped."""
+        """Free the device's resources; called when its session is closed or its server stopped."""
         self.op_segment.clear()
         self.resource_mgr.clear()
 
@@ -167,13 +167,13 @@ class Device(ABC):
 
 
 class DeviceFactory(ABC):
-    """Makes the devices of one type for a session."""
+    """Creates the devices of one type for a session."""
 
     @abstractmethod
     def create_devices(self, config: ConfigProto, name_prefix: str) -> Sequence[Device]:
         """Return the devices of this type for a session.
 
         Args:
-            config: the session's `ConfigProto`; `device_count` says how many are wanted.
+            config: the session's `ConfigProto`; `device_count` gives the number of devices.
             name_prefix: `/job:localhost/replica:0/task:0`, to be followed by `/device:TYPE:N`.
         """

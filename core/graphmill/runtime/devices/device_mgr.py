@@ -17,8 +17,8 @@ class DeviceMgr:
     """The devices of one session, in the order in which placement prefers them.
 
     Raises:
-        AlreadyExistsError: two devices have one name.
-        InvalidArgumentError: there is no device at all.
+        AlreadyExistsError: two devices have the same name.
+        InvalidArgumentError: there is no device.
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
@@ -45,7 +45,7 @@ class DeviceMgr:
         return next((d for d in self._devices if d.device_type == "CPU"), self._devices[0])
 
     def matching(self, name: str) -> list[Device]:
-        """Return the devices that a whole or partial name allows, in order of preference."""
+        """Return the devices that match a full or partial name, in order of preference."""
         wanted = parse_device_name(name)
         return [d for d in self._devices if wanted.matches(parse_device_name(d.name))]
 

@@ -1,9 +1,11 @@
 """`Transport`: carries values between the devices of a session (row R1).
 
-A step that runs on several devices has a rendezvous, in which senders and receivers of its
-partitions meet; so has a call of a function whose nodes are on several. A session takes these from
-the transport that its configuration names (`graphmill.transport`); without one they are in this
-process. Semantics: RendezvousMgr of tensorflow/core/framework/rendezvous.h and
+Each step that runs on several devices, and each call of a function whose nodes are on several, has
+a rendezvous that connects the senders and receivers of its partitions. The transport that the
+session's configuration names (`graphmill.transport`) creates it; by default values stay in this
+process.
+
+Semantics: RendezvousMgr of tensorflow/core/framework/rendezvous.h and
 tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h.
 """
 
@@ -23,24 +25,24 @@ if TYPE_CHECKING:
 
 
 class Transport(ABC):
-    """Makes the rendezvous of steps; one serves all sessions of a host that ask for it.
+    """Creates the rendezvous of steps; one instance serves all sessions of a host that select it.
 
-    Threads: steps of several threads may ask at the same time.
+    Threads: several threads may call it concurrently.
     """
 
     @abstractmethod
     def new_rendezvous(self, step_id: int) -> Rendezvous:
-        """Return the rendezvous of a step, or of a call of a function in it; never the same twice.
+        """Return a new rendezvous for a step, or for a function call in it.
 
         Args:
-            step_id: number of the step.
+            step_id: id of the step.
         """
 
 
 def rendezvous_maker(
     transports: Registry[Transport], config: ConfigProto
 ) -> Callable[[int], Rendezvous]:
-    """Return what makes the rendezvous of a session's steps from their numbers.
+    """Return the function that creates the rendezvous of a session's steps from their ids.
 
     Raises:
         NotFoundError: no transport is registered under the name in the config.

@@ -6,15 +6,15 @@ A stateless kernel is a function over an array namespace:
     def add(xp, x, y):
         return xp.add(x, y)
 
-It is given the namespace first, then the op's inputs in OpDef order (a list input is one list),
-then by keyword those attrs that its signature names, as Python values: types as NumPy dtypes,
-strings as `str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy
-arrays, lists as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None
-for none; a list output is one list. All of this is resolved when a node is bound: a call is only
-the call.
+It receives the namespace first, then the op's inputs in OpDef order (a list input is one list),
+then by keyword the attrs that its signature names, as Python values: types as NumPy dtypes, strings
+as `str`, shapes as tuples (-1 unknown; None where the rank is unknown), tensors as NumPy arrays,
+lists as tuples, functions as `FuncAttr`. It returns the output, a tuple of several, or None for
+none; a list output is one list. All of this is resolved when a node is bound, so that a call has no
+overhead.
 
 A host kernel always computes with NumPy, and a kernel for one backend with that backend. Such a
-kernel is given the namespace only if its first parameter is called `xp`:
+kernel receives the namespace only if its first parameter is called `xp`:
 
     @kernel("StringLower", host=True)
     def string_lower(input_, *, encoding): ...
@@ -95,7 +95,7 @@ class KernelDef:
 
     @property
     def keeps_variable(self) -> bool:
-        """Whether a compiler may trace the kernel with what it keeps as one input more."""
+        """Whether a compiler may trace the kernel with its state as an additional input."""
         return bool(self.variable) and not self._is_untraced
 
     @property
@@ -109,11 +109,11 @@ class KernelDef:
 
 
 class KernelTable(list[KernelDef]):
-    """Kernels made in a loop, collected from a module like decorated functions are."""
+    """Kernels that are created in a loop, and collected from a module like decorated functions."""
 
     @property
     def __graphmill_kernels__(self) -> list[KernelDef]:
-        """The kernels of the table, under the name that collection looks for."""
+        """The kernels of the table, under the name that the collector looks up."""
         return self
 
 
@@ -146,48 +146,49 @@ def kernel(
 
     Args:
         op_types: the ops it computes.
-        backend: the array namespace it is for (`"numpy"`, `"jax"`, `"torch"` …); None for any.
-            On its backend a special kernel wins over a general one. It is given the namespace only
-            if its first parameter is called `xp`.
+        backend: the array namespace it is for (`"numpy"`, `"jax"`, `"torch"` …); None for any. On
+            its backend a special kernel is preferred over a general one. It receives the namespace
+            only if its first parameter is called `xp`.
         device: device types it is for; empty for every device that accepts the backend.
-        types: for type attrs the element types that it takes; an attr left out may have any.
-        label: value of a node's `_kernel` attr that asks for it; empty for the ordinary one.
-        priority: the highest wins among kernels that fit; two that fit equally are an error.
-        host: it needs concrete NumPy values always (strings, files, data-dependent Python). It is
-            given the namespace only if its first parameter is called `xp`.
+        types: the supported element types by type attr; an attr that is left out may have any.
+        label: the value of a node's `_kernel` attr that selects it; empty for ordinary nodes.
+        priority: the highest wins among matching kernels; two that match equally are an error.
+        host: it always needs concrete NumPy values (strings, files, data-dependent Python). It
+            receives the namespace only if its first parameter is called `xp`.
         static: inputs (OpDef names) that are concrete NumPy arrays even while a compiler traces.
-        stateful: it is given an `OpKernelContext` instead of the namespace. A class is made once
-            for each session and node, with an `OpKernelConstruction`, and called with context and
-            inputs.
-        async_: it is given `done` by keyword, returns at once, and calls `done(outputs, error)`
+        stateful: it receives an `OpKernelContext` instead of the namespace. A class is instantiated
+            once for each session and node, with an `OpKernelConstruction`, and called with context
+            and inputs.
+        async_: it receives `done` by keyword, returns at once, and calls `done(outputs, error)`
             later.
-        expensive: it is worth handing to another thread.
+        expensive: it is expensive enough to run in another thread.
         dynamic_shape: the shape of its output depends on values, so it cannot be traced.
-        effects: what it touches beyond its inputs and outputs; a subset of `EFFECTS`.
+        effects: its effects beyond its inputs and outputs; a subset of `EFFECTS`.
         host_memory: inputs and outputs that live in host memory on any device.
         make: the function is called once for each node, with namespace and attrs, and returns the
             function of the inputs: per-node work is done there and not in each call.
-        variable: the attribute of a class' objects that is a `Variable` in which they keep all that
-            they keep from call to call. A compiler that traces such a kernel sets a traced value
-            before each call and takes the new one after it; who else calls the kernel of that node
-            finds it in the variable. The context has no step then.
-        waits: whether a call may last until another node of the step has done something (a dequeue
-            waits for an enqueue); by default whether it is asynchronous. No compiler joins nodes in
-            a way that lets one wait for itself.
-        traces_variables: a promise of a stateful kernel: it uses its context only for `ctx.xp`, and
-            of the variables that it is given by handle or reference only `value`, `lock`, `dtype`
-            and `shape`. A compiler may call it with variables that hold traced values.
+        variable: the attribute of an instance that is a `Variable` and holds all its state between
+            calls. A compiler that traces such a kernel sets a traced value before each call and
+            reads the new one after it; interpreted calls share the variable. While it is traced,
+            the context has no step.
+        waits: whether a call may block until another node of the step has run (a dequeue waits for
+            an enqueue); by default whether it is asynchronous. Compilers do not put two such nodes
+            into one program.
+        traces_variables: a promise of a stateful kernel: it uses only `ctx.xp` of its context, and
+            only `value`, `lock`, `dtype` and `shape` of variables that it receives by handle or
+            reference. A compiler may call it with variables that hold traced values.
         distinct_rows: a promise of a kernel that updates rows of variables and has
-            `traces_variables`: where `ctx.state[DISTINCT_ROWS]` is true, no row comes twice among
-            the indices, and it drops indices out of range. A compiler traces it only so.
-        forwards: a promise that each output is an input as it was given, or `DEAD`, but for the
-            index that a `Merge` gives: executors do not check such outputs again, and compiled code
-            leaves out the call of a kernel with one input and one output.
-        check: what must hold of inputs or results for compiled code to give what the kernel gives,
-            as `Check` or as a predicate of the inputs; see `graphmill.runtime.kernels.lowering`.
-        lowering: the traceable form of a kernel that is none itself; see the same module.
-        pytrees: the classes of the values that it takes and gives as variants, all made of arrays
-            (see `pytree`). A compiler traces such values, and passes them into and out of programs.
+            `traces_variables`: where `ctx.state[DISTINCT_ROWS]` is true, the indices are unique,
+            and it drops indices out of range. Compilers trace it only in this mode.
+        forwards: a promise that each output is an unchanged input, or `DEAD`, except for the index
+            of a `Merge`: executors do not check such outputs, and compiled code omits the call of a
+            kernel with one input and one output.
+        check: the condition on inputs or results under which compiled code computes the same as the
+            kernel, as `Check` or as a predicate of the inputs; see
+            `graphmill.runtime.kernels.lowering`.
+        lowering: a traceable form of a kernel that is not traceable itself; see the same module.
+        pytrees: the classes of its variant inputs and outputs, all declared with `pytree`. A
+            compiler traces such values, and passes them into and out of programs.
 
     Raises:
         InvalidArgumentError: no op is named, an effect is unknown, or the declarations contradict
@@ -240,7 +241,7 @@ def _for_compilers(
     lowering: Lowering | Callable[..., Any] | None,
     ops: tuple[str, ...],
 ) -> tuple[tuple[Check, ...], Lowering | None]:
-    """Return the checks and the lowering that a kernel declares; most declare neither."""
+    """Return the check and the lowering that a kernel declares, if any."""
     if check == () and lowering is None:
         return (), None
     from graphmill.runtime.kernels.lowering import as_checks, as_lowering  # a step needs none of it
@@ -249,7 +250,7 @@ def _for_compilers(
 
 
 def _check_declaration(definition: KernelDef) -> None:
-    """Refuse promises of one declaration that cannot hold together."""
+    """Refuse a declaration whose promises contradict each other."""
     if definition.traces_variables and (definition.async_ or definition.host):
         raise InvalidArgumentError(
             f"the kernel {definition.source} declares traces_variables together with "
@@ -285,7 +286,7 @@ def kernels_of(owner: object) -> list[KernelDef]:
 
 
 class OpKernelConstruction:
-    """What a kernel class is given when it is made for a node.
+    """The argument of a kernel class when it is instantiated for a node.
 
     Attributes:
         node_name: the node's name.
@@ -360,7 +361,7 @@ class OpKernel:
         device: the device that the kernel runs on.
         functions: the `FunctionLibraryRuntime` of the graph, for ops that call functions.
         state: a dict that belongs to this node in this session.
-        variable: what it keeps from call to call, where its declaration names the attribute.
+        variable: its state between calls, where its declaration names the attribute.
         gives_dead: whether its op declares that an output may be `DEAD`.
     """
 
@@ -401,10 +402,10 @@ class OpKernel:
         self.variable: Variable | None = None
 
     def with_call(self, compute: Callable[..., Any], **changes: Any) -> OpKernel:
-        """Return the same kernel with another call, for executors that wrap what they are given.
+        """Return a copy of the kernel with another call, for executors that wrap kernels.
 
         Args:
-            compute: the call; it is given what `definition` with its changes says.
+            compute: the call; its arguments follow from the changed `definition`.
             changes: of the definition, `stateful=True, async_=True` for a call that takes the
                 context and `done`.
         """
@@ -505,7 +506,8 @@ def _group_inputs(
     ranges = op_def.input_ranges(attrs)
     lists = {arg.name: bool(arg.number_attr or arg.type_list_attr) for arg in op_def.input_args}
     if not offset and lists[op_def.input_args[0].name] and sum(lists.values()) == 1:
-        # The common forms, as of Pack and ConcatV2: a list, alone or before single inputs.
+        # The common signatures, as those of Pack and ConcatV2: a list, alone or before single
+        # inputs.
         stop = ranges[op_def.input_args[0].name][1]
         if len(ranges) == 1:
             return lambda *flat, **kw: compute(list(flat), **kw)

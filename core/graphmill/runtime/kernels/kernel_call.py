@@ -1,7 +1,7 @@
 """Call a kernel as executors do: wait for an asynchronous one and for its device.
 
-For executors of any plugin. What a kernel returned is checked by `kernel_io`, what it raised is
-made typed by `kernel_errors`, and a run of it is recorded by `step_stats.record_node`.
+For executors of any plugin. `kernel_io` checks what a kernel returned, `kernel_errors` converts
+what it raised to typed errors, and `step_stats.record_node` records a run of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def outcome_of(compute: Callable[..., Any], *inputs: Any) -> Outcome:
     """Call a kernel; return its outputs and None, or None and what it raised.
 
-    For calls that hand the outcome to `done`, whose executor makes the error typed.
+    For calls that pass the outcome to `done`, whose executor converts the error to a typed one.
     """
     try:
         return compute(*inputs), None
@@ -34,20 +34,21 @@ def outcome_of(compute: Callable[..., Any], *inputs: Any) -> Outcome:
 
 
 def call_and_wait(kernel: OpKernel, inputs: Sequence[Any], args: ExecutorArgs) -> Any:
-    """Call an asynchronous kernel, and go on with the step's other work until it is done.
+    """Call an asynchronous kernel, and run the step's other work until it is done.
 
-    The wait ends some time after the step was cancelled, though the kernel never calls `done`.
+    After a cancellation of the step, the wait ends with the grace period, even if the kernel never
+    calls `done`.
 
     Args:
         kernel: an asynchronous kernel.
-        inputs: what it takes, the context included.
-        args: of the run.
+        inputs: its inputs, including the context.
+        args: the arguments of the run.
 
     Returns:
         Its outputs, unchecked.
 
     Raises:
-        BaseException: what the kernel raised, or handed to `done`.
+        BaseException: what the kernel raised, or passed to `done`.
     """
     outcome: list[Outcome] = []
 
@@ -67,10 +68,10 @@ def call_and_wait(kernel: OpKernel, inputs: Sequence[Any], args: ExecutorArgs) -
 
 
 def sync_device(device: Device) -> None:
-    """Wait until all that was started on a device is done (`ExecutorArgs.sync_on_finish`).
+    """Wait until all work in flight on a device is done (`ExecutorArgs.sync_on_finish`).
 
     Raises:
-        OpError: what went wrong there after the kernels had returned; names the device.
+        OpError: an error of the device after its kernels had returned; names the device.
     """
     try:
         device.sync()
@@ -83,4 +84,4 @@ def sync_device(device: Device) -> None:
 
 
 def _wake() -> None:
-    """Let the event loop look whether the kernel is done, whichever thread it was done in."""
+    """Wake the event loop, so that it checks whether the kernel is done."""

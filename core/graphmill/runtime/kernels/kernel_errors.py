@@ -1,7 +1,7 @@
 """Convert what kernels raise to status errors with node, op, device and plugin (row S12).
 
-Executors call these functions at the border to plugins' code; `failure_at` does all that a failing
-node needs.
+Executors call these functions around plugins' code; `failure_at` does all that a failing node
+needs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.typing import Value
 
-# What NumPy and kernels raise for bad values; any other class is a fault of the kernel itself.
+# What NumPy and kernels raise for bad values; any other class is a bug of the kernel.
 _BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
 
 
@@ -50,8 +50,8 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
 def step_cancelled(reason: OpError | None) -> OpError:
     """Return the error of a step that was cancelled for `reason`: a new one, or its deadline.
 
-    A deadline is the step's own; another reason may be that of many steps, and places are added to
-    the error that each one ends with.
+    A deadline belongs to the step; another reason may be shared by many steps, so each step gets a
+    copy to which its node is added.
     """
     if isinstance(reason, DeadlineExceededError):
         return reason
@@ -66,9 +66,9 @@ def not_a_scalar(value: Value) -> InvalidArgumentError:
 
 
 def with_reason(error: OpError, reason: OpError | None) -> OpError:
-    """Return what a node failed with in a step that `reason` has cancelled (None: it was not).
+    """Return the error of a node in a step that `reason` has cancelled (None: it was not).
 
-    A node that only noticed the cancellation before the executor did is not to blame.
+    A node that only noticed the cancellation before the executor did is not at fault.
     """
     if reason is None or not isinstance(error, CancelledError):
         return error
@@ -89,11 +89,11 @@ def failure_at(
     reason: OpError | None,
     iteration: str = "",
 ) -> OpError:
-    """Return what was raised at a node as a status error with its place.
+    """Return what was raised at a node as a status error that names the node.
 
     Args:
-        error: what was raised.
-        node, kernel: what failed.
+        error: the exception.
+        node, kernel: the failed node and its kernel.
         device: name of the device.
         reason: what has cancelled the step (`ExecutorArgs.cancel_reason`), or None; returned itself
             where the node only noticed the cancellation.
@@ -113,10 +113,10 @@ def done_twice(node_name: str) -> InternalError:
 def at_node(
     error: OpError, node: Node, kernel: OpKernel | None, device: str, iteration: str = ""
 ) -> OpError:
-    """Add the place to an error that has none yet; return it.
+    """Add node, op and device to an error that has none yet; return it.
 
     Args:
-        error: the error; if a node inside of a called function raised it, it keeps that place.
+        error: the error; if a node inside of a called function raised it, it keeps that node.
         node, kernel: what failed.
         device: name of the device.
         iteration: frame and iteration, as `while:3`; empty outside of loops.

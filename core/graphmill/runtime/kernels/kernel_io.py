@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def refs_to_read(node: Node) -> tuple[int, ...]:
-    """Return the inputs of a node that are references of which it wants the value."""
+    """Return the inputs of a node that are references but whose value it needs."""
     return tuple(
         position
         for position, edge in enumerate(node.in_edges)
@@ -32,7 +32,7 @@ def refs_to_read(node: Node) -> tuple[int, ...]:
 
 
 def read_refs(node: Node, positions: Sequence[int], inputs: list[Any]) -> None:
-    """Put the values of references in their place.
+    """Replace references by their values.
 
     Raises:
         FailedPreconditionError: a variable has no value yet, and the op needs one.
@@ -50,7 +50,7 @@ def read_refs(node: Node, positions: Sequence[int], inputs: list[Any]) -> None:
 
 
 def checked_dtypes(node: Node) -> tuple[np.dtype[Any] | None, ...]:
-    """Return for each output the dtype that it must have; None where it is not an array."""
+    """Return the dtype that each output must have; None where it is not an array."""
     return tuple(map(_checked_dtype, node.output_types))
 
 
@@ -58,7 +58,7 @@ def check_output(kernel: OpKernel, index: int, value: Any, expected: np.dtype[An
     """Check the dtype of an output.
 
     Raises:
-        InternalError: it is not what the graph says; a fault of the kernel.
+        InternalError: it differs from the graph's; a bug of the kernel.
     """
     dtype = getattr(value, "dtype", None)
     if value is DEAD:
@@ -84,7 +84,7 @@ def check_outputs(kernel: OpKernel, expected: Sequence[np.dtype[Any] | None], re
     """Check the number and dtypes of several outputs.
 
     Raises:
-        InternalError: they are not what the graph says; a fault of the kernel.
+        InternalError: they differ from the graph's; a bug of the kernel.
     """
     count = len(expected)
     if not count:

@@ -44,10 +44,10 @@ class Registration(NamedTuple):
 
 
 class KernelChoice(NamedTuple):
-    """The outcome of a look-up.
+    """The result of a lookup.
 
     Attributes:
-        definition: the kernel that won.
+        definition: the kernel that was chosen.
         owner: the plugin that supplied it.
         backend: the backend of the device that it runs on.
         rejected: for each kernel that lost, its source and the reason, for `explain`.
@@ -61,7 +61,7 @@ class KernelChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LazyModule:
-    """A module that is not imported yet; `ops` are those that it has kernels for, if known."""
+    """A module that is not imported yet; `ops` are the ops of its kernels, if known."""
 
     name: str
     backend: str | None

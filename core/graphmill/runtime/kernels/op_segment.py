@@ -79,13 +79,13 @@ class OpSegment:
         self._holds: dict[str, int] = {}
 
     def add_hold(self, session: str) -> None:
-        """Keep the kernels of a session until `remove_hold` was called as often."""
+        """Keep the kernels of a session until `remove_hold` has been called as many times."""
         with self._lock:
             self._tables.setdefault(session, StatefulKernels())
             self._holds[session] = self._holds.get(session, 0) + 1
 
     def remove_hold(self, session: str) -> None:
-        """Give up one hold; with the last one the session's kernels are dropped."""
+        """Release one hold; with the last one the session's kernels are dropped."""
         with self._lock:
             left = self._holds.get(session, 0) - 1
             if left > 0:

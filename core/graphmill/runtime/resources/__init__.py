@@ -1,1 +1,1 @@
-"""Resources: what outlives a step (variables, tables, queues, session tensors)."""
+"""Resources, which outlive a step: variables, tables, queues, session tensors."""

@@ -1,13 +1,14 @@
-"""Update a variable's value in place if nobody else references it, else copy it first.
+"""Update a variable's value in place if nothing else references it, else copy it first.
 
-Values are not written in place, because readers keep the arrays that they read. A sparse update of
-a large table would then copy the table for a few rows. It need not if the variable alone holds the
-array, which its reference count proves while nobody can come and read: meanwhile the variable is of
-a class whose `value` waits for the lock, so that readers elsewhere pay nothing. `writable` does all
-of this; a compiler, whose programs write into memory of their own, uses `acquire` and `release`.
+Values are normally not written in place, because readers keep the arrays that they read. So a
+sparse update of a few rows would copy a whole table. No copy is needed if only the variable
+references the array. The reference count proves that, provided that no new reader can come:
+meanwhile the variable has a class whose `value` waits for the lock, so that other readers pay
+nothing. `writable` does all of this. A compiler, whose programs write into memory of their own,
+uses `acquire` and `release`.
 
 Threads: the caller holds the variable's lock. Where reference counts prove nothing (free-threaded
-Python) and while the process forks, each update makes a copy.
+Python), and while the process forks, each update makes a copy.
 """
 
 from __future__ import annotations
@@ -62,13 +63,13 @@ _is_suspended = False
 
 @contextmanager
 def writable(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
-    """Give the array to write a variable's new value into; the old value is in it.
+    """Give an array that holds the variable's value, to be changed in place to the new value.
 
     The caller holds the variable's lock, does not refer to its value, does not read `value`, and
     has checked whatever may fail: an error in the middle may leave some of it written.
 
     Args:
-        variable: one that has a value, which is a NumPy array.
+        variable: a variable whose value is a NumPy array.
     """
     if not acquire(variable):
         yield from _written_copy(variable)
@@ -89,10 +90,10 @@ def _written_copy(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def acquire(variable: Variable) -> bool:
-    """Let others who read or set the value wait for the lock, which the caller holds.
+    """Make other readers and writers of the value wait for the lock, which the caller holds.
 
     Returns:
-        Whether that could be done; if not, nothing has changed.
+        Whether that was possible; if not, nothing has changed.
     """
     acquired = _ACQUIRED.get(type(variable))
     if acquired is None or _is_suspended or not counts_prove_ownership():
@@ -103,23 +104,23 @@ def acquire(variable: Variable) -> bool:
 
 
 def release(variable: Variable) -> None:
-    """End what `acquire` began; the caller releases the lock afterwards."""
+    """Undo `acquire`; the caller releases the lock afterwards."""
     variable.__class__ = _RELEASED[type(variable)]
     del _held[id(variable)]
 
 
 def value_of(variable: Variable) -> Any:
-    """Return the value; for whoever has acquired the variable."""
+    """Return the value of a variable that the caller has acquired."""
     return _VALUE.__get__(variable)
 
 
 def set_value(variable: Variable, value: Any) -> None:
-    """Set the value; for whoever has acquired the variable."""
+    """Set the value of a variable that the caller has acquired."""
     _VALUE.__set__(variable, value)
 
 
 def is_sole_holder(variable: Variable) -> bool:
-    """Return whether nobody but the variable, which is acquired, refers to its value."""
+    """Return whether only the variable, which is acquired, references its value."""
     return references_from(_VALUE, variable) <= _ONLY_THE_VARIABLE
 
 
@@ -128,7 +129,7 @@ def _owns_memory(value: Any) -> bool:
 
 
 def _count_own() -> int:
-    """Return how many references are counted where only the variable holds its value."""
+    """Return the reference count of a value that only its variable references."""
     from graphmill import dtypes
 
     variable = Variable(dtypes.float64)
@@ -140,7 +141,7 @@ _ONLY_THE_VARIABLE: Final = _count_own()
 
 
 def _suspend() -> None:
-    """Begin no more exclusive updates, and wait for those in progress: a fork would tear them."""
+    """Start no more exclusive updates, and wait for those in progress: a fork would tear them."""
     global _is_suspended
     _is_suspended = True
     for variable in list(_held.values()):

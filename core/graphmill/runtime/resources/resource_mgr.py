@@ -69,10 +69,10 @@ class ResourceMgr:
     def lookup_or_create(
         self, container: str, name: str, kind: type[_Resource], factory: Callable[[], _Resource]
     ) -> _Resource:
-        """Return a resource, made by `factory` if it is not there yet.
+        """Return a resource, created by `factory` if it does not exist.
 
         Raises:
-            InvalidArgumentError: the factory made something else than a `kind`.
+            InvalidArgumentError: the factory did not return a `kind`.
         """
         with self._lock:
             held = self._containers.setdefault(container or self.default_container, {})
@@ -105,7 +105,7 @@ class ResourceMgr:
         with self._lock:
             held = self._containers.pop(container or self.default_container, None)
             self.generation += 1
-        del held  # outside of the lock: what a resource does at its end may ask for others
+        del held  # outside of the lock: the destructor of a resource may look up others
 
     def clear(self) -> None:
         """Remove all resources of all containers."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SessionState:
-    """The kept tensors of one session.
+    """The tensors that one session keeps between runs.
 
     Threads: `_lock` guards the table.
     """
@@ -27,14 +27,14 @@ class SessionState:
         self._tensors: dict[str, Value] = {}
 
     def add(self, node_name: str, value: Value, device: str) -> str:
-        """Keep a tensor; return its handle, `node:0;number;device`, unique in the session."""
+        """Store a tensor; return its handle, `node:0;index;device`, unique in the session."""
         handle = f"{node_name}:0;{next(self._numbers)};{device}"
         with self._lock:
             self._tensors[handle] = value
         return handle
 
     def get(self, handle: str) -> Value:
-        """Return a kept tensor.
+        """Return a stored tensor.
 
         Raises:
             InvalidArgumentError: no tensor has that handle (any more).
@@ -45,7 +45,7 @@ class SessionState:
         raise self._unknown(handle)
 
     def delete(self, handle: str) -> None:
-        """Give up a kept tensor.
+        """Drop a stored tensor.
 
         Raises:
             InvalidArgumentError: no tensor has that handle (any more).
@@ -57,7 +57,7 @@ class SessionState:
         raise self._unknown(handle)
 
     def clear(self) -> None:
-        """Give up all kept tensors."""
+        """Drop all stored tensors."""
         with self._lock:
             self._tensors.clear()
 

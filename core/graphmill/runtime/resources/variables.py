@@ -29,8 +29,8 @@ class Variable:
         dtype: its element type.
         shape: its static shape, None if unknown.
         name: for messages.
-        kept: what a compiler notes of a value: a function that gives this value and one that gives
-            its own form of it, each None once it is gone; of use while that is the current value.
+        kept: a compiler's cache for the current value: a function that returns the value, and one
+            that returns the compiler's form of it; each returns None once its object is freed.
     """
 
     __slots__ = ("dtype", "kept", "lock", "name", "shape", "value")
@@ -50,7 +50,7 @@ class Variable:
 
 
 class Ref(Variable):
-    """The output of a ref-typed op: a variable that travels along ref edges itself.
+    """The output of a ref-typed op: a variable that is itself passed along ref edges.
 
     Inputs that an OpDef declares as ref receive the `Ref`; all others receive its value
     (`tensorflow/core/common_runtime/executor.cc`, PrepareInputs).
@@ -74,13 +74,13 @@ class Ref(Variable):
 
 
 class ResourceHandle:
-    """A scalar of dtype `resource`: where a resource lives, and the resource once it is found.
+    """A scalar of dtype `resource`: the location of a resource, and the resource once it is found.
 
     Attributes:
         device: name of the device whose `ResourceMgr` holds it.
         container, name: its key there.
-        type_name: what it is, for messages, as `"Variable"`.
-        resource: the object itself; None until the first look-up.
+        type_name: its type, for messages, as `"Variable"`.
+        resource: the object itself; None until the first lookup.
     """
 
     __slots__ = ("container", "device", "name", "resource", "type_name")
