@@ -86,5 +86,5 @@ def test_op_without_a_case_fails(installed: Path) -> None:
 def test_unknown_plugin_is_refused(installed: Path) -> None:
     done = tried(installed, "--graphmill-plugin", "nobody")
     assert done.returncode != 0
-    assert "no kernel is of a plugin 'nobody'" in done.stdout + done.stderr
+    assert "no kernel belongs to a plugin 'nobody'" in done.stdout + done.stderr
     assert "tried" in done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """Read op cases from TOML tables, one `Case` for each combination.
 
-The format is described in `graphmill.testing.cases`. This module and `inputs.py` need NumPy alone,
-so that the script that asks TensorFlow for its answers can use them wherever TensorFlow is.
+`graphmill.testing.cases` describes the format. This module and `case_inputs` need only NumPy, so
+that the script that computes TensorFlow's results can import them in any environment.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Program:
 class Case:
     """One op case: op, attrs and inputs.
 
-    `inputs` stand in OpDef order, a list input is a tuple of inputs. `attrs` hold raw TOML values:
-    dtypes as names.
+    `inputs` are in OpDef order; a list input is a tuple of inputs. `attrs` are raw TOML values, in
+    which dtypes are names.
     """
 
     id: str
@@ -92,9 +92,9 @@ class Case:
 
     @property
     def digest(self) -> str:
-        """Fingerprint everything that TensorFlow's answer depends on."""
+        """Return a hash of everything that TensorFlow's result depends on."""
         program = self.program
-        asked = {
+        content = {
             "format": _FORMAT,
             "op": self.op,
             "inputs": [_digest_input(tree) for tree in self.inputs],
@@ -107,7 +107,7 @@ class Case:
                 sorted((k, _digest_input(v)) for k, v in program.feed.items()),
             ],
         }
-        text = json.dumps(asked, sort_keys=True, default=str)
+        text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -128,10 +128,10 @@ def load_cases(
     stems: Iterable[str] | None = None,
     folder: Path = FOLDER,
 ) -> tuple[Case, ...]:
-    """Read the cases, in file order; only of some families or files if named.
+    """Read the cases in file order: all of them, or those of the given families or files.
 
     Raises:
-        SpecError: if a table is written wrongly or two cases have one id.
+        SpecError: a table is malformed, or two cases have the same id.
     """
     wanted = None if families is None else set(families)
     files = None if stems is None else set(stems)
@@ -155,7 +155,7 @@ def parse_cases(text: str, stem: str) -> Iterator[Case]:
     """Expand the text of a case file.
 
     Raises:
-        SpecError: naming the table, if it is written wrongly.
+        SpecError: a table is malformed; the error names it.
     """
     try:
         tables = tomllib.loads(text)
@@ -164,7 +164,7 @@ def parse_cases(text: str, stem: str) -> Iterator[Case]:
     numbers: Counter[str] = Counter()
     for header, entries in tables.items():
         if not isinstance(entries, list):
-            raise SpecError(f"{stem}.toml: write [[{header}]], an op has a list of tables")
+            raise SpecError(f"{stem}.toml: write [[{header}]]: an op has a list of tables")
         for op, table in itertools.product(header.split(), entries):
             try:
                 yield from _expand(op, numbers[op], table, stem)
@@ -174,18 +174,18 @@ def parse_cases(text: str, stem: str) -> Iterator[Case]:
             numbers[op] += 1
 
 
-def _expand(op: str, number: int, table: dict[str, Any], stem: str) -> Iterator[Case]:
-    """Make the product of a table's sweeps."""
+def _expand(op: str, index: int, table: dict[str, Any], stem: str) -> Iterator[Case]:
+    """Yield one case for each combination of a table's sweeps."""
     fixed = {key: value for key, value in table.items() if key != "each"}
     sweeps = table.get("each", {})
     part = stem.partition(".")[2]
-    label = str(fixed.get("label", number))
+    label = str(fixed.get("label", index))
     label = f"{part}.{label}" if part else label
     for picks in itertools.product(*(enumerate(values) for values in sweeps.values())):
         chosen = dict(fixed)
         parts = [op, label]
-        for key, (index, value) in zip(sweeps, picks, strict=True):
-            parts.append(str(index) if isinstance(value, list | dict) else str(value))
+        for key, (position, value) in zip(sweeps, picks, strict=True):
+            parts.append(str(position) if isinstance(value, list | dict) else str(value))
             if key == "case":
                 chosen.update(value)
             else:
@@ -199,7 +199,7 @@ def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Ca
     seed_text = f"{op}|{table.get('draw', 0)}"
     skip = dict(table.get("skip", {}))
     if not set(skip) <= set(BACKENDS):
-        raise SpecError(f"skip names {sorted(skip)}; backends are {', '.join(BACKENDS)}")
+        raise SpecError(f"skip names {sorted(skip)}; the backends are {', '.join(BACKENDS)}")
     return Case(
         id=case_id,
         stem=stem,
@@ -218,26 +218,26 @@ def _make_case(case_id: str, op: str, table: Mapping[str, Any], stem: str) -> Ca
     )
 
 
-def _one_of(table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str:
-    """Read a key that has few values, the first of which is the default."""
-    value = str(table.get(key, known[0]))
-    if value not in known:
-        raise SpecError(f"{key} = {value!r}; it is one of {', '.join(map(repr, known))}")
+def _one_of(table: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> str:
+    """Return the value of a key, by default the first allowed one."""
+    value = str(table.get(key, allowed[0]))
+    if value not in allowed:
+        raise SpecError(f"{key} = {value!r}; use one of {', '.join(map(repr, allowed))}")
     return value
 
 
 def _inputs(entries: list[Any], types: dict[str, str], seed_text: str) -> tuple[InputTree, ...]:
     made: list[InputTree] = []
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         if isinstance(entry, list) and all(isinstance(item, str) for item in entry):
             made.append(
                 tuple(
-                    parse_input(item, types, f"{seed_text}|{place}.{index}")
+                    parse_input(item, types, f"{seed_text}|{position}.{index}")
                     for index, item in enumerate(entry)
                 )
             )
         else:
-            made.append(parse_input(entry, types, f"{seed_text}|{place}"))
+            made.append(parse_input(entry, types, f"{seed_text}|{position}"))
     return tuple(made)
 
 
@@ -266,7 +266,7 @@ def _check_unique(cases: Iterable[Case]) -> None:
     for case in cases:
         if case.id in seen:
             raise SpecError(
-                f"Two cases are called {case.id!r}, in {seen[case.id]}.toml and {case.stem}.toml; "
+                f"Two cases have the id {case.id!r}, in {seen[case.id]}.toml and {case.stem}.toml; "
                 "give one of the tables a `label`"
             )
         seen[case.id] = case.stem

@@ -18,13 +18,13 @@ _MARK = b"{tmp}"
 
 
 class CaseFolder:
-    """Translate strings between a case, which does not know its folder, and the system."""
+    """Replace `{tmp}` in the strings of a case by the actual folder, and back."""
 
     def __init__(self, path: str = "") -> None:
         self._path = path.encode()
 
     def inside(self, values: Values) -> Values:
-        """Replace `{tmp}` by the folder."""
+        """Replace `{tmp}` by the folder in inputs."""
         return self._replaced(values, _MARK, self._path)
 
     def outside(self, values: Values) -> Values:

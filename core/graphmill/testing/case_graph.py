@@ -1,7 +1,7 @@
 """Build the GraphDef of an op case, with canonical attrs.
 
-Type and number attrs are inferred here once more, apart from `OpDef.infer_attrs`, so that a case
-also holds for the code that graphmill itself infers them with.
+This module infers type and number attrs independently of `OpDef.infer_attrs`, so that a case also
+tests graphmill's own inference.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def node_attrs(
     """Return the canonical attrs of a node: inferred ones, those of the table, defaults.
 
     Raises:
-        SpecError: if the number of inputs is wrong.
+        SpecError: the number of inputs is wrong.
     """
     attrs = _inferred(op_def, input_types)
     for attr in op_def.attrs:
@@ -70,8 +70,8 @@ def canonical(kind: str, value: Any) -> Any:
     if kind == "shape":
         return None if value == "unknown" else ShapeAttr(value)
     if kind == "tensor":
-        given = parse_input(value, {}, "attr")
-        return TensorAttr(given.values(), as_dtype(given.dtype))
+        tensor = parse_input(value, {}, "attr")
+        return TensorAttr(tensor.values(), as_dtype(tensor.dtype))
     if kind == "func":
         return FuncAttr(value)
     if kind == "string":
@@ -82,23 +82,23 @@ def canonical(kind: str, value: Any) -> Any:
 
 
 def case_graph(case: Case, ops: OpRegistry, device: str = "") -> CaseGraph:
-    """Make the graph of a case: the op behind placeholders, or the nodes of its program.
+    """Make the graph of a case: the op on placeholders, or the nodes of its program.
 
     Args:
         case: the case.
-        ops: the OpDefs to make nodes by.
-        device: where all nodes but placeholders are placed; "" for no wish.
+        ops: the OpDefs of the nodes.
+        device: the device of all nodes except placeholders; "" leaves it to placement.
     """
     graph = GraphMaker(ops, device)
     if case.program is not None:
         return _program_graph(case, case.program, graph)
     sources: list[Source | tuple[Source, ...]] = []
-    for place, tree in enumerate(case.inputs):
+    for position, tree in enumerate(case.inputs):
         if isinstance(tree, tuple):
-            made = [graph.placeholder(f"in{place}_{i}", one) for i, one in enumerate(tree)]
+            made = [graph.placeholder(f"in{position}_{i}", one) for i, one in enumerate(tree)]
             sources.append(tuple(made))
         else:
-            sources.append(graph.placeholder(f"in{place}", tree))
+            sources.append(graph.placeholder(f"in{position}", tree))
     graph.node(NodeSpec(NODE, case.op, tuple(sources), case.attrs, ()))
     return graph.finish([NODE], all_outputs=True)
 
@@ -135,7 +135,7 @@ class GraphMaker:
         return Source(name)
 
     def node(self, spec: NodeSpec) -> None:
-        """Add a node; an op that newer graphs may not use makes the graph an older one."""
+        """Add a node; for a deprecated op, lower the producer version so that it is allowed."""
         removed = self._ops.get(spec.op).deprecated_version
         if removed:
             versions = self.graph_def.versions
@@ -162,7 +162,7 @@ class GraphMaker:
             definition.ret[f"r{index}"] = names(source)
 
     def finish(self, run: Iterable[str], *, all_outputs: bool) -> CaseGraph:
-        """Return the graph with what each step fetches."""
+        """Return the graph with the fetches and targets of each step."""
         steps, fetched = [], []
         for step in run:
             fetches: list[str] = []
@@ -185,7 +185,7 @@ def _input_name(source: Source) -> str:
 
 
 class _FunctionNames:
-    """Name inputs as function bodies do: `node:output_arg:index`, arguments plainly."""
+    """Name inputs as in function bodies: `node:output_arg:index`, or the name of an argument."""
 
     def __init__(self, ops: OpRegistry, arguments: set[str]) -> None:
         self._registry = ops
@@ -208,7 +208,7 @@ def _fill_node(
     types: Mapping[str, tuple[DType, ...]],
     input_name: Any,
 ) -> tuple[DType, ...]:
-    """Fill a NodeDef; gives the types of its outputs."""
+    """Fill a NodeDef and return the types of its outputs."""
     op_def = ops.get(spec.op)
     input_types: list[Types] = []
     for tree in spec.inputs:
@@ -227,7 +227,7 @@ def _fill_node(
 def _source_types(
     sources: Sequence[Source], types: Mapping[str, tuple[DType, ...]]
 ) -> tuple[DType, ...]:
-    """Look up what sources give; a node that comes later, round a loop, gives what others do."""
+    """Return the types of sources; a later node (a loop's back edge) has the type of the others."""
     known = {s: types[s.node][s.output] for s in sources if s.node in types}
     if sources and not known:
         raise SpecError(f"There is no node or feed {sources[0].node!r} before this node")
@@ -237,16 +237,16 @@ def _source_types(
 def _inferred(op_def: OpDef, input_types: Sequence[Types]) -> dict[str, Any]:
     if len(input_types) != len(op_def.input_args):
         raise SpecError(
-            f"{op_def.name} has {len(op_def.input_args)} inputs, the case gives {len(input_types)}"
+            f"{op_def.name} has {len(op_def.input_args)} inputs, the case has {len(input_types)}"
         )
     attrs: dict[str, Any] = {}
-    for arg, given in zip(op_def.input_args, input_types, strict=True):
-        _infer_one(arg, given if isinstance(given, tuple) else (given,), attrs)
+    for arg, types in zip(op_def.input_args, input_types, strict=True):
+        _infer_one(arg, types if isinstance(types, tuple) else (types,), attrs)
     return attrs
 
 
-def _infer_one(arg: ArgDef, given: tuple[DType, ...], attrs: dict[str, Any]) -> None:
-    base = tuple(dtype.base_dtype for dtype in given)
+def _infer_one(arg: ArgDef, types: tuple[DType, ...], attrs: dict[str, Any]) -> None:
+    base = tuple(dtype.base_dtype for dtype in types)
     if arg.number_attr:
         attrs[arg.number_attr] = len(base)
     if arg.type_list_attr:
@@ -256,5 +256,5 @@ def _infer_one(arg: ArgDef, given: tuple[DType, ...], attrs: dict[str, Any]) -> 
 
 
 def is_object(dtype: DType) -> bool:
-    """Return whether values of a dtype are Python objects, which only a host can hold."""
+    """Return whether values of a dtype are Python objects, which only host memory can hold."""
     return dtype.base_dtype in (dtypes.string, dtypes.resource, dtypes.variant)

@@ -1,9 +1,9 @@
 """Parse the `in` lists of op cases and draw the values that they describe.
 
-The language is described in `graphmill.testing.cases`. Values must be the same on every machine and
-with every NumPy, because TensorFlow's answers to them are stored. NumPy promises a stable stream
-for the raw output of its bit generators (`Philox.random_raw`) but not for the methods of
-`Generator`, so the steps from raw bits to numbers are taken here.
+`graphmill.testing.cases` describes the language. Values must be the same on every machine and with
+every NumPy version, because TensorFlow's results for them are stored. NumPy guarantees a stable
+stream only for the raw output of its bit generators (`Philox.random_raw`), not for the methods of
+`Generator`. This module therefore converts raw bits to numbers itself.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class SpecError(ValueError):
 class Input:
     """Describe one input tensor; `values()` draws it.
 
-    `dtype` is TensorFlow's name, `shape` is None where the values themselves say it, `how` is what
-    stands after the shape, `seed` is fixed by the op, the text and the place of the input.
+    `dtype` is TensorFlow's name. `shape` is None if it follows from the values. `how` is the text
+    after the shape. `seed` depends on the op, the text and the position of the input.
     """
 
     dtype: str
@@ -75,15 +75,15 @@ class Input:
 
 
 def parse_input(value: object, types: dict[str, str], seed_text: str) -> Input:
-    """Make an Input of an entry of `in`: a string, a number, a bool or a list of numbers.
+    """Parse an entry of `in`: a string, a number, a bool or a list of numbers.
 
     Args:
-        value: what stands in the table.
-        types: dtype names by the name of the attr that holds them (`T` -> "float32").
-        seed_text: what the draw depends on besides the text.
+        value: the entry in the table.
+        types: dtype names by the name of their type attr (`T` -> "float32").
+        seed_text: additional text that the seed depends on.
 
     Raises:
-        SpecError: if the text is not in the language.
+        SpecError: the text is not in the language.
     """
     if not isinstance(value, str):
         dtype = _natural_dtype(value)
@@ -101,7 +101,7 @@ def parse_input(value: object, types: dict[str, str], seed_text: str) -> Input:
 
 
 def _check_words(how: str, text: str) -> None:
-    """Refuse words that would be ignored."""
+    """Raise an error for words that would be ignored."""
     if how.strip().startswith(":"):
         return
     for word in how.split():
@@ -112,10 +112,10 @@ def _check_words(how: str, text: str) -> None:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the NumPy dtype that holds values of a dtype; quantized ones by their integers.
+    """Return the NumPy dtype that stores a dtype; that of the integers for a quantized dtype.
 
     Raises:
-        SpecError: if there is no such dtype.
+        SpecError: there is no such dtype.
     """
     name = _STORAGE.get(name, name)
     if name == "string":
@@ -133,10 +133,10 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def literal(text: str) -> Any:
-    """Evaluate a Python literal in which `nan` and `inf` are known.
+    """Evaluate a Python literal that may contain `nan` and `inf`.
 
     Raises:
-        SpecError: if it is none.
+        SpecError: the text is not a literal.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -146,7 +146,7 @@ def literal(text: str) -> Any:
 
 
 def from_literal(text: str, dtype: str) -> Values:
-    """Make an array of a Python literal."""
+    """Return the array of a Python literal."""
     value = literal(text)
     if dtype == "string":
         return _string_array(value)
@@ -215,7 +215,7 @@ def _shuffled(count: int, seed: int) -> Values:
 
 
 def _drawn(dtype: str, shape: tuple[int, ...], words: Sequence[str], seed: int) -> Values:
-    """Draw values of a dtype; the words choose how."""
+    """Draw values of a dtype in the way that the words describe."""
     count = math.prod(shape)
     for word, make in _MAKERS.items():
         if word in words:
@@ -283,8 +283,8 @@ _MAKERS: dict[str, _Maker] = {
 }
 
 
-# ------------------------------------------------------------------------------------- special
-# values
+# ----------------------------------------------------------------------------------------------
+# special values
 
 
 def _special_values(dtype: str, words: Sequence[str]) -> Values:

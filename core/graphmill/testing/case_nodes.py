@@ -1,7 +1,6 @@
 """Parse the nodes and functions of case programs: `y = AddV2(x, z, after=[init])`.
 
-The text is a small part of Python's grammar, so Python's own parser reads it; nothing is ever
-executed.
+The text is a subset of Python's grammar, so Python's parser reads it; it is never executed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Name an output of a node (or a feed, which has one)."""
+    """Name an output of a node or a feed; a feed has one output."""
 
     node: str
     output: int = 0
@@ -26,7 +25,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """Describe one node; a list input is a tuple of sources. `attrs` are raw: dtypes as names."""
+    """Describe one node; a list input is a tuple of sources. `attrs` are raw, dtypes as names."""
 
     name: str
     op: str
@@ -51,11 +50,11 @@ def parse_node(text: str, values: Mapping[str, Any] | None = None) -> NodeSpec:
 
     Args:
         text: `name = Op(input, ..., attr=value, after=[...])`.
-        values: what names in attr values stand for (a table's swept keys); others stand for
-        themselves.
+        values: the values of names in attr values (the table's attrs and swept keys); other names
+            are used as they are.
 
     Raises:
-        SpecError: if it is not of this form.
+        SpecError: the text is not of this form.
     """
     try:
         statement = ast.parse(text.strip()).body
@@ -70,7 +69,7 @@ def parse_function(text: str, values: Mapping[str, Any] | None = None) -> Functi
     """Parse one function: `f(x: float32) -> (float32): y = Neg(x); return y`.
 
     Raises:
-        SpecError: if it is not of this form.
+        SpecError: the text is not of this form.
     """
     values = values or {}
     try:

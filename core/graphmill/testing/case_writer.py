@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from graphmill.testing.case_inputs import Values
 
 Table = dict[str, Any]
-"""What stands under the header of a table, sweeps aside."""
+"""The keys of a table, without sweeps."""
 
 
 def table_of(case: Case) -> Table:
-    """Return the table of one case, its sweeps resolved; reserved keys that judge are kept."""
+    """Return the table of one case with its sweeps resolved and its keys for the comparison."""
     table: Table = {}
     if case.program is None:
         table["in"] = [input_text(tree) for tree in case.inputs]
@@ -42,7 +42,7 @@ def input_text(tree: InputTree) -> Any:
 
 
 def literal_text(values: Values, dtype: str) -> str:
-    """Return values as the text of an input; the shape alone if empty."""
+    """Return values as the text of an input; for an empty tensor, only its shape."""
     if values.size == 0:
         return f"{dtype}[{','.join(map(str, values.shape))}]"
     return f"{dtype}: {values.tolist()!r}"

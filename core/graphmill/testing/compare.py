@@ -1,4 +1,4 @@
-"""Compare an answer with the expected one: error, dtype, shape, NaN positions, values."""
+"""Compare a result with the expected one: error, dtype, shape, NaN positions, values."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _EPS = {
 
 
 def verdict(case: Case, run: Run, backend: str) -> str:
-    """Return what is wrong with the answer to a case; "" if nothing.
+    """Run a case and return how its result differs from the stored one; "" if it does not.
 
     Args:
-        case: the question.
-        run: answers it.
-        backend: "numpy", "jax" or "session": whose tolerances and exceptions count.
+        case: the case.
+        run: runs it.
+        backend: "numpy", "jax" or "session"; selects the tolerances and the `skip` reasons.
 
     Raises:
-        NotApplicableError: if the case is not for this runner.
+        NotApplicableError: the case does not apply to this runner.
     """
     if backend in case.skip:
         raise NotApplicableError(case.skip[backend])
     stored = stored_answers(case.stem).get(case.id)
     if stored is None or stored.digest != case.digest:
-        return "there is no fresh stored answer; run tools/make_op_cases.py"
+        return "there is no up-to-date stored result; run tools/make_op_cases.py"
     got = run(case)
     if isinstance(got, NotApplicableError):
         raise got
@@ -54,17 +54,17 @@ def verdict(case: Case, run: Run, backend: str) -> str:
 def difference(
     case: Case, expected: Answer, got: Answer, backend: str, *, slack: float = 1.0
 ) -> str:
-    """Return how `got` differs from the expected answer; "" if it does not.
+    """Return how `got` differs from the expected result; "" if it does not.
 
     Args:
-        case: the question, which says how to compare and may override the tolerance.
-        expected: TensorFlow's answer.
-        got: ours.
-        backend: who gave it: "numpy", "jax" or "session".
-        slack: how many times the tolerance is allowed.
+        case: the case, which states how to compare and may override the tolerance.
+        expected: TensorFlow's result.
+        got: graphmill's result.
+        backend: the backend that computed it: "numpy", "jax" or "session".
+        slack: factor for the tolerance.
     """
     if backend == "jax" and case.error_from == "values" and not got.error:
-        return ""  # a compiled kernel cannot look at values
+        return ""  # a compiled kernel cannot check values
     if case.differs:
         if got.error != case.error or not case.expect:
             return _error_difference(case.error, got)
@@ -116,7 +116,7 @@ def _output_difference(
 
 
 class _Bound:
-    """Bound the difference of one output."""
+    """Computes the allowed difference of one output."""
 
     def __init__(self, case: Case, backend: str, slack: float) -> None:
         self._tolerance: Tolerance = tolerance_of(case.op)
@@ -145,7 +145,7 @@ def _close_difference(want: Values, have: Values, bound: _Bound, eps: float, kin
     wide_want, wide_have = want.astype(kind), have.astype(kind)
     nan_want, nan_have = np.isnan(wide_want), np.isnan(wide_have)
     if not np.array_equal(nan_want, nan_have):
-        return "NaN elsewhere: " + _first(want, have, nan_want != nan_have)
+        return "NaN positions differ: " + _first(want, have, nan_want != nan_have)
     with np.errstate(all="ignore"):
         equal = (wide_want == wide_have) | nan_want
         close = np.abs(wide_have - wide_want) <= bound.of(wide_want, eps)

@@ -1,4 +1,4 @@
-"""Report which suites, specification rows and ops of the conformance kit a plugin passes."""
+"""Report which conformance suites, specification rows and ops a plugin passes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _FEW: Final = 12
 
 
 class CoverageReport:
-    """Collects results of tests of the suites.
+    """Collects the results of the suites' tests.
 
     Attributes:
-        suites: for each suite how many tests passed, failed, were skipped.
-        rows: for each row of the specification the worst outcome; skipped ones do not count
-            beside passed ones.
+        suites: the number of tests by outcome, for each suite.
+        rows: the worst outcome of each row of the specification; passed and skipped tests count
+            as passed.
         ops: the same for each op.
-        reasons: why ops were skipped.
+        reasons: the reason why an op was skipped.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class CoverageReport:
                 self.reasons[found["op"]] = report.longrepr[2].removeprefix("Skipped: ")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, ready for JSON."""
+        """Return the report as JSON data."""
         return {
             "suites": {name: dict(counts) for name, counts in sorted(self.suites.items())},
             "rows": dict(sorted(self.rows.items())),
@@ -77,9 +77,9 @@ class CoverageReport:
         return sorted(op for op, worst in self.ops.items() if worst == outcome)
 
 
-def _worse(known: str | None, outcome: str) -> str:
-    if known is None:
+def _worse(previous: str | None, outcome: str) -> str:
+    if previous is None:
         return outcome
-    if {known, outcome} == {"passed", "skipped"}:
+    if {previous, outcome} == {"passed", "skipped"}:
         return "passed"
-    return max(known, outcome, key=_WORST.index)
+    return max(previous, outcome, key=_WORST.index)

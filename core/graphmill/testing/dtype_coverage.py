@@ -20,14 +20,14 @@ Asked = dict[str, dict[str, set[str]]]
 
 
 def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
-    """Return the dtypes of all nodes of the cases that expect a result."""
+    """Return the dtypes of the nodes in all cases that expect a result."""
     asked: Asked = defaultdict(lambda: defaultdict(set))
     for case in cases:
         if case.error:
             continue
         try:
             nodes = case_graph(case, ops).graph_def.node
-        except OpError:  # A case whose attrs are refused on purpose.
+        except OpError:  # a case with invalid attrs on purpose
             continue
         for node in nodes:
             for attr in ops.get(node.op).attrs:

@@ -1,8 +1,8 @@
-"""Read and write golden results of op cases, one packed file for each family of ops.
+"""Read and write golden results of op cases, one packed file for each case file.
 
-A file holds two byte arrays: `index`, JSON with the digest, error and output descriptions of each
-case, and `data`, the little-endian contents one after the other. One file of thousands of little
-arrays would be mostly headers.
+A file has two byte arrays: `index`, JSON with the digest, error and output descriptions of each
+case, and `data`, the concatenated little-endian contents. This avoids the headers of thousands of
+small arrays.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An answer with the digest of its case."""
+    """A result with the digest of its case."""
 
     digest: str
     answer: Answer
 
 
 def write_answers(path: Path, answers: Mapping[str, Stored], source: str) -> None:
-    """Write the answers of one case file; `source` says who gave them."""
+    """Write the results of one case file; `source` names the system that computed them."""
     chunks: list[bytes] = []
     cases: dict[str, Any] = {}
     offset = 0
@@ -68,7 +68,7 @@ def write_answers(path: Path, answers: Mapping[str, Stored], source: str) -> Non
 
 
 def read_answers(path: Path) -> dict[str, Stored]:
-    """Read the answers of one case file, by case id; none if there is no file."""
+    """Read the results of one case file, by case id; an empty dict if there is no file."""
     if not path.exists():
         return {}
     with np.load(path) as archive:
@@ -108,5 +108,5 @@ def _decode_strings(texts: Sequence[str], shape: Sequence[int]) -> Values:
 
 @functools.cache
 def stored_answers(stem: str) -> dict[str, Stored]:
-    """Read TensorFlow's answers to the cases of one file."""
+    """Read TensorFlow's results for the cases of one file."""
     return read_answers(FOLDER / "results" / f"{stem}.npz")

@@ -1,6 +1,6 @@
-"""Run whole models with known results: one folder each, with feeds and TensorFlow's results.
+"""Run whole models and compare with TensorFlow's results; each model is a folder.
 
-A folder holds `case.json` (what to feed, fetch and compare), `graph.pb` (a GraphDef) or
+A folder has `case.json` (what to feed, fetch and compare), `graph.pb` (a GraphDef) or
 `saved_model/`, `feeds.npz` with arrays f0, f1 … and `expected.npz` with arrays e0, e1 …. With
 several batches or steps the arrays have a leading axis for them, or if `ragged`, there is one array
 per batch and step, `f0_1`, `e0_3`. A feed with a `path` instead of an array is a file name, in
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of a step: "" or what is wrong, and the largest error over its tolerance."""
+    """The outcome of a step: the problem or "", and the largest error relative to its tolerance."""
 
     problem: str
     worst: float
@@ -33,7 +33,7 @@ class StepResult:
 
 @dataclass(slots=True)
 class ModelCase:
-    """Read one folder; `session` and `run_step` run it in graphmill."""
+    """The case in a folder; `session` and `run_step` run it in graphmill."""
 
     folder: Path
     scratch: Path
@@ -55,15 +55,15 @@ class ModelCase:
 
     @property
     def steps(self) -> int:
-        """How many steps have known results."""
+        """The number of steps that have expected results."""
         return int(self.spec.get("steps") or 1)
 
     def session(self, host: Host | None = None, executor_type: str = "") -> Any:
-        """Make the session and bring it to its first step.
+        """Open the session and run the initial steps.
 
         Args:
-            host: whose plugins are used; by default what is installed.
-            executor_type: which executor; SavedModels are loaded with the default one.
+            host: the host of the session; by default the default host.
+            executor_type: the executor; a SavedModel always uses the default one.
         """
         if self.spec["kind"] == "saved_model":
             from graphmill.saved import saved_model
@@ -82,14 +82,14 @@ class ModelCase:
         return session
 
     def run_step(self, session: Any, step: int) -> StepResult:
-        """Run a step and compare it."""
+        """Run a step and compare its results."""
         results = session.run(
             list(self.spec["fetches"]), self.feeds(step), targets=self.spec.get("targets") or ()
         )
         return self.check(results, step)
 
     def feeds(self, step: int) -> dict[str, Values]:
-        """Return what is fed at a step."""
+        """Return the feeds of a step."""
         batches = int(self.spec.get("batches") or 1)
         batch = step % batches
         fed = {}
@@ -104,7 +104,7 @@ class ModelCase:
         return fed
 
     def expected(self, step: int) -> list[Values]:
-        """Return TensorFlow's results of a step."""
+        """Return TensorFlow's results for a step."""
         count = len(self.spec["fetches"])
         if self.spec.get("ragged"):
             return [self._expected[f"e{index}_{step}"] for index in range(count)]
@@ -151,7 +151,7 @@ class ModelCase:
         worst = float((error / bound).max(initial=0.0))
         ok = worst <= 1  # false for NaN
         return (
-            "" if ok else f"largest error {error.max():.3g}, {worst:.3g} of what is allowed"
+            "" if ok else f"largest error {error.max():.3g}, {worst:.3g} times the tolerance"
         ), worst
 
     def _given(self, feed: Mapping[str, Any]) -> Values:
@@ -172,7 +172,7 @@ class ModelCase:
 
 
 def model_folders(root: Path) -> list[Path]:
-    """List the folders below `root` that hold a case, sorted by name."""
+    """List the folders below `root` that have a case, sorted by name."""
     return sorted(path.parent for path in root.glob("*/case.json"))
 
 

@@ -1,7 +1,7 @@
 """pytest fixtures and options, which pytest loads through an entry point of graphmill.
 
-It is imported in every pytest run of an environment that has graphmill, so it imports nothing of
-graphmill's by itself.
+Every pytest run in an environment with graphmill imports this module, so it imports the rest of
+graphmill only on use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.testing.runners.backends import Runner
 
 _LEVELS: Any = pytest.StashKey[Any]()
-_LONG = 60.0  # seconds; a compilation takes few, and hangs are reported elsewhere
+_LONG = 60.0  # seconds; compilations are much shorter, and hangs are reported elsewhere
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,17 +51,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--graphmill-cases",
         metavar="FILE",
         default="",
-        help="a TOML file with cases for the ops of that plugin which graphmill has none for",
+        help="a TOML file with cases for ops of that plugin that graphmill has no cases for",
     )
     group.addoption(
-        "--graphmill-transport", metavar="NAME", default="", help="the transport that they test"
+        "--graphmill-transport",
+        metavar="NAME",
+        default="",
+        help="the transport that the suites test",
     )
     group.addoption(
         "--graphmill-every",
         metavar="N",
         type=int,
         default=1,
-        help="ask only every Nth op case, for a quick look",
+        help="run only every Nth op case, for a quick check",
     )
     group.addoption(
         "--graphmill-levels",
@@ -69,22 +72,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         nargs="?",
         const="-",
         default=None,
-        help="report which ops and rows were reached: at the end, or in FILE, a .json file",
+        help="report which ops and rows were covered, at the end or in FILE (.json)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect results for the report, if it is wanted.
+    """Collect results for the report, if it is requested.
 
     Raises:
-        UsageError: what should be the report's file is a path of tests that stands behind it.
+        UsageError: the value of --graphmill-levels is not a .json file, but a path of tests.
     """
     target = config.getoption("--graphmill-levels")
     if target is not None:
         if target != "-" and not target.endswith(".json"):
             raise pytest.UsageError(
                 f"--graphmill-levels writes to a .json file, not to {target!r}; to print the "
-                "report, put the option behind the paths"
+                "report, put the option after the paths"
             )
         from graphmill.testing.coverage_report import CoverageReport
 
@@ -93,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Note suite, rows and op of each test of a suite, for the report."""
+    """Record suite, rows and op of each test of a suite, for the report."""
     for item in items:
         suite = getattr(getattr(item, "cls", None), "graphmill_suite", "")
         if suite:
@@ -113,31 +116,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, Any, Any]:
-    """Begin when nothing is compiled any more behind the steps of an earlier test."""
+    """Wait until the background compilations of an earlier test have ended."""
     _let_background_end()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call() -> Generator[None, Any, Any]:
-    """Begin when nothing is compiled any more behind the steps of fixtures."""
+    """Wait until the background compilations of fixtures have ended."""
     _let_background_end()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown() -> Generator[None, Any, Any]:
-    """Begin when nothing is compiled any more behind the steps of the test."""
+    """Wait until the background compilations of the test have ended."""
     _let_background_end()
     return (yield)
 
 
 def _let_background_end() -> None:
-    """Wait for compilations that are under way.
+    """Wait for background compilations in flight.
 
-    A test would find threads that are not its own, and pytest itself is not made for them: its log
-    capture goes through the table of loggers while JAX, imported meanwhile, adds some ("dictionary
-    changed size during iteration").
+    Otherwise a test would see threads that are not its own. They also break pytest's log capture,
+    which iterates over the loggers while the import of JAX adds some ("dictionary changed size
+    during iteration").
     """
     if "graphmill.runtime.threads.background_jobs" in sys.modules:
         for thread in threading.enumerate():
@@ -146,7 +149,7 @@ def _let_background_end() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the report of levels, or write it."""
+    """Print or write the report."""
     levels = config.stash.get(_LEVELS, None)
     if levels is None:
         return
@@ -161,7 +164,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def graphmill_host() -> Host:
-    """Return the default host: what is installed, assembled once."""
+    """Return the default host, which has all installed plugins."""
     from graphmill.plugin.host import default_host
 
     return default_host()
@@ -169,14 +172,14 @@ def graphmill_host() -> Host:
 
 @pytest.fixture(scope="session")
 def graphmill_device(request: pytest.FixtureRequest) -> str:
-    """Return the name of the device that `--graphmill-device` asks for; "" if it is not given."""
-    given = str(request.config.getoption("--graphmill-device"))
-    return given if not given or "/" in given or ":" in given else f"/device:{given}:0"
+    """Return the device name of `--graphmill-device`; "" if the option is not given."""
+    value = str(request.config.getoption("--graphmill-device"))
+    return value if not value or "/" in value or ":" in value else f"/device:{value}:0"
 
 
 @pytest.fixture
 def make_host() -> Callable[..., Host]:
-    """Return a maker of hosts: what is installed, and the plugins that are passed."""
+    """Return a function that creates a host with the installed plugins and those passed to it."""
 
     def make(*plugins: object) -> Host:
         from graphmill.plugin.host import Host
@@ -188,7 +191,7 @@ def make_host() -> Callable[..., Host]:
 
 @pytest.fixture(scope="session")
 def make_runner(graphmill_host: Host) -> Callable[[str], Runner]:
-    """Return a maker of case runners over the default host: "numpy", "jax" or "session"."""
+    """Return a function that creates the case runner of a backend on the default host."""
 
     def make(backend: str) -> Runner:
         from graphmill.testing.runners.backends import runner
@@ -200,7 +203,7 @@ def make_runner(graphmill_host: Host) -> Callable[[str], Runner]:
 
 @pytest.fixture
 def make_cases() -> Callable[[str], Iterable[Case]]:
-    """Return a maker of cases from text in the format of `graphmill.testing.cases`."""
+    """Return a function that parses cases in the format of `graphmill.testing.cases`."""
 
     def make(text: str) -> list[Any]:
         from graphmill.testing.case import parse_cases

@@ -1,11 +1,11 @@
-"""Build NodeDefs, FunctionDefs and GraphDefs in a line each, valid or not.
+"""Build NodeDefs, FunctionDefs and GraphDefs concisely, valid or not.
 
     graph_def(
         node_def("x", "Placeholder", dtype="float32"),
         node_def("y", "Neg", "x", T="float32"),
     )
 
-Nothing is checked or filled in, so that tests can make what no builder would.
+The functions check nothing and add no defaults, so tests can build invalid messages.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def node_def(name: str, op: str, *inputs: str, device: str = "", **attrs: Any) -
     Args:
         name: the node's name.
         op: its op.
-        inputs: its inputs as GraphDefs spell them.
-        device: the device that it asks for.
-        attrs: its attrs: a `str` names an element type, `bytes` are a string, an array is a tensor,
-            a list is a list of these; an `AttrValue` is taken as it is; anything else is in
+        inputs: its inputs as written in GraphDefs.
+        device: its requested device.
+        attrs: its attrs. A `str` names an element type, `bytes` are a string, an array is a tensor,
+            and a list is a list of these. An `AttrValue` is used unchanged. Any other value is in
             canonical form.
     """
     message: proto.NodeDef = proto.NodeDef(name=name, op=op, input=inputs, device=device)
@@ -69,7 +69,7 @@ def function_def(
     Args:
         name: its name.
         args: element types of its arguments by name.
-        results: (element type, where it comes from, as `"node:output:0"`) of its results by name.
+        results: (element type, source such as `"node:output:0"`) of its results by name.
         nodes: the NodeDefs of its body.
     """
     message: proto.FunctionDef = proto.FunctionDef(node_def=nodes)

@@ -1,8 +1,8 @@
 """The conformance suites as tests, for `pytest --pyargs graphmill.testing.suite`.
 
-Name what is tested: `--graphmill-device NPU`, `--graphmill-executor MINE`, `--graphmill-pass fuse`,
-`--graphmill-transport link`, `--graphmill-plugin mine`; `--graphmill-levels` ends the run with the
-report of what was reached.
+Name the tested object: `--graphmill-device NPU`, `--graphmill-executor MINE`,
+`--graphmill-pass fuse`, `--graphmill-transport link`, `--graphmill-plugin mine`.
+`--graphmill-levels` prints a report of the covered ops and rows at the end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TestDevice(conformance.DeviceTests):
 
 
 class TestKernels(conformance.KernelTests):
-    """Its kernels."""
+    """The kernels of that device."""
 
 
 class TestTiers(conformance.TierTests):
@@ -45,16 +45,16 @@ class TestAllocator(conformance.AllocatorTests):
 
     @pytest.fixture
     def allocator(self, graphmill_host: Host, graphmill_device: str) -> Iterator[Any]:
-        """Return the allocator of a device that no session owns."""
+        """Yield the allocator of a device that no session owns."""
         wanted = parse_device_name(graphmill_device)
         if wanted.type is None:
-            pytest.skip("no device is named: give --graphmill-device")
+            pytest.skip("no device is named: pass --graphmill-device")
         config = proto.ConfigProto(device_count={wanted.type: (wanted.id or 0) + 1})
         factory = graphmill_host.devices.get(wanted.type)
         devices = factory.create_devices(config, "/job:localhost/replica:0/task:0")
         found = devices[wanted.id or 0].allocator()
         if found is None or not found.stats().bytes_limit:
-            pytest.skip("the device leaves its memory to the array library, or gives no limit")
+            pytest.skip("the device has no allocator of its own, or it has no limit")
         self.__dict__["limit"] = found.stats().bytes_limit
         yield found
         for device in devices:
@@ -74,7 +74,7 @@ class TestPlugin(conformance.PluginTests):
 
     @classmethod
     def asked(cls, config: pytest.Config) -> list[Case]:
-        """Return the stored cases of its ops, and those of `--graphmill-cases`."""
+        """Return the stored cases of the plugin's ops, and the cases of `--graphmill-cases`."""
         name = str(config.getoption("--graphmill-plugin"))
         if not name:
             return []
@@ -84,26 +84,26 @@ class TestPlugin(conformance.PluginTests):
 
     @pytest.fixture(autouse=True)
     def name(self, request: pytest.FixtureRequest) -> str:
-        """Return the plugin's name; its ops are those that are tested."""
+        """Return the plugin's name, and select its ops for the tests."""
         name = str(request.config.getoption("--graphmill-plugin"))
         if not name:
-            pytest.skip("no plugin is named: give --graphmill-plugin")
+            pytest.skip("no plugin is named: pass --graphmill-plugin")
         self.__dict__["ops"] = _ops_of(name)
         return name
 
     def test_every_op_has_a_case(self, name: str, request: pytest.FixtureRequest) -> None:
-        """An op that is in no case is not tested."""
+        """Each op of the plugin has a case; otherwise it would not be tested."""
         found = {case.op for case in self.asked(request.config)}
         missing = [op for op in _ops_of(name) if op not in found]
         assert not missing, (
             f"plugin {name} has kernels for ops without a case: {', '.join(missing)}; write cases "
-            "as in graphmill.testing.cases, and give the file with --graphmill-cases"
+            "as in graphmill.testing.cases, and pass the file with --graphmill-cases"
         )
 
 
 @cache
 def _ops_of(name: str) -> tuple[str, ...]:
-    """Return the ops for which a plugin, or a distribution, has kernels.
+    """Return the ops that a plugin, or a distribution, has kernels for.
 
     Raises:
         UsageError: no plugin of that name has kernels.
@@ -111,15 +111,19 @@ def _ops_of(name: str) -> tuple[str, ...]:
     host = default_host()
     found: list[str] = []
     owners: set[str] = set()
-    for op in sorted({*host.kernels.ops()} & {*host.ops.names()}):  # compilers have ops beside
+    for op in sorted(
+        {*host.kernels.ops()} & {*host.ops.names()}
+    ):  # compilers' own ops are not in `ops`
         for entry in host.kernels.registrations(host.ops.get(op)):
             if isinstance(entry.owner, Provenance):
                 owners.add(entry.owner.plugin)
                 if name in (entry.owner.plugin, entry.owner.distribution):
                     found.append(op)
     if not found:
-        known = ", ".join(sorted(owners))
-        raise pytest.UsageError(f"no kernel is of a plugin {name!r}; plugins with some: {known}")
+        listed = ", ".join(sorted(owners))
+        raise pytest.UsageError(
+            f"no kernel belongs to a plugin {name!r}; the plugins with kernels are {listed}"
+        )
     return tuple(dict.fromkeys(found))
 
 

@@ -3,7 +3,7 @@
     program = PROGRAMS["While body"]
     graph_def = program.graph_def(host.ops, op="Mine>Act")
 
-Each applies an op to `x` so many times; the op is `Neg` unless another one is named.
+Each program applies an op to `x` a given number of times; the op is `Neg` by default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
 
 _STAND_IN: Final = "Neg"
-_APPLIED: Final = ("a", "b")  # names of the nodes whose op is chosen
+_APPLIED: Final = ("a", "b")  # names of the nodes whose op is replaced
 _FEEDS: Final[dict[str, Any]] = {"x": 2.0, "i": 0, "n": 2, "p": True}
 _TYPES: Final = {"x": "float32: 2", "i": "int32: 0", "n": "int32: 2", "p": "bool: True"}
 
@@ -33,7 +33,7 @@ class TierProgram:
     Attributes:
         nodes: its nodes, as in op cases.
         functions: the functions of its library.
-        fetch: the tensor that is its result.
+        fetch: the tensor of its result.
         calls: how often the op runs in a step.
     """
 
@@ -44,16 +44,16 @@ class TierProgram:
 
     @property
     def feeds(self) -> dict[str, Any]:
-        """What is fed."""
+        """The feeds, by tensor name."""
         return {f"{name}:0": value for name, value in _FEEDS.items()}
 
     def graph_def(self, ops: OpRegistry, op: str = _STAND_IN, device: str = "") -> Any:
         """Return the graph.
 
         Args:
-            ops: whose ops its nodes are of.
-            op: what is applied: it takes a float32, its output `y` is one, and it needs no attrs.
-            device: where all nodes are to run; empty to leave that to placement.
+            ops: the OpDefs of its nodes.
+            op: the op to apply: from one float32 input to one float32 output, without attrs.
+            device: the device of all nodes; empty leaves it to placement.
         """
         made = graph_def(ops, self.nodes, self.functions, _TYPES)
         bodies = [made.node, *(function.node_def for function in made.library.function)]
@@ -116,4 +116,4 @@ PROGRAMS: Final[dict[str, TierProgram]] = {
     ),
     "v1 loop": TierProgram(_LOOP, fetch="yx:0", calls=4),
 }
-"""By the place where the op stands."""
+"""The programs, by the context of the op."""

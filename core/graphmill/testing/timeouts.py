@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 TIMEOUT = 30.0
-"""Seconds after which a call counts as hanging; none of the kit's takes a tenth of that."""
-_SHARED = re.compile(r"graphmill-(\d+|helper)")  # threads of all sessions
+"""Seconds after which a call counts as hanging; calls of the suites take less than a tenth."""
+_SHARED = re.compile(r"graphmill-(\d+|helper)")  # threads shared by all sessions
 
 
 def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:
     """Run `call` in a thread with a timeout; return its result or raise its exception.
 
     Args:
-        call: what may hang.
-        what: what it means if it does, for the message.
-        seconds: how long to wait.
+        call: the function that may hang.
+        what: a description of the call, for the message.
+        seconds: the timeout.
 
     Raises:
-        AssertionError: it did not end; says where it stands.
+        AssertionError: the call did not end; the message has its stack.
     """
     outcome: list[Any] = []
 
     def run() -> None:
         try:
             outcome.append((call(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller's thread
+        except BaseException as error:  # noqa: BLE001 - re-raised in the caller's thread
             outcome.append((None, error))
 
     thread = threading.Thread(target=run, daemon=True, name="graphmill kit")
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - what faulthandler shows
-        place = "".join(traceback.format_stack(frame)[-4:]) if frame else ""
-        raise AssertionError(f"{what}: no end after {seconds:g} s. It stands at\n{place}")
+        frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - as in faulthandler
+        stack = "".join(traceback.format_stack(frame)[-4:]) if frame else ""
+        raise AssertionError(f"{what}: did not end within {seconds:g} s. It is blocked at\n{stack}")
     result, error = outcome[0]
     if error is not None:
         raise error
@@ -57,16 +57,16 @@ def within(call: Callable[[], _T], what: str, seconds: float = TIMEOUT) -> _T:
 def no_leaked_threads(*, but: tuple[str, ...] = (), seconds: float = TIMEOUT) -> Iterator[None]:
     """Assert that all threads started in the block end soon after it.
 
-    Threads are compared by identity and not counted: one of those that were there before may end
-    meanwhile, and one that is about to end, as a timer that was cancelled or a compilation that is
-    dropped, is still there for a moment. Those that serve all sessions may stay.
+    Threads are compared by identity instead of counted, because an older thread may end meanwhile.
+    A thread that is about to end, such as a cancelled timer or a dropped compilation, gets time to
+    do so. Threads that serve all sessions may remain.
 
     Args:
-        but: how the names of others begin that may stay.
-        seconds: how long to wait.
+        but: prefixes of the names of other threads that may remain.
+        seconds: how long to wait for each thread.
 
     Raises:
-        AssertionError: some are still there; names them.
+        AssertionError: a thread did not end; the message names it.
     """
     before = set(threading.enumerate())
     yield
@@ -74,7 +74,7 @@ def no_leaked_threads(*, but: tuple[str, ...] = (), seconds: float = TIMEOUT) ->
     for thread in started:
         if not (_SHARED.fullmatch(thread.name) or thread.name.startswith(but)):
             thread.join(seconds)
-            assert not thread.is_alive(), f"the thread '{thread.name}' is still there"
+            assert not thread.is_alive(), f"the thread '{thread.name}' did not end"
 
 
 def __getattr__(name: str) -> Any:

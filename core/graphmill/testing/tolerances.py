@@ -1,8 +1,8 @@
 """Look up the tolerance of a result; `tolerances.toml` holds the reasons.
 
-A tolerance is counted in units of the dtype's machine epsilon: a value is right if it differs from
+A tolerance is in units of the dtype's machine epsilon: a value is correct if it differs from
 TensorFlow's by at most `rtol * eps * |expected| + atol * eps * scale`, where `scale` is 1, or the
-largest finite |expected| of that output if `by_scale`. Integers, bools and strings are exact.
+largest finite |expected| of that output if `by_scale`. Integers, bools and strings must be equal.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 _FILE = Path(__file__).with_name("tolerances.toml")
 
-# XLA contracts multiply-adds, reassociates, and approximates exp, log, tanh and the like by itself.
+# XLA fuses multiply-adds, reassociates, and uses its own approximations of exp, log, tanh etc.
 BACKEND_FACTOR = {"numpy": 1.0, "session": 1.0, "jax": 2.0, "jit": 2.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Bound a difference; see the module for the formula."""
+    """The tolerance of an op; see the module for the formula."""
 
     rtol: float
     atol: float
@@ -36,7 +36,7 @@ def tolerance_of(op: str) -> Tolerance:
 
 @functools.cache
 def tolerances() -> dict[str, Tolerance]:
-    """Read the tolerances by op; the one of all others is under "default"."""
+    """Read the tolerances by op; "default" is that of all other ops."""
     table: dict[str, Tolerance] = {}
     for name, row in tomllib.loads(_FILE.read_text("utf-8")).items():
         ops = row.pop("ops", name).split()

@@ -31,7 +31,7 @@ def test_equal_answers_do_not_differ():
     [
         (answer([1.0]), answer([1.0], "float64"), "dtype float64, expected float32"),
         (answer([1.0]), answer([[1.0]]), r"shape \[1, 1\], expected \[1\]"),
-        (answer([1, np.nan]), answer([np.nan, np.nan]), r"NaN elsewhere.*first at \[0\]"),
+        (answer([1, np.nan]), answer([np.nan, np.nan]), r"NaN positions differ.*first at \[0\]"),
         (answer([1, 2]), answer([1, 2.1]), r"1 of 2 differ, first at \[1\]"),
         (answer([np.inf]), answer([-np.inf]), "1 of 1 differ"),
         (answer([np.inf]), answer([3e38]), "1 of 1 differ"),

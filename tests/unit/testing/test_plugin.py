@@ -21,7 +21,7 @@ def test_test_path_is_not_taken_as_report_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--graphmill-levels"]
     done = subprocess.run([*command, str(test)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 4
-    assert "put the option behind the paths" in done.stderr
+    assert "put the option after the paths" in done.stderr
     assert test.read_text() == "def test_it(): pass\n"
 
 

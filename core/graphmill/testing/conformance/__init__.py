@@ -1,6 +1,6 @@
 """Conformance suites for plugins: inherit from a suite and name the object under test.
 
-For a device that is called NPU:
+For a device of type NPU:
 
     from graphmill.testing.conformance import DeviceTests, KernelTests
 
@@ -10,7 +10,7 @@ For a device that is called NPU:
     class TestNpuKernels(KernelTests):
         device = "/device:NPU:0"
 
-Or without a line of code: `pytest --pyargs graphmill.testing.suite --graphmill-device NPU`.
+Or without any code: `pytest --pyargs graphmill.testing.suite --graphmill-device NPU`.
 """
 
 from graphmill.testing.conformance.allocator import AllocatorTests

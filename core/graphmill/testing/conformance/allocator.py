@@ -25,7 +25,7 @@ class AllocatorTests:
                 return NpuAllocator("NPU:0", self.limit)
 
     Attributes:
-        limit: bytes that the allocator of the fixture gives out at one time.
+        limit: the limit in bytes of the allocator that the fixture returns.
     """
 
     graphmill_suite: ClassVar[str] = "AllocatorTests"
@@ -38,7 +38,7 @@ class AllocatorTests:
 
     @rows("R2")
     def test_the_books_are_kept(self, allocator: Allocator) -> None:
-        """Sizes are counted when memory is given out, and when it comes back."""
+        """Statistics count sizes when memory is allocated and when it is freed."""
         first, second = allocator.allocate(1000), allocator.allocate(24)
         stats = allocator.stats()
         assert (stats.num_allocs, stats.bytes_in_use, stats.bytes_limit) == (2, 1024, self.limit)
@@ -51,11 +51,13 @@ class AllocatorTests:
 
     @rows("R2", "S12")
     def test_the_limit_holds_and_is_told(self, allocator: Allocator) -> None:
-        """What does not fit is RESOURCE_EXHAUSTED with sizes; what fits then is given."""
+        """Exceeding the limit is RESOURCE_EXHAUSTED with sizes; smaller requests still succeed."""
         held = allocator.allocate(self.limit - 10)
         with pytest.raises(errors.ResourceExhaustedError, match=str(self.limit)) as caught:
             allocator.allocate(11)
-        assert str(self.limit - 10) in str(caught.value), "the message does not say what is in use"
+        assert str(self.limit - 10) in str(caught.value), (
+            "the message does not state the bytes in use"
+        )
         small = allocator.allocate(10)
         allocator.deallocate(small)
         allocator.deallocate(held)
@@ -63,7 +65,7 @@ class AllocatorTests:
 
     @rows("R2")
     def test_memory_comes_back_once(self, allocator: Allocator) -> None:
-        """Freeing twice, or what is another's, is refused and changes nothing."""
+        """Freeing twice, or freeing foreign memory, is an error and changes nothing."""
         memory = allocator.allocate(64)
         allocator.deallocate(memory)
         for wrong in (memory, object()):
@@ -73,7 +75,7 @@ class AllocatorTests:
 
     @rows("R2")
     def test_sizes_at_the_edge(self, allocator: Allocator) -> None:
-        """No bytes are memory too; fewer are refused."""
+        """Zero bytes can be allocated; a negative size is an error."""
         empty = allocator.allocate(0)
         allocator.deallocate(empty)
         with pytest.raises(errors.InvalidArgumentError):
@@ -81,7 +83,7 @@ class AllocatorTests:
 
     @rows("R2")
     def test_pieces_do_not_overlap(self, allocator: Allocator) -> None:
-        """Each piece is memory of its own, aligned where it can be seen."""
+        """Pieces do not overlap, and are aligned if their address can be read."""
         pieces = [allocator.allocate(100) for _ in range(8)]
         assert len({id(piece) for piece in pieces}) == 8
         if all(hasattr(piece, "ctypes") for piece in pieces):
@@ -94,7 +96,7 @@ class AllocatorTests:
     @rows("R2")
     @pytest.mark.parametrize("seed", range(5))
     def test_any_order_of_calls(self, allocator: Allocator, seed: int) -> None:
-        """A random sequence of calls leaves the books of a plain count."""
+        """After a random sequence of calls the statistics equal a simple count."""
         draw = random.Random(seed)
         held: list[tuple[Any, int]] = []
         for _ in range(200):
@@ -112,7 +114,7 @@ class AllocatorTests:
 
     @rows("R2")
     def test_threads_share_the_books(self, allocator: Allocator) -> None:
-        """Nothing is lost when several threads allocate and free."""
+        """Statistics are exact when several threads allocate and free."""
 
         def work() -> None:
             for _ in range(100):

@@ -43,8 +43,8 @@ class DeviceTests:
             device = "/device:NPU:0"
 
     Attributes:
-        device: its name; by default what `--graphmill-device` says.
-        dtypes: element types that its memory holds.
+        device: its name; by default that of `--graphmill-device`.
+        dtypes: the element types that its memory can hold.
         settings: `ConfigProto` fields that its sessions need, besides `device_count`.
     """
 
@@ -55,7 +55,7 @@ class DeviceTests:
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
-        """Return the host whose device is tested; override it to bring plugins of your own."""
+        """Return the host whose device is tested; override it to add plugins of your own."""
         return graphmill_host
 
     @pytest.fixture
@@ -63,7 +63,7 @@ class DeviceTests:
         """Return the device's name."""
         found = self.device or graphmill_device
         if not found:
-            pytest.skip("no device is named: set `device`, or give --graphmill-device")
+            pytest.skip("no device is named: set `device`, or pass --graphmill-device")
         return found
 
     @pytest.fixture
@@ -73,17 +73,17 @@ class DeviceTests:
 
     @pytest.fixture
     def config(self, name: str, kind: str) -> Any:
-        """Return the configuration of sessions that have the device, and one more of its type."""
+        """Return the configuration of sessions that have the device."""
         index = parse_device_name(name).id or 0
         return proto.ConfigProto(device_count={kind: index + 1, "CPU": 1}, **self.settings)
 
     @pytest.fixture
     def made(self, host: Host, name: str, kind: str, config: Any) -> Iterator[Device]:
-        """Return a device that no session owns."""
+        """Yield a device that no session owns."""
         devices = host.devices.get(kind).create_devices(config, _PREFIX)
         wanted = parse_device_name(name)
         fitting = [d for d in devices if wanted.matches(parse_device_name(d.name))]
-        assert fitting, f"the factory made {[d.name for d in devices]}, which is not {name}"
+        assert fitting, f"the factory created {[d.name for d in devices]}, but not {name}"
         yield fitting[0]
         for device in devices:
             device.close()
@@ -92,7 +92,7 @@ class DeviceTests:
 
     @rows("S1", "R2")
     def test_the_factory_names_its_devices(self, made: Device, kind: str) -> None:
-        """Names are `/job…/device:TYPE:N` and say the type."""
+        """Names are complete (`/job…/device:TYPE:N`) and contain the type."""
         parsed = parse_device_name(made.name)
         assert parsed.is_complete, made.name
         assert parsed.type == kind == made.device_type == made.attributes.device_type
@@ -102,17 +102,19 @@ class DeviceTests:
     def test_each_start_is_another_incarnation(
         self, made: Device, host: Host, kind: str, config: Any
     ) -> None:
-        """The incarnation is random, new at each start."""
+        """Each device that is created has a new random incarnation."""
         again = host.devices.get(kind).create_devices(config, _PREFIX)
         seen = {device.attributes.incarnation for device in (made, *again)}
         for device in again:
             device.close()
         assert 0 not in seen
-        assert len(seen) == 1 + len(again), "two devices, or two lives of one, look the same"
+        assert len(seen) == 1 + len(again), (
+            "two devices, or two starts of one, have the same incarnation"
+        )
 
     @rows("S1")
     def test_a_session_lists_it(self, host: Host, name: str, config: Any) -> None:
-        """`list_devices` shows it."""
+        """`list_devices` lists the device."""
         with Session(host=host, config=config) as session:
             names = [attributes.name for attributes in session.list_devices()]
         wanted = parse_device_name(name)
@@ -121,7 +123,7 @@ class DeviceTests:
 
     @rows("R2")
     def test_each_backend_has_a_namespace(self, made: Device) -> None:
-        """`namespace` gives array functions for each backend that the device says it runs."""
+        """`namespace` returns array functions for each backend that the device declares."""
         assert made.backends, "a device without backends runs no kernel"
         for backend in made.backends:
             xp = made.namespace(backend)
@@ -140,21 +142,21 @@ class DeviceTests:
                 assert isinstance(back, (np.ndarray, np.generic)), f"{where}: {type(back)}"
                 assert back.dtype == value.dtype, where
                 assert back.shape == np.shape(value), where
-                assert _bits(back) == _bits(value), f"{where} is not what was put there"
+                assert _bits(back) == _bits(value), f"{where} is changed by the round trip"
 
     @rows("R2")
     def test_scalars_are_taken(self, made: Device) -> None:
-        """NumPy scalars, which kernels give for rank 0, are values too."""
+        """NumPy scalars, which kernels return for rank 0, can be copied too."""
         back = made.to_host(made.to_device(np.float32(1.5)))
         assert back == np.float32(1.5)
         assert np.shape(back) == ()
 
     @rows("R2")
     def test_its_memory_is_its_own(self, made: Device) -> None:
-        """What the program does to an array afterwards does not reach the device."""
+        """Changing a host array after the copy does not change the value on the device."""
         if made.is_host_memory:
             pytest.skip("the device computes in host memory")
-        for skipped in (0, 1):  # some libraries share what is aligned, and copy the rest
+        for skipped in (0, 1):  # some libraries share aligned memory and copy the rest
             source = aligned_empty((65,), np.dtype(np.float32))[skipped : skipped + 64]
             source[...] = range(64)
             there = made.to_device(source)
@@ -163,14 +165,14 @@ class DeviceTests:
 
     @rows("R2")
     def test_what_comes_back_stays(self, made: Device) -> None:
-        """A result is not overwritten by what the device does next."""
+        """Later work of the device does not overwrite a result on the host."""
         first = made.to_host(made.to_device(np.full(64, 1, np.float32)))
         made.to_host(made.to_device(np.full(64, 2, np.float32)))
         assert set(np.asarray(first).tolist()) == {1.0}
 
     @rows("R2")
     def test_threads_may_copy_at_once(self, made: Device) -> None:
-        """Copies of several threads do not mix."""
+        """Concurrent copies do not interfere."""
         wrong: list[int] = []
 
         def copy(number: int) -> None:
@@ -188,7 +190,7 @@ class DeviceTests:
 
     @rows("E8")
     def test_sync_ends(self, made: Device) -> None:
-        """`sync` returns when what was started is done, also when nothing was."""
+        """`sync` returns when all started work is done, also if there is none."""
         within(made.sync, "sync of an idle device")
         there = made.to_device(np.ones(8, np.float32))
         within(made.sync, "sync after a copy")
@@ -196,7 +198,7 @@ class DeviceTests:
 
     @rows("S11")
     def test_close_may_be_called_twice(self, made: Device) -> None:
-        """Closing frees the resources; a second time does nothing."""
+        """`close` is idempotent."""
         made.close()
         made.close()
 
@@ -204,7 +206,7 @@ class DeviceTests:
 
     @rows("S6", "P1")
     def test_a_graph_runs_on_it(self, host: Host, name: str, config: Any) -> None:
-        """Nodes that ask for the device run there, and give what NumPy gives."""
+        """Nodes that request the device run there, and their results equal NumPy's."""
         graph = Graph()
         with graph.as_default(), graph.device(name):
             x = graph.placeholder("float32", [None, 3], name="x")
@@ -221,11 +223,11 @@ class DeviceTests:
             for stats in metadata.step_stats.dev_stats
             if any(node.node_name.startswith(("y", "add", "mat")) for node in stats.node_stats)
         }
-        assert ran <= {wanted.type}, f"nodes that ask for {name} ran on {ran}"
+        assert ran <= {wanted.type}, f"nodes that request {name} ran on {ran}"
 
     @rows("P3", "R1")
     def test_tensors_cross_to_the_cpu_and_back(self, host: Host, name: str, config: Any) -> None:
-        """A value goes host, device, host, device."""
+        """A value is copied host, device, host, device."""
         graph = Graph()
         with graph.as_default():
             x = graph.placeholder("float32", [None], name="x")
@@ -241,7 +243,7 @@ class DeviceTests:
 
     @rows("P2")
     def test_shapes_and_strings_stay_on_the_host(self, host: Host, name: str, config: Any) -> None:
-        """Inputs that kernels want in host memory are there; strings never leave it."""
+        """Inputs that kernels need in host memory are there; strings always are."""
         graph = Graph()
         with graph.as_default():
             x = graph.placeholder("float32", [None, None], name="x")
@@ -257,7 +259,7 @@ class DeviceTests:
 
     @rows("E7")
     def test_loops_run_on_it(self, host: Host, name: str, config: Any) -> None:
-        """Control flow of version 1 works on a device from its first day."""
+        """Loops of control flow v1 run on the device."""
         graph = Graph()
         with graph.as_default(), graph.device(name):
             n = graph.placeholder("int32", [], name="n")
@@ -272,7 +274,7 @@ class DeviceTests:
 
     @rows("E7", "R1")
     def test_dead_branches_cross(self, host: Host, name: str, config: Any) -> None:
-        """A conditional whose branches are on two devices gives the one that is taken."""
+        """A conditional with branches on two devices returns the result of the taken branch."""
         graph = Graph()
         with graph.as_default():
             p = graph.placeholder("bool", [], name="p")
@@ -293,7 +295,7 @@ class DeviceTests:
 
     @rows("S10", "E11")
     def test_variables_live_on_it(self, host: Host, name: str, config: Any) -> None:
-        """A variable keeps its value between steps, for its session alone."""
+        """A variable keeps its value between steps, separately for each session."""
         graph = Graph()
         with graph.as_default(), graph.device(name):
             handle = state.var_handle_op(dtype="float32", shape=(2,), shared_name="v")
@@ -313,7 +315,7 @@ class DeviceTests:
 
     @rows("S6")
     def test_many_steps_at_once(self, host: Host, name: str, config: Any) -> None:
-        """Steps of several threads in one session do not mix."""
+        """Concurrent steps in one session do not interfere."""
         graph = Graph()
         with graph.as_default(), graph.device(name):
             x = graph.placeholder("float32", [None], name="x")
@@ -339,7 +341,7 @@ class DeviceTests:
 
     @rows("S12")
     def test_an_error_names_node_and_device(self, host: Host, name: str, config: Any) -> None:
-        """A kernel error names its node and device, and the session survives."""
+        """A kernel error names its node and device, and the session remains usable."""
         graph, x, _, y = _small(name)
         with Session(graph=graph, host=host, config=config) as session:
             with pytest.raises(errors.OpError) as caught:
@@ -352,7 +354,7 @@ class DeviceTests:
     def test_a_kernel_that_breaks_is_an_error_and_no_more(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
-        """A failing device fails its step, with the node's name, and works again afterwards."""
+        """A failing kernel fails its step with the node's name; the next step works."""
         faults = Faults(fail_at="product")
         graph, x, _, y = _small(name)
         with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
@@ -364,14 +366,14 @@ class DeviceTests:
 
     @rows("E8", "R1")
     def test_a_broken_link_is_an_error(self, host: Host, name: str, kind: str, config: Any) -> None:
-        """A copy that fails, in or out, fails the step; the next one works."""
+        """A failing copy to or from the device fails the step; the next step works."""
         faults = Faults()
         graph, x, _, y = _small(name)
         with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
-            direct = session._impl  # noqa: SLF001 - looks into a session, as its friends may
+            direct = session._impl  # noqa: SLF001 - to find the device
             assert isinstance(direct, DirectSession)
             if direct.devices.matching(name)[0].is_host_memory:
-                pytest.skip("nothing is copied to or from the device")
+                pytest.skip("the device is in host memory, so nothing is copied")
             for fault in ("fail_copy_in", "fail_copy_out"):
                 session.run(y, {x: _X})
                 setattr(faults, fault, True)
@@ -382,7 +384,7 @@ class DeviceTests:
 
     @rows("S12")
     def test_out_of_memory_is_told(self, host: Host, name: str, kind: str, config: Any) -> None:
-        """Memory that is used up is RESOURCE_EXHAUSTED, and fails the step alone."""
+        """Exhausted memory fails only the step, with RESOURCE_EXHAUSTED."""
         faults = Faults(memory_limit=100)
         graph, x, _, y = _small(name)
         with Session(graph=graph, host=with_faults(host, kind, faults), config=config) as session:
@@ -395,7 +397,7 @@ class DeviceTests:
     def test_a_lost_transfer_ends_the_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
-        """What was sent and never arrives ends the step, by its deadline at the latest."""
+        """A step whose transfer is lost ends, at the latest by its deadline."""
         faults = Faults(lose_transfers=True)
         graph = Graph()
         with graph.as_default():
@@ -420,7 +422,7 @@ class DeviceTests:
     def test_a_slow_kernel_holds_its_own_step_only(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
-        """While one step waits for a kernel, another one of the session runs to its end."""
+        """While one step waits for a kernel, another step of the session completes."""
         faults = Faults(delay_at="product")
         graph, x, relu, y = _small(name)
         slow: list[Any] = []
@@ -443,7 +445,7 @@ _W = np.array([[1, 0], [2, -1], [0.5, 4]], np.float32)
 
 
 def _small(name: str) -> tuple[Graph, Tensor, Tensor, Tensor]:
-    """Return a graph with its input and two results, one behind a node named "product"."""
+    """Return a graph, its input and two results; the node of the second is named "product"."""
     graph = Graph()
     with graph.as_default(), graph.device(name):
         x = graph.placeholder("float32", name="x")
@@ -458,13 +460,13 @@ def _run_often(session: Session, fetch: Tensor, feeds: Any) -> None:
 
 
 def array_shape(graph: Graph, tensor: Tensor) -> Tensor:
-    """Return the shape of a tensor as a node of its own."""
+    """Add a node that computes the shape of a tensor."""
     with graph.as_default():
         return array.shape(tensor)
 
 
 def _layouts(dtype: Any) -> list[Any]:
-    """Return arrays of many shapes and memory layouts."""
+    """Return arrays of various shapes and memory layouts."""
     whole = np.arange(24).astype(dtype).reshape(4, 6)
     found = [whole[0, 0], whole, whole[::2], whole[:, ::-1], whole.T, whole[:0], whole.reshape(24)]
     if np.issubdtype(dtype, np.floating):

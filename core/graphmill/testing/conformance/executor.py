@@ -37,15 +37,15 @@ class ExecutorTests(SeededSuite):
         class TestMyExecutor(ExecutorTests):
             executor_type = "MINE"
 
-    Each test also looks whether `done` was called once a run, after the last kernel had ended. A
+    Each test also checks that `done` is called once per run, after the last kernel has ended. A
     step that hangs fails its test after half a minute.
 
     Attributes:
-        executor_type: its name; by default what `--graphmill-executor` says.
-        runs_control_flow: whether it runs loops and conditionals of version 1. If not, it must
-            refuse a graph that has them with a reason.
+        executor_type: its name; by default that of `--graphmill-executor`.
+        runs_control_flow: whether it runs loops and conditionals of control flow v1. If not, it
+            must refuse a graph that has them, with a reason.
         runs_transfers: whether it runs partitions that receive from others, and partial runs.
-        seeds: how many random graphs, programs and schedules are tried.
+        seeds: the number of random graphs, programs and schedules.
         settings: `ConfigProto` fields that its sessions need.
     """
 
@@ -63,7 +63,7 @@ class ExecutorTests(SeededSuite):
     def watched(
         self, plugins: list[object], probe_ops: ProbeOps, name: str
     ) -> Iterator[tuple[Host, ProbedFactory]]:
-        """Return a host whose executors are watched; what they did wrong fails the test."""
+        """Yield a host whose executors are watched; a violation fails the test."""
         host, probe = probed(Host(plugins=[*plugins, probe_ops, strict_device]), name, probe_ops)
         yield host, probe
         assert not probe.problems(), probe.problems()
@@ -75,7 +75,7 @@ class ExecutorTests(SeededSuite):
 
     @pytest.fixture
     def config(self, name: str) -> Any:
-        """Return the configuration that asks for the executor."""
+        """Return the configuration that selects the executor."""
         made = proto.ConfigProto(**self.settings)
         made.experimental.executor_type = name
         return made
@@ -84,7 +84,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E6", "S6")
     def test_random_graphs(self, seed: int, host: Host, config: Any) -> None:
-        """Random graphs give what the naive evaluator gives."""
+        """Results of random graphs equal those of the reference evaluator."""
         made = random_graph(seed, host.ops)
         wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
         with Session(graph=made.graph_def, host=host, config=config) as session:
@@ -95,7 +95,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E5", "E6")
     def test_kernels_may_end_in_any_order(self, seed: int, host: Host, config: Any) -> None:
-        """Asynchronous kernels that end in the order of a seed do not change the result."""
+        """The result does not depend on the order in which asynchronous kernels end."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", [], name="x")
@@ -110,7 +110,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E6")
     def test_every_node_runs_once(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
-        """A node with many consumers runs once a step, and only if the step needs it."""
+        """A node with many consumers runs once per step, and only if the step needs it."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", [], name="x")
@@ -124,7 +124,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E6")
     def test_control_edges_order_effects(self, host: Host, config: Any) -> None:
-        """A node waits for what it has control edges from; side effects without outputs run."""
+        """Control edges order nodes; nodes with effects run without being fetched."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             v = state.var_handle_op(dtype="int32", shape=(), shared_name="v")
@@ -139,7 +139,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E6", "E11")
     def test_references_are_read_when_they_are_wanted(self, host: Host, config: Any) -> None:
-        """Variables of TensorFlow 1: an unset one is an error, a set one keeps its value."""
+        """Reading an uninitialized reference variable is an error; a set one keeps its value."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             ref = state.variable_v2(shape=(), dtype="float32", name="ref")
@@ -148,14 +148,14 @@ class ExecutorTests(SeededSuite):
             twice = array.identity(ref) * 2.0
         with Session(graph=graph, host=host, config=config) as session:
             with pytest.raises(errors.FailedPreconditionError, match="uninitialized"):
-                within(lambda: session.run(twice), "a step that reads nothing")
+                within(lambda: session.run(twice), "a step that reads an unset variable")
             session.run(start.op)
             assert session.run(more) == 5.0
             assert session.run(twice) == 10.0
 
     @rows("E6")
     def test_a_deep_graph(self, host: Host, config: Any) -> None:
-        """Nothing depends on recursion."""
+        """A graph of 2500 nodes runs; the executor must not recurse."""
         made = random_graph(3, host.ops, nodes=2500)
         wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
         with Session(graph=made.graph_def, host=host, config=config) as session:
@@ -165,7 +165,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("S6")
     def test_overlapping_steps(self, host: Host, config: Any) -> None:
-        """Steps of several threads over one executor do not mix."""
+        """Concurrent steps of one executor do not interfere."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", [], name="x")
@@ -191,7 +191,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E7", "E4")
     def test_random_programs(self, seed: int, host: Host, config: Any) -> None:
-        """Nested loops, conditionals and effects give what plain Python gives."""
+        """Nested loops, conditionals and effects compute the same as plain Python."""
         self._needs_control_flow()
         program = random_program(seed, depth=3)
         graph = Graph(ops=host.ops)
@@ -203,7 +203,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E7")
     def test_dead_tokens(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
-        """What depends on a branch that is not taken does not run, however far away it is."""
+        """No node that depends on a branch that is not taken runs, at any distance."""
         self._needs_control_flow()
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -228,7 +228,7 @@ class ExecutorTests(SeededSuite):
     def test_a_control_edge_from_a_dead_node_kills(
         self, host: Host, config: Any, probe_ops: ProbeOps
     ) -> None:
-        """A control edge carries deadness too; a ControlTrigger stops it."""
+        """A control edge propagates deadness; a ControlTrigger stops it."""
         self._needs_control_flow()
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -248,7 +248,7 @@ class ExecutorTests(SeededSuite):
     @rows("E7")
     @pytest.mark.parametrize("parallel", [1, 10])
     def test_iterations_may_overlap(self, parallel: int, host: Host, config: Any) -> None:
-        """Loops whose bodies wait end right, with one iteration at a time and with ten."""
+        """Loops with asynchronous bodies are correct with 1 and with 10 parallel iterations."""
         self._needs_control_flow()
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -265,9 +265,9 @@ class ExecutorTests(SeededSuite):
 
     @rows("E1")
     def test_what_it_cannot_run_is_refused(self, host: Host, config: Any) -> None:
-        """An executor without control flow says so before the step, and names a node."""
+        """An executor without control flow refuses the graph before the step and names a node."""
         if self.runs_control_flow:
-            pytest.skip("it runs control flow")
+            pytest.skip("the executor runs control flow")
         graph = Graph(ops=host.ops)
         with graph.as_default():
             p = graph.placeholder("bool", [], name="p")
@@ -284,7 +284,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E8", "S12")
     def test_the_first_error_is_told(self, host: Host, config: Any) -> None:
-        """An error carries node, op and device, and the session goes on."""
+        """An error has node, op and device, and the session remains usable."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", [], name="x")
@@ -299,7 +299,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E8", "E13")
     def test_an_error_ends_what_waits(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
-        """The first error cancels kernels that wait; the step ends after the last of them."""
+        """The first error cancels waiting kernels; the step ends after the last of them."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
             x = graph.placeholder("float32", [], name="x")
@@ -307,7 +307,7 @@ class ExecutorTests(SeededSuite):
             fails = _probe(graph, "Fail", _probe(graph, "Later", x, seed=1), name="culprit")
             y = math.add_n([*waits, fails])
         if not self.runs_transfers:
-            pytest.skip("it waits for one kernel after the other")
+            pytest.skip("the executor runs kernels one after the other")
         with (
             Session(graph=graph, host=host, config=config) as session,
             pytest.raises(errors.DataLossError) as caught,
@@ -318,7 +318,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E13", "S6")
     def test_a_deadline_ends_a_step(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
-        """A step that waits ends at its deadline with DEADLINE_EXCEEDED; the next one works."""
+        """A waiting step ends at its deadline with DEADLINE_EXCEEDED; the next step works."""
         graph, x, y, z = _waiting(host)
         options = proto.RunOptions(timeout_in_ms=50)
         with Session(graph=graph, host=host, config=config) as session:
@@ -332,7 +332,7 @@ class ExecutorTests(SeededSuite):
     def test_closing_the_session_wakes_a_step(
         self, host: Host, config: Any, probe_ops: ProbeOps
     ) -> None:
-        """A step that waits when its session is closed ends with CANCELLED."""
+        """Closing the session ends a waiting step with CANCELLED."""
         graph, x, y, _ = _waiting(host)
         session = Session(graph=graph, host=host, config=config)
         outcome: list[BaseException] = []
@@ -354,7 +354,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E9", "R1", "P3")
     def test_partitions_run_together(self, seed: int, host: Host, config: Any) -> None:
-        """A random graph cut over three devices gives what the naive evaluator gives."""
+        """Results of a graph on three devices equal those of the reference evaluator."""
         self._needs_transfers()
         made = random_graph(seed, host.ops)
         wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
@@ -368,7 +368,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("E7", "E9", "P3")
     def test_a_loop_crosses_devices(self, host: Host, config: Any) -> None:
-        """A loop whose body is on another device ends right, also with no trip."""
+        """A loop with its body on another device is correct, also with a trip count of 0."""
         self._needs_transfers()
         self._needs_control_flow()
         config.device_count["CPU"] = 2
@@ -389,7 +389,7 @@ class ExecutorTests(SeededSuite):
 
     @rows("S8")
     def test_partial_runs(self, host: Host, config: Any) -> None:
-        """A step that is fed piece by piece gives each result as soon as it can."""
+        """A partial run returns each result as soon as its feeds are given."""
         self._needs_transfers()
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -430,11 +430,11 @@ class ExecutorTests(SeededSuite):
 
     def _needs_control_flow(self) -> None:
         if not self.runs_control_flow:
-            pytest.skip("it runs no control flow of version 1")
+            pytest.skip("the executor does not run control flow v1")
 
     def _needs_transfers(self) -> None:
         if not self.runs_transfers:
-            pytest.skip("it receives nothing from other partitions")
+            pytest.skip("the executor does not receive from other partitions")
 
 
 def _probe(graph: Graph, op: str, x: Tensor, name: str | None = None, **attrs: Any) -> Tensor:
@@ -443,7 +443,7 @@ def _probe(graph: Graph, op: str, x: Tensor, name: str | None = None, **attrs: A
 
 
 def _waiting(host: Host) -> tuple[Graph, Tensor, Tensor, Tensor]:
-    """Return a graph, its input, a result that never comes, and one that does."""
+    """Return a graph, its input, a result that waits forever, and one that does not."""
     graph = Graph(ops=host.ops)
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

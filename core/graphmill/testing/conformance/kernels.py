@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from graphmill.testing.runners.backends import Runner
 
 
-_TELL_THEIR_DEVICE = frozenset({"DeviceIndex"})
-"""Ops that answer with the kind of device that they run on; TensorFlow's answers are of its CPU."""
+_RETURN_THEIR_DEVICE = frozenset({"DeviceIndex"})
+"""Ops whose result is the type of their device; TensorFlow's stored results are from a CPU."""
 
 
 class KernelTests:
     """Compare the kernels of a device with TensorFlow's results.
 
-    Each case that the device has a kernel for is a graph of its own, run in a session. An error
-    must be of TensorFlow's class and name the node.
+    Each case that the device has a kernel for runs as a graph in a session of its own. An error
+    must have TensorFlow's class and name the node.
 
     Attributes:
-        device: where the op is placed, as "/device:NPU:0"; "" leaves it to placement.
-        families: families of ops to ask; None for all.
-        exclude: reasons by op or case id, for what the device knowingly does otherwise.
+        device: where the op is placed, such as "/device:NPU:0"; "" leaves it to placement.
+        families: the op families to test; None for all.
+        exclude: reasons, by op or case id, for known differences of the device.
         settings: `ConfigProto` fields that its sessions need, besides `device_count`.
-        elsewhere: whether a case that the device has no kernel for is skipped. If not, it fails.
+        elsewhere: whether to skip a case that the device has no kernel for; otherwise it fails.
 
-    A session has one device of the type that is tested. `--graphmill-device` names it where the
-    class does not; `--graphmill-every N` asks only every Nth case.
+    A session has one device of the tested type. `--graphmill-device` names it if the class does
+    not; `--graphmill-every N` runs only every Nth case.
     """
 
     graphmill_suite: ClassVar[str] = "KernelTests"
@@ -52,7 +52,7 @@ class KernelTests:
     elsewhere: ClassVar[bool] = True
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Make one test of each case."""
+        """Create one test for each case."""
         if "case" in metafunc.fixturenames:
             every = metafunc.config.getoption("--graphmill-every")
             cases = load_cases(families=self.families)[::every]
@@ -60,12 +60,12 @@ class KernelTests:
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
-        """Return the host whose device is tested; override it to bring plugins of your own."""
+        """Return the host whose device is tested; override it to add plugins of your own."""
         return graphmill_host
 
     @pytest.fixture
     def runner(self, host: Host, graphmill_device: str) -> Runner:
-        """Return what answers a case on the device."""
+        """Return the runner for cases on the device."""
         device = self.device or graphmill_device
         if not device:
             return SessionRunner(host)
@@ -76,26 +76,26 @@ class KernelTests:
 
     @rows("E6", "E11", "S12")
     def test_op(self, case: Case, runner: Runner, graphmill_device: str) -> None:
-        """Return TensorFlow's answer to a case."""
+        """Compare the result of a case with TensorFlow's."""
         reason = self.exclude.get(case.id) or self.exclude.get(case.op)
         if reason:
             pytest.skip(reason)
-        if case.op in _TELL_THEIR_DEVICE and "CPU" not in (
+        if case.op in _RETURN_THEIR_DEVICE and "CPU" not in (
             self.device or graphmill_device or "CPU"
         ):
-            pytest.skip("it answers with its device, and TensorFlow's was a CPU")
+            pytest.skip("the result is the type of the device, which was a CPU in TensorFlow")
         try:
-            message = verdict(case, lambda asked: _answer(runner, asked), "session")
+            message = verdict(case, lambda each: _answer(runner, each), "session")
         except NotApplicableError as why:
             pytest.skip(str(why))
         assert not message, message
 
 
 def _answer(runner: Runner, case: Case) -> Answer | NotApplicableError:
-    """Return the answer to a case; a library that is not installed is no fault of a device."""
-    given = runner.run(case)
-    if not isinstance(given, NotApplicableError) and given.error == "Unimplemented":
-        reason = given.message.partition("\n")[0]
+    """Return the result of a case; it is not applicable if a library is not installed."""
+    answer = runner.run(case)
+    if not isinstance(answer, NotApplicableError) and answer.error == "Unimplemented":
+        reason = answer.message.partition("\n")[0]
         if "is not installed" in reason:
             return NotApplicableError(reason)
-    return given
+    return answer

@@ -29,12 +29,12 @@ class PassTests(SeededSuite):
         class TestMyPass(PassTests):
             pass_name = "fuse_everything"
 
-    Each test runs a graph with no pass at all and with this one alone, and compares.
+    Each test runs a graph without any pass and with only this pass, and compares the results.
 
     Attributes:
-        pass_name: its name; by default what `--graphmill-pass` says.
-        seeds: how many random graphs and programs are tried.
-        settings: `ConfigProto` fields that switch the pass on.
+        pass_name: its name; by default that of `--graphmill-pass`.
+        seeds: the number of random graphs and programs.
+        settings: `ConfigProto` fields that enable the pass.
     """
 
     graphmill_suite: ClassVar[str] = "PassTests"
@@ -48,10 +48,10 @@ class PassTests(SeededSuite):
 
     @pytest.fixture
     def hosts(self, name: str, plugins: list[object], probe_ops: ProbeOps) -> tuple[Host, Host]:
-        """Return a host without passes, and one with the tested pass alone."""
+        """Return a host without passes, and one with only the tested pass."""
         host = Host(plugins=[*plugins, probe_ops])
         names = pass_names(host)
-        assert name in names, f"there is no pass {name!r}, only {names}"
+        assert name in names, f"there is no pass {name!r}; the passes are {names}"
         others = [other for other in names if other != name]
         return without_passes(host, names), without_passes(host, others)
 
@@ -64,7 +64,7 @@ class PassTests(SeededSuite):
     def test_random_graphs_mean_the_same(
         self, seed: int, hosts: tuple[Host, Host], config: Any
     ) -> None:
-        """Values, dtypes and shapes of random graphs stay, in a second step too."""
+        """Values, dtypes and shapes of random graphs do not change, also in a second step."""
         made = random_graph(seed, hosts[0].ops)
         fetches = list(made.fetches)
         wanted, got = (_run(host, config, made.graph_def, fetches, made.feeds) for host in hosts)
@@ -77,7 +77,7 @@ class PassTests(SeededSuite):
     def test_random_programs_mean_the_same(
         self, seed: int, hosts: tuple[Host, Host], config: Any
     ) -> None:
-        """Loops, conditionals and effects stay what they were."""
+        """The results and effects of loops and conditionals do not change."""
         program = random_program(seed, depth=3)
         graph = Graph()
         built = program.build(graph)
@@ -89,7 +89,7 @@ class PassTests(SeededSuite):
     def test_effects_are_neither_lost_nor_doubled(
         self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
     ) -> None:
-        """Stateful nodes that look alike run each, and once a step."""
+        """Identical stateful nodes each run once per step."""
         graph = Graph(ops=hosts[1].ops)
         with graph.as_default():
             x = graph.constant(2.0)
@@ -104,7 +104,7 @@ class PassTests(SeededSuite):
     def test_what_nobody_needs_does_not_run(
         self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
     ) -> None:
-        """A pass brings nothing back that the step does not ask for."""
+        """A pass does not make nodes run that the step does not need."""
         graph = Graph(ops=hosts[1].ops)
         with graph.as_default():
             x = graph.constant(2.0)
@@ -116,7 +116,7 @@ class PassTests(SeededSuite):
 
     @rows("P4", "S6")
     def test_feeds_of_inner_tensors_count(self, hosts: tuple[Host, Host], config: Any) -> None:
-        """A tensor that is fed is not computed, also if it is a constant."""
+        """Feeding a tensor replaces its value, also if it is a constant."""
         graph = Graph(ops=hosts[1].ops)
         with graph.as_default():
             a = graph.constant(2.0, name="a")

@@ -30,15 +30,15 @@ class PluginTests:
             ops = ("Relu6",)
             cases = '[[Mine>Scale]]\nin = ["float32[3]"]'
 
-    Each case runs several times in one session, interpreted, compiled step by step, compiled at
-    once, and as generated code, in validation mode. So state that a kernel keeps beside its
-    variables is found, as are kernels that write to their inputs, wait for other nodes, or do not
-    raise the error of their `check=`, and lowerings with other outputs than their kernels.
+    Each case runs several times in one session under `jit` "off", "tiered" and "eager", and as
+    generated code, in validation mode. This finds state that a kernel keeps outside of its
+    variables, kernels that write to their inputs, wait for other nodes, or do not raise the error
+    of their `check=`, and lowerings whose outputs differ from those of their kernels.
 
     Attributes:
-        ops: ops of TensorFlow for which the plugin has kernels; their stored cases are asked.
-        cases: cases of ops of its own, as in `graphmill.testing.cases`.
-        exclude: reasons by op or case id, for what knowingly differs.
+        ops: TensorFlow ops that the plugin has kernels for; their stored cases are run.
+        cases: cases of the plugin's own ops, as in `graphmill.testing.cases`.
+        exclude: reasons, by op or case id, for known differences.
     """
 
     graphmill_suite: ClassVar[str] = "PluginTests"
@@ -52,7 +52,7 @@ class PluginTests:
         return [*stored_cases(cls.ops, config), *parse_cases(cls.cases, "own")]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Make one test of each case, and one of all cases of an op."""
+        """Create one test for each case, and one for all cases of an op."""
         if {"case", "op_cases"}.isdisjoint(metafunc.fixturenames):
             return
         asked = self.asked(metafunc.config)
@@ -64,7 +64,7 @@ class PluginTests:
 
     @pytest.fixture
     def host(self, graphmill_host: Host) -> Host:
-        """Return the host whose kernels are tested; override it to bring plugins of your own."""
+        """Return the host whose kernels are tested; override it to add plugins of your own."""
         return graphmill_host
 
     @rows("E6")
@@ -72,21 +72,21 @@ class PluginTests:
     def test_a_case_has_one_answer_in_every_tier(
         self, case: Case, tier: str, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Values, types, shapes and errors of a compiled node are those of the interpreted one."""
+        """Values, types, shapes and errors of compiled and interpreted nodes are the same."""
         self._skip_excluded(case)
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
         wanted, got = _run(host, "off", case), _run(host, tier, case)
-        for number, (want, have) in enumerate(zip(wanted.answers, got.answers, strict=True)):
-            place = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {number + 1}"
-            assert want.error != "Internal", f"{place}: {want.message}"
+        for run, (want, have) in enumerate(zip(wanted.answers, got.answers, strict=True), 1):
+            where = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {run}"
+            assert want.error != "Internal", f"{where}: {want.message}"
             found = difference(case, want, have, "session")
-            assert not found, f"{place}: {found}"
+            assert not found, f"{where}: {found}"
 
     @rows("E6")
     def test_what_declares_a_lowering_is_compiled(
         self, op_cases: list[Case], host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One case of an op at least, if the kernel that is chosen says how it is compiled."""
+        """If the selected kernel declares how it is compiled, at least one case is compiled."""
         if importlib.util.find_spec("jax") is None:
             pytest.skip("nothing is compiled without JAX")
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
@@ -98,18 +98,18 @@ class PluginTests:
             got = _run(host, "eager", case)
             if not got.compiled.isdisjoint(node.name for node in declared):
                 return
-            reasons += [f"{case.id}: {reason}" for reason in got.reasons or ["nobody says why"]]
+            reasons += [f"{case.id}: {reason}" for reason in got.reasons or ["no reason given"]]
         if not reasons:
-            pytest.skip("no kernel that is chosen for a case declares how it is compiled")
+            pytest.skip("no selected kernel declares how it is compiled")
         op = op_cases[0].op
         pytest.fail(
-            f"op {op}{_supplied(host, op)} declares how it is compiled, but in no case it is:\n  "
+            f"op {op}{_supplied(host, op)} declares how it is compiled, but no case is:\n  "
             + "\n  ".join(reasons)
         )
 
     @rows("E6")
     def test_kernels_and_lowerings_are_for_ops_that_are_defined(self, host: Host) -> None:
-        """Registrations for an undefined op are errors: they point to a misspelt name."""
+        """A registration for an undefined op is an error: the name may be misspelt."""
         named = dict.fromkeys((*self.ops, *(case.op for case in parse_cases(self.cases, "own"))))
         entries = [entry for op in named for entry in host.kernels.registrations(host.ops.get(op))]
         owners = {entry.owner for entry in entries}
@@ -118,8 +118,8 @@ class PluginTests:
                 undefined = record.undefined_ops(kind, host.ops)
                 assert not undefined, (
                     f"{record.owner} has {kind} for ops that are not defined: "
-                    f"{', '.join(undefined)}. Correct the names, or bring the plugin that defines "
-                    "them into the host that is tested"
+                    f"{', '.join(undefined)}. Correct the names, or add the plugin that defines "
+                    "them to the tested host"
                 )
 
     def _skip_excluded(self, case: Case) -> None:
@@ -132,7 +132,7 @@ class PluginTests:
 
 
 def stored_cases(ops: tuple[str, ...], config: pytest.Config) -> list[Case]:
-    """Return the cases that graphmill has for some ops: all of them, or every Nth."""
+    """Return graphmill's stored cases of some ops: all, or every Nth with `--graphmill-every`."""
     every = int(config.getoption("--graphmill-every"))
     return [case for case in load_cases() if case.op in ops][::every] if ops else []
 
@@ -160,7 +160,7 @@ def _is_declared(host: Host, node: Node) -> bool:
 
 
 def _supplied(host: Host, op: str) -> str:
-    """Return which kernels an op has, and of whom, for messages."""
+    """Return the kernels of an op and their plugins, for messages."""
     entries = host.kernels.registrations(host.ops.get(op))
     named = sorted({f"{entry.definition.source} of {entry.owner}" for entry in entries})
     return f" (kernels: {', '.join(named)})" if named else ""

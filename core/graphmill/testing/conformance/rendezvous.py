@@ -25,16 +25,15 @@ _B = "/job:localhost/replica:0/task:0/device:CPU:1"
 
 
 class RendezvousTests:
-    """Test a rendezvous, of a `transport` or the fixture `rendezvous`, against its contract.
+    """Test the rendezvous of a `transport`, or of the fixture `rendezvous`, against its contract.
 
         class TestMine(RendezvousTests):
             transport = "mine"
 
-    A rendezvous between processes gives one end here and overrides `receiver` with the other.
+    For a rendezvous between processes, override `receiver` with the other end.
 
     Attributes:
-        transport: the name that it is registered under; by default what `--graphmill-transport`
-            says.
+        transport: its registered name; by default that of `--graphmill-transport`.
     """
 
     graphmill_suite: ClassVar[str] = "RendezvousTests"
@@ -42,15 +41,15 @@ class RendezvousTests:
 
     @pytest.fixture
     def rendezvous(self, request: pytest.FixtureRequest) -> Rendezvous:
-        """Return a fresh rendezvous, where values are sent."""
+        """Return a new rendezvous: the end that sends."""
         name = self.transport or str(request.config.getoption("--graphmill-transport"))
         if not name:
-            pytest.skip("no transport is named: set `transport`, or give --graphmill-transport")
+            pytest.skip("no transport is named: set `transport`, or pass --graphmill-transport")
         return default_host().transports.get(name).new_rendezvous(1)
 
     @pytest.fixture
     def receiver(self, rendezvous: Rendezvous) -> Rendezvous:
-        """Give where they are received; by default the same."""
+        """Return the end that receives; by default the same rendezvous."""
         return rendezvous
 
     @rows("R1")
@@ -63,7 +62,7 @@ class RendezvousTests:
     def test_receive_first(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A receiver waits for its value."""
         got = _Receiver(receiver, _key("e"))
-        assert not got.came.is_set()
+        assert not got.has_ended.is_set()
         rendezvous.send(_key("e"), HOST, np.float32(3))
         assert got.result() == (3, False, None)
 
@@ -75,16 +74,16 @@ class RendezvousTests:
 
     @rows("R1")
     def test_keys_are_apart(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
-        """Edges, iterations and directions each have their own value."""
+        """Different edges, iterations and directions are different keys."""
         keys = [_key("e"), _key("f"), _key("e", "w:1"), _key("e", "w:2"), _key("e", source=_B)]
-        for number, key in enumerate(keys):
-            rendezvous.send(key, HOST, np.int32(number))
-        for number, key in reversed(list(enumerate(keys))):
-            assert within(lambda: receiver.recv(key, HOST), "a receive")[0] == number  # noqa: B023
+        for index, key in enumerate(keys):
+            rendezvous.send(key, HOST, np.int32(index))
+        for index, key in reversed(list(enumerate(keys))):
+            assert within(lambda: receiver.recv(key, HOST), "a receive")[0] == index  # noqa: B023
 
     @rows("R1")
     def test_a_second_send_is_refused(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
-        """A key takes one value; the first is kept."""
+        """A second send under a key is an error; the first value is received."""
         rendezvous.send(_key("e"), HOST, np.int32(1))
         with pytest.raises(errors.AbortedError):
             rendezvous.send(_key("e"), HOST, np.int32(2))
@@ -94,7 +93,7 @@ class RendezvousTests:
     def test_a_second_receiver_is_refused(
         self, rendezvous: Rendezvous, receiver: Rendezvous
     ) -> None:
-        """The second receiver of a key gets an error, the first one the value."""
+        """The second receiver of a key gets an error; the first one gets the value."""
         first, second = _Receiver(receiver, _key("e")), _Receiver(receiver, _key("e"))
         assert isinstance(second.result()[2], errors.AbortedError)
         rendezvous.send(_key("e"), HOST, np.int32(1))
@@ -102,7 +101,7 @@ class RendezvousTests:
 
     @rows("R1", "E8")
     def test_abort_wakes_everybody(self, receiver: Rendezvous) -> None:
-        """After `start_abort` all that wait and all calls get its error, marked as derived."""
+        """After `start_abort`, waiting and new receives get its error, marked as derived."""
         waiting = [_Receiver(receiver, _key(name)) for name in "abc"]
         receiver.start_abort(errors.DataLossError("first"))
         receiver.start_abort(errors.InternalError("second"))
@@ -125,7 +124,7 @@ class RendezvousTests:
 
     @rows("R1", "E13")
     def test_a_wait_after_cancellation_ends_at_once(self, receiver: Rendezvous) -> None:
-        """Whoever comes too late does not wait."""
+        """A receive that starts after the cancellation fails at once."""
         manager = CancellationManager()
         manager.start_cancel()
         got = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
@@ -136,9 +135,9 @@ class RendezvousTests:
     def test_threads_lose_nothing(
         self, seed: int, rendezvous: Rendezvous, receiver: Rendezvous
     ) -> None:
-        """Senders and receivers in random order, in several threads, pair up one to one."""
+        """Concurrent sends and receives in random order match one to one."""
         draw = random.Random(seed)
-        keys = [_key(f"e{number}") for number in range(120)]
+        keys = [_key(f"e{index}") for index in range(120)]
         got: list[_Receiver] = []
 
         def send(part: list[str]) -> None:
@@ -165,22 +164,22 @@ class RendezvousTests:
 
 
 class _Receiver:
-    """One receive."""
+    """One asynchronous receive and its outcome."""
 
     def __init__(self, rendezvous: Rendezvous, key: str, args: TransferArgs = HOST) -> None:
         self.key = key
         self.calls = 0
-        self.came = threading.Event()
+        self.has_ended = threading.Event()
         self._outcome: tuple[Any, bool, Any] = (None, False, None)
         rendezvous.recv_async(key, args, self._done)
 
     def _done(self, value: Any, is_dead: bool, error: BaseException | None) -> None:
         self.calls += 1
         self._outcome = (value, is_dead, error)
-        self.came.set()
+        self.has_ended.set()
 
     def result(self) -> tuple[Any, bool, Any]:
-        assert self.came.wait(timeouts.TIMEOUT), f"nothing came for {self.key}"
+        assert self.has_ended.wait(timeouts.TIMEOUT), f"nothing came for {self.key}"
         return self._outcome
 
 

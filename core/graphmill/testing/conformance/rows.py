@@ -12,7 +12,7 @@ _Test = TypeVar("_Test", bound="Callable[..., Any]")
 
 
 def rows(*names: str) -> Callable[[_Test], _Test]:
-    """Declare that a test shows these rows ("R2"); the report of levels lists them."""
+    """Declare the rows ("R2") that a test covers; `--graphmill-levels` reports them."""
 
     def declare(function: _Test) -> _Test:
         setattr(function, ROWS_ATTRIBUTE, names)

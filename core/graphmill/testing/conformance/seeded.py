@@ -10,10 +10,10 @@ from graphmill.testing.fakes.executor_probe import ProbeOps
 
 
 class SeededSuite:
-    """Makes one test of each seed, and hosts with ops that wait, fail and count.
+    """Creates one test for each seed, and has ops that wait, fail and count.
 
     Attributes:
-        seeds: how many random graphs, programs and schedules are tried.
+        seeds: the number of random graphs, programs and schedules.
         settings: `ConfigProto` fields that the sessions need.
     """
 
@@ -21,32 +21,32 @@ class SeededSuite:
     settings: ClassVar[dict[str, Any]] = {}
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """Make one test of each seed."""
+        """Create one test for each seed."""
         if "seed" in metafunc.fixturenames:
             metafunc.parametrize("seed", range(self.seeds))
 
     @pytest.fixture
     def plugins(self) -> list[object]:
-        """Return plugins that hosts of these tests have besides those installed."""
+        """Return plugins that the hosts of these tests have in addition to the installed ones."""
         return []
 
     @pytest.fixture
     def probe_ops(self) -> ProbeOps:
-        """Return ops that wait, fail and count how often they run."""
+        """Return ops that wait, fail or count their calls."""
         return ProbeOps()
 
 
 def named(request: pytest.FixtureRequest, what: str, attribute: str, given: str | None) -> str:
-    """Return the name of what is tested: that of the class, or the option's.
+    """Return the name of the tested object: that of the class, else that of the option.
 
     Args:
-        request: the fixture's.
+        request: the request of the fixture.
         what: "executor" or "pass"; the option is `--graphmill-WHAT`.
-        attribute: where a class names it, for the message.
-        given: what the class says; None if it says nothing.
+        attribute: the class attribute for the name, for the message.
+        given: the value of that attribute; None if it is not set.
     """
     option = f"--graphmill-{what}"
     found = request.config.getoption(option) if given is None else given
     if found is None:
-        pytest.skip(f"no {what} is named: set `{attribute}`, or give {option}")
+        pytest.skip(f"no {what} is named: set `{attribute}`, or pass {option}")
     return str(found)

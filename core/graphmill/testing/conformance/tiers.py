@@ -1,7 +1,7 @@
 """`TierTests`: plugin declarations hold on a device, interpreted and compiled.
 
-Plugins of a third party are made for the tests: kernels that win, ops that wait, effects,
-optimisers, random ops, checks and faults.
+The tests create third-party plugins: kernels of higher priority, ops that wait, ops with effects,
+optimisers, random ops, kernels with checks, and faulty kernels.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from graphmill.graph.tensor import Tensor
 
 TIERS: Final = ("off", "tiered", "eager")
-"""The modes of `config.graphmill.jit` that steps are run under."""
-_STEPS: Final = 8  # a signature is compiled after the third one, the graph after a few more
+"""The modes of `config.graphmill.jit` under which steps run."""
+_STEPS: Final = 8  # compilation of a signature begins after the third, that of the graph later
 _FEW: Final = 3
-_PATIENCE_MS: Final = 60_000  # the import of JAX counts
+_PATIENCE_MS: Final = 60_000  # includes the import of JAX
 _KERNELS: Final[dict[str, dict[str, Any]]] = {
     "any backend": {},
     "its backend": {"backend": True},
@@ -73,11 +73,11 @@ class TierTests:
             device = "/device:NPU:0"
 
     Attributes:
-        device: where the nodes run; by default what `--graphmill-device` says, else the processor.
+        device: the tested device; by default that of `--graphmill-device`, else the CPU.
         backend: a backend of its kernels; by default `numpy`, on an XLA device `jax`.
         settings: `ConfigProto` fields that its sessions need, besides `device_count`.
-        is_compiled: whether a compiler takes nodes of that device, so that a foreign kernel that
-            can be compiled must be; by default on the host's processor, where JAX is installed.
+        is_compiled: whether the tests require that kernels that can be compiled are compiled on
+            this device; by default true for the CPU if JAX is installed.
     """
 
     graphmill_suite: ClassVar[str] = "TierTests"
@@ -88,12 +88,12 @@ class TierTests:
 
     @pytest.fixture(params=TIERS)
     def tier(self, request: pytest.FixtureRequest) -> str:
-        """Return each tier."""
+        """Return the tier of the test."""
         return str(request.param)
 
     @pytest.fixture
     def plugins(self) -> list[object]:
-        """Return plugins that hosts of these tests have besides those installed."""
+        """Return plugins that the hosts of these tests have in addition to the installed ones."""
         return []
 
     @pytest.fixture
@@ -103,7 +103,7 @@ class TierTests:
 
     @pytest.fixture
     def config(self, place: str, tier: str) -> Any:
-        """Return the configuration of sessions of a tier: clusters of any size are compiled."""
+        """Return the configuration of sessions of a tier; it allows clusters of any size."""
         parsed = parse_device_name(place)
         count = {"CPU": 1, parsed.type or "CPU": (parsed.id or 0) + 1}
         made = proto.ConfigProto(device_count=count, allow_soft_placement=True, **self.settings)
@@ -113,7 +113,7 @@ class TierTests:
 
     @pytest.fixture
     def open_session(self, plugins: list[object], config: Any) -> Callable[..., Any]:
-        """Return a maker of sessions on hosts with one plugin more."""
+        """Return a function that opens a session on a host with one more plugin."""
 
         @contextmanager
         def made(plugin: object, graph: Callable[[Host], Any]) -> Iterator[_Steps]:
@@ -124,11 +124,11 @@ class TierTests:
         return made
 
     def must_compile(self, place: str, tier: str) -> bool:
-        """Return whether what can be compiled must be, after some steps of a tier."""
-        is_there = importlib.util.find_spec("jax") is not None
+        """Return whether a kernel that can be compiled must be, after some steps of a tier."""
+        has_jax = importlib.util.find_spec("jax") is not None
         expected = self.is_compiled
         if expected is None:
-            expected = is_there and parse_device_name(place).type == "CPU"
+            expected = has_jax and parse_device_name(place).type == "CPU"
         return expected and tier != "off"
 
     @rows("E6", "P4")
@@ -136,7 +136,7 @@ class TierTests:
     def test_the_kernel_of_highest_priority_wins(
         self, program: str, declared: str, place: str, open_session: Any
     ) -> None:
-        """The kernel runs in each step, wherever its node is."""
+        """The kernel of highest priority runs in each step, in every context of its node."""
         made = PROGRAMS[program]
         wins = scales("Neg", 3.0, priority=10, **self._declared(declared, place))
         with open_session(Foreign(kernels=[wins]), self._graph_of(made, place)) as steps:
@@ -148,7 +148,7 @@ class TierTests:
     def test_the_kernel_of_a_gradient_wins(
         self, declared: str, place: str, open_session: Any
     ) -> None:
-        """An op that graphs of gradients are made of is not an exception."""
+        """The same holds for an op that gradient graphs use."""
         wins = scales("ReluGrad", 3.0, priority=10, **self._declared(declared, place))
         program = TierProgram(("d = ReluGrad(x, x)", "y = AddV2(d, x)"))
         with open_session(Foreign(kernels=[wins]), self._graph_of(program, place)) as steps:
@@ -159,7 +159,7 @@ class TierTests:
     def test_a_kernel_with_a_compiled_form_wins_in_both(
         self, place: str, tier: str, open_session: Any
     ) -> None:
-        """A compiler takes the form of the plugin whose kernel is chosen."""
+        """A compiler uses the JAX kernel of the plugin whose kernel is selected."""
         chosen = scales("Neg", 3.0, priority=10)
         lowered = scales("Neg", 3.0, priority=10, backend="jax")
         program = PROGRAMS["graph"]
@@ -171,7 +171,7 @@ class TierTests:
 
     @rows("E3")
     def test_nodes_may_wait_for_each_other(self, place: str, open_session: Any) -> None:
-        """A pair of ops without an edge between them is in no cluster that waits for itself."""
+        """Two ops that wait for each other without an edge are not in one cluster."""
         box = Mailbox()
         with open_session(box.plugin, lambda host: _mailbox_graph(host, place)) as steps:
             for step in range(12):
@@ -184,7 +184,7 @@ class TierTests:
     def test_a_node_with_effects_runs_once_where_it_stands(
         self, program: str, effect: str, declared_by: str, place: str, open_session: Any
     ) -> None:
-        """Effects that op or kernel declares are neither merged, folded, dropped nor doubled."""
+        """Nodes whose op or kernel declares an effect are not merged, folded or dropped."""
         made, counting = PROGRAMS[program], Counting(effect, declared_by)
         graph = self._graph_of(made, place, "Foreign>Act")
         with open_session(counting.plugin, graph) as steps:
@@ -196,7 +196,7 @@ class TierTests:
     def test_an_optimizer_that_may_be_traced_is_compiled(
         self, place: str, tier: str, open_session: Any
     ) -> None:
-        """It gives the variable the same values in each tier."""
+        """An optimiser computes the same variable values in each tier."""
         with open_session(optimizer(), lambda host: _optimizer_graph(host, place)) as steps:
             steps.run([], targets=["init"])
             for step in range(1, _STEPS + 1):
@@ -208,19 +208,19 @@ class TierTests:
     def test_a_random_op_goes_on_where_it_was(
         self, place: str, tier: str, open_session: Any
     ) -> None:
-        """A node whose numbers follow from one variable draws them in the same order."""
+        """A random op whose state is a variable draws the same sequence in each tier."""
         program = PROGRAMS["graph"]
         graph = self._graph_of(program, place, "Foreign>Draw")
         with open_session(generator(), graph) as steps:
             drawn = [float(steps.run("y:0", program.feeds)) for _ in range(_STEPS)]
             assert steps.is_compiled("a") or not self.must_compile(place, tier)
-        assert drawn == [2 * (2 + number) for number in _numbers(_STEPS)]
+        assert drawn == [2 * (2 + value) for value in _generated(_STEPS)]
 
     @rows("E6", "S12")
     def test_a_checking_kernel_refuses_the_same_values(
         self, place: str, tier: str, open_session: Any
     ) -> None:
-        """The error is the kernel's, of the same class, and names its node."""
+        """In each tier the error is that of the kernel, and names its node."""
         program = PROGRAMS["graph"]
         graph = self._graph_of(program, place, "Foreign>Root")
         with open_session(square_root(), graph) as steps:
@@ -238,7 +238,7 @@ class TierTests:
     def test_a_wrong_output_is_an_error_that_names_its_node(
         self, program: str, fault: str, place: str, open_session: Any
     ) -> None:
-        """Type, number and kind of what a kernel gives are checked in each tier."""
+        """Dtype, number and kind of a kernel's outputs are checked in each tier."""
         give, words = _FAULTS[fault]
         made = PROGRAMS[program]
         graph = self._graph_of(made, place, "Foreign>Faulty")
@@ -252,7 +252,7 @@ class TierTests:
                 assert (error.node or "").rpartition("/")[2] in ("a", "b"), error.node
 
     def _declared(self, name: str, place: str) -> dict[str, Any]:
-        """Return what a kernel of the tests declares, for a device."""
+        """Return the arguments of `@kernel` for a declaration, on a device."""
         declared = dict(_KERNELS[name])
         kind = parse_device_name(place).type or "CPU"
         if "device" in declared:
@@ -267,7 +267,7 @@ class TierTests:
 
 
 class _Steps:
-    """The steps of a session, each after the work behind the one before."""
+    """Runs the steps of a session, and waits for background compilations after each."""
 
     def __init__(self, session: Session, host: Host) -> None:
         self._session = session
@@ -287,7 +287,7 @@ class _Steps:
             result = self.run(fetches, feeds)
         except OpError as error:
             return error
-        raise AssertionError(f"the step gave {result!r} instead of an error")
+        raise AssertionError(f"the step returned {result!r} instead of an error")
 
     def is_compiled(self, node: str) -> bool:
         """Return whether a node is in a cluster that was compiled."""
@@ -326,10 +326,10 @@ def _optimizer_graph(host: Host, place: str) -> Graph:
     return graph
 
 
-def _numbers(count: int) -> list[float]:
-    """Return the first numbers of the generator of `generator`."""
-    last, numbers = 1, []
+def _generated(count: int) -> list[float]:
+    """Return the first values that the op of `generator` draws."""
+    last, values = 1, []
     for _ in range(count):
         last = (last * 1664525 + 1013904223) % (1 << 32)
-        numbers.append(float(last >> 16))
-    return numbers
+        values.append(float(last >> 16))
+    return values

@@ -2,8 +2,8 @@
 
     difference = find_jit_difference("structured", 7, host)
 
-Each graph is run in two sessions: with nothing compiled, and with everything that can be compiled
-compiled before its first step.
+Each graph runs in two sessions: one compiles nothing, the other compiles everything that it can
+before the first step.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
 KINDS: Final = ("flat", "structured", "references", "variables")
-"""Of random graphs: without control flow; with it; with references through it; with variables."""
+"""Kinds of random graphs: without control flow, with it, with references in it, with variables."""
 
 _RTOL: Final = 1e-5
 _ATOL: Final = 1e-5
-_STEPS: Final = 3  # of a graph with variables
+_STEPS: Final = 3  # steps of a graph with variables
 
 
 def jit_config(mode: str, device_type: str = "") -> proto.ConfigProto:
     """Return a config that compiles clusters of any size in `mode`.
 
     Args:
-        mode: that of `config.graphmill.jit`, or `"deterministic"`.
-        device_type: of which the session is to have one device more.
+        mode: a value of `config.graphmill.jit`, or `"deterministic"`.
+        device_type: the type of an additional device of the session; empty for none.
     """
     config = proto.ConfigProto()
     if device_type:
@@ -55,14 +55,14 @@ def jit_config(mode: str, device_type: str = "") -> proto.ConfigProto:
 def find_jit_difference(
     kind: str, seed: int, host: Host, *, deterministic: bool = False, device_type: str = ""
 ) -> str:
-    """Run the graph of a seed compiled and interpreted; return what differs, or nothing.
+    """Run the graph of a seed compiled and interpreted; return the difference, or "".
 
     Args:
         kind: one of `KINDS`.
-        seed: which graph.
-        host: whose sessions.
-        deterministic: whether clusters run as straight-line code only, bit for bit as interpreted.
-        device_type: where all nodes are to be that have kernels there; empty to leave them.
+        seed: the seed of the graph.
+        host: the host of the sessions.
+        deterministic: run clusters only as straight-line code; results must be equal bit for bit.
+        device_type: the device type to place nodes on, if it has kernels; empty for no request.
     """
     name, graph_def, feeds, start, steps = _made(kind, seed, host)
     if device_type:
@@ -87,7 +87,7 @@ _Steps = list[tuple[list[str], list[str]]]
 
 
 def _made(kind: str, seed: int, host: Host) -> tuple[str, Any, dict[str, Any], str, _Steps]:
-    """Return name, graph, feeds, the node to begin with, and fetches and targets of the steps."""
+    """Return name, graph, feeds, the initial node, and the fetches and targets of the steps."""
     if kind == "flat":
         flat = random_graph(seed, host.ops, nodes=12)
         return flat.name, flat.graph_def, flat.feeds, "", [(list(flat.fetches), [])]
@@ -101,7 +101,7 @@ def _made(kind: str, seed: int, host: Host) -> tuple[str, Any, dict[str, Any], s
 
 
 def _without_dead(steps: _Steps, answers: Sequence[Any]) -> _Steps:
-    """Return one step for all fetches that are alive, and one for each dead one."""
+    """Return one step for all live fetches, and one step for each dead fetch."""
     alive: list[str] = []
     dead: _Steps = []
     for step, answer in zip(steps, answers, strict=True):
@@ -120,7 +120,7 @@ def _answers(
     host: Host,
     config: proto.ConfigProto,
 ) -> list[Any]:
-    """Return for each step its values, or class and message of its error."""
+    """Return the values of each step, or the class and message of its error."""
     answers: list[Any] = []
     with Session(graph=graph_def, config=config, host=host) as session:
         if start:

@@ -1,10 +1,10 @@
-"""Compare compiled ops with interpreted ones, on values that stored cases seldom have.
+"""Compare compiled ops with interpreted ones, on special values.
 
     differences = value_differences("Igamma", cases, host)
 
-A few cases of an op say shapes, types and attrs. Their values are replaced by others: zeros of both
-signs, infinities, NaN, extremes, each combined with each where the op takes that. Two sessions
-answer, one interpreted, one compiled before its first step.
+A few stored cases of an op supply shapes, types and attrs. Their values are replaced by zeros of
+both signs, infinities, NaN and extremes, in all combinations if the op allows this. Two sessions
+run each case: one interprets it, the other compiles it before the first step.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
     Feeds = Mapping[str, Any]
 
-_MOST_CASES: Final = 6  # of an op, no two of the same types and attrs
-_DRAWS: Final = 3  # of values for the shapes of a case
-_MOST_COMBINED: Final = 3  # inputs
+_MOST_CASES: Final = 6  # cases of an op, each with other types and attrs
+_DRAWS: Final = 3  # draws of values for the shapes of a case
+_MOST_COMBINED: Final = 3  # the most inputs of which all values are combined
 _NUMBERS: Final = "iufc"
 
-_PLACES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})  # decide the size
+_SIZED_BY_INDICES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})
 
 FLUSHED: Final = frozenset({"SqrtGrad", "FloorDiv"})
-"""Ops that are left out: numbers below the smallest normal one are zero in compiled code, as in
-TensorFlow's own threads, and only there do these differ."""
+"""Ops that are left out. They differ only for subnormal numbers, which compiled code flushes to
+zero, as TensorFlow's threads do."""
 
 
 def value_differences(op: str, cases: Sequence[Case], host: Host) -> Iterator[str]:
-    """Yield what differs between the tiers, for the cases of one op.
+    """Yield the differences between the tiers for the cases of one op.
 
     Args:
         op: its name.
-        cases: its stored cases; programs and those that are skipped are left out.
-        host: whose sessions.
+        cases: its stored cases; programs and skipped cases are left out.
+        host: the host of the sessions.
     """
     for case in islice(_distinct(cases), _MOST_CASES):
         found = _first_difference(case, host)
@@ -111,19 +111,21 @@ def _answer(session: Session, graph: Any, feeds: Feeds) -> Answer:
 
 
 def _has_sizes(case: Case, host: Host) -> bool:
-    """Return whether an input is a shape, a place or the like, and no number among many."""
+    """Return whether the op has inputs such as shapes or indices that allow only some values."""
     kernels = host.kernels.registrations(host.ops.get(case.op), ("jax", "numpy"))
     definitions = [entry.definition for entry in kernels]
-    return any(one.static or one.dynamic_shape for one in definitions) or case.op in _PLACES
+    return (
+        any(one.static or one.dynamic_shape for one in definitions) or case.op in _SIZED_BY_INDICES
+    )
 
 
 def _feeds(case: Case, feeds: Feeds, *, combine: bool) -> Iterator[Feeds]:
-    """Yield values for the inputs of a case: in its own shapes, then each with each."""
+    """Yield values for the inputs of a case: in its own shapes, then all combinations."""
     small = " small" if tolerance_of(case.op).by_scale else ""
     for seed in range(_DRAWS):
         yield {
-            name: _special(value, small, seed + 97 * place, floats_only=seed != _DRAWS - 1)
-            for place, (name, value) in enumerate(feeds.items())
+            name: _special(value, small, seed + 97 * index, floats_only=seed != _DRAWS - 1)
+            for index, (name, value) in enumerate(feeds.items())
         }
     kinds = [value.dtype.kind for value in feeds.values()]
     if combine and len(kinds) <= _MOST_COMBINED and all(kind in _NUMBERS for kind in kinds):
@@ -138,7 +140,7 @@ def _special(value: Any, small: str, seed: int, *, floats_only: bool) -> Any:
     is_float = kind in "fc" or name.endswith("float16")
     if not is_float and (floats_only or kind not in "iu"):
         return value
-    if not is_float:  # they may be sizes: larger ones ask for all memory
+    if not is_float:  # integers may be sizes: large ones would exhaust the memory
         small = " small"
     return Input(name, value.shape, f"special{small}", 1_000 + seed).values()
 

@@ -1,4 +1,4 @@
-"""Compare an executor with the reference evaluator, on random graphs of control flow."""
+"""Compare an executor with the reference evaluator, on random graphs with control flow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEAD_FETCH_MESSAGE = "was not evaluated"
 
 
 def reference_values(made: StructuredGraph, host: Host) -> dict[str, Any]:
-    """Return the reference value of each fetch, `DEAD` for dead ones."""
+    """Return the reference value of each fetch; `DEAD` for a dead one."""
     reference = ReferenceSession(graph_to_graph_def(made.graph), host)
     if made.start:
         reference.run([made.start])
@@ -35,21 +35,21 @@ def find_difference(
     executor_type: str,
     num_devices: int = 1,
 ) -> str:
-    """Run a graph in a session; return what differs from the wanted values, or nothing.
+    """Run a graph in a session; return the difference from the expected values, or "".
 
-    All fetches that are alive are fetched in one step, each dead one in a step of its own, which
-    must be refused.
+    One step fetches all live tensors. Each dead tensor is fetched in a step of its own, which must
+    fail.
 
     Args:
         made: the graph.
-        wanted: what `reference_values` gives.
-        host: whose executors are run.
-        executor_type: which of them.
-        num_devices: how many CPUs the session has.
+        wanted: the result of `reference_values`.
+        host: the host of the session.
+        executor_type: the executor to test.
+        num_devices: the number of CPU devices of the session.
     """
     config = proto.ConfigProto(device_count={"CPU": num_devices})
     config.experimental.executor_type = executor_type
-    # The executors themselves are asked, not what is compiled behind them.
+    # Compilation is off: the test is about the executors.
     config.graph_options.optimizer_options.global_jit_level = proto.OptimizerOptions.OFF
     alive = [name for name, value in wanted.items() if value is not DEAD]
     where = f"{made.name} in {executor_type} on {num_devices} CPU"

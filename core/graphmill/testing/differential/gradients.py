@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from graphmill.testing.case_inputs import Values
     from graphmill.testing.golden import Answer
 
-# How far gradients may be apart, as a part of the value and of the largest in the tensor: both
-# systems go through several kernels, in orders of their own.
+# The allowed difference of gradients, relative to the value plus the largest one in the tensor. It
+# is wide because a gradient runs several kernels, and the two systems use different orders.
 _BOUND = {
     "float64": 1e-7,
     "complex128": 1e-7,
@@ -42,13 +42,13 @@ def accepted() -> tuple[Accepted, ...]:
 def judge(
     text: str, wanted: Answer, ask: Callable[[str], Answer], *, strict: bool = False
 ) -> tuple[str, str]:
-    """Return the outcome of a question, and for "differ" the difference.
+    """Return the outcome of a comparison, and for "differ" the difference.
 
     Args:
-        text: the question, as `gradient_answers.GradientRequest.text` writes it.
-        wanted: TensorFlow's answer.
-        ask: gives ours; not called where TensorFlow has no say.
-        strict: report known differences, too.
+        text: the question, as written by `gradient_results.GradientRequest.text`.
+        wanted: TensorFlow's result.
+        ask: returns graphmill's result; not called if TensorFlow has none.
+        strict: whether to report accepted differences too.
     """
     unsaid = outcome_without_answer(wanted)
     if unsaid:
@@ -56,7 +56,7 @@ def judge(
     if wanted.error == NO_GRADIENT:  # JAX may differentiate the kernel here
         return "without a gradient of TensorFlow's", ""
     got = ask(text)
-    if got.error == NO_CASE and FAILS in got.message:  # a difference of the values
+    if got.error == NO_CASE and FAILS in got.message:  # the values differ, not the gradients
         return "fail here alone", ""
     detail = difference(wanted, got)
     if wanted.error and not got.error:
@@ -70,7 +70,7 @@ def judge(
 
 
 def difference(wanted: Answer, got: Answer) -> str:
-    """Return how gradients differ from TensorFlow's, "" if not; any two errors are equal."""
+    """Return how gradients differ from TensorFlow's, or ""; any two errors count as equal."""
     if got.error and (not wanted.error or got.error.startswith("<")):
         return f"expected {wanted.error or 'gradients'}, got {got.error} ({got.message})"
     if wanted.error or got.error:

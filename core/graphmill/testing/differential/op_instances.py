@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
     from graphmill.testing.golden import Answer
 
-# What TensorFlow says where it has no kernel for the types or options; ours may have one.
+# TensorFlow's messages if it has no kernel for the types or options; graphmill may have one.
 _NO_KERNEL = (
     *("No OpKernel was registered", "Could not find device", "Cannot assign a device"),
     *("Signature mismatch", "Invalid output dtype", "does not yet support", "only support"),
 )
-# Classes between which TensorFlow itself is not consistent; any of them refuses the instance.
+# Error classes that TensorFlow uses inconsistently; any of them counts as a refusal.
 _REFUSALS = frozenset(
     ("InvalidArgument", "Unimplemented", "Internal", "ResourceExhausted", "Unknown")
 )
-# Values drawn at random meet places where a formula loses digits; cases are chosen to avoid them.
+# Random values may hit points where a formula loses digits; stored cases avoid these.
 _SLACK = 16.0
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A difference that stays as it is, and why. All patterns that are given must be found.
+    """An accepted difference and its reason. All patterns that are not empty must match.
 
     Attributes:
-        pattern: of `<op> <difference>`.
+        pattern: pattern for `<op> <difference>`.
         why: the reason.
-        ops: no other than these, if there are any.
-        instance: of the instance's text.
-        tensorflow: of what TensorFlow says.
+        ops: only these ops; empty for all.
+        instance: pattern for the instance's text.
+        tensorflow: pattern for TensorFlow's message.
     """
 
     pattern: str
@@ -50,7 +50,7 @@ class Accepted:
     tensorflow: str = ""
 
     def covers(self, op: str, difference: str, text: str = "", message: str = "") -> bool:
-        """Whether this difference is meant, by TensorFlow's message of an instance's text."""
+        """Return whether this entry accepts a difference."""
         if self.ops and op not in self.ops.split():
             return False
         pairs = (
@@ -69,7 +69,7 @@ def accepted() -> tuple[Accepted, ...]:
 
 
 def outcome_without_answer(wanted: Answer) -> str:
-    """Return the outcome where TensorFlow has no answer; empty if it has one."""
+    """Return the outcome if TensorFlow has no result; "" if it has one."""
     if wanted.error == NO_CASE:
         return "no case"
     if wanted.error in (CRASHED, HANGS):
@@ -84,10 +84,10 @@ def judge(
 
     Args:
         text: the instance, as a case file.
-        wanted: TensorFlow's answer.
-        ask: gives ours; not called where TensorFlow has no say.
-        backend: whose answer that is: "numpy", "session" or "jax".
-        strict: report known differences, too.
+        wanted: TensorFlow's result.
+        ask: returns graphmill's result; not called if TensorFlow has none.
+        backend: the backend that computes it: "numpy", "session" or "jax".
+        strict: whether to report accepted differences too.
     """
     unsaid = outcome_without_answer(wanted)
     if unsaid:
@@ -98,7 +98,7 @@ def judge(
         return "not applicable", ""
     got = ask(text)
     if got.error.startswith("<") and got.error not in (CRASHED, HANGS):
-        return "not applicable", ""  # no case of ours, or a value that no attr can hold
+        return "not applicable", ""  # not a valid case here, or a value that no attr can hold
     (case,) = parse_cases(text, "sweep")
     detail = difference(case, wanted, got, backend, slack=_SLACK)
     if detail and _are_refusals(wanted, got) and not _is_fault(got):
@@ -116,7 +116,7 @@ def is_known(op: str, detail: str, text: str, message: str) -> bool:
 
 
 def _are_refusals(wanted: Answer, got: Answer) -> bool:
-    """Whether both refuse: here for want of a kernel, too, where TensorFlow dislikes a shape."""
+    """Return whether both refuse; a missing kernel counts as an invalid argument."""
     have = "InvalidArgument" if "no kernel for op" in got.message else got.error
     return {wanted.error, have} <= _REFUSALS
 

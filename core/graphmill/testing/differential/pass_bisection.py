@@ -2,7 +2,7 @@
 
     culprit = bisect(graph, fetches=["y:0"], feeds={"x:0": x})
 
-Both functions run the graph in sessions over copies of a host that lack some of its passes.
+`bisect` runs the graph in sessions on copies of a host that lack some of its passes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def without_passes(host: Host, names: Iterable[str]) -> Host:
-    """Return a host that differs from `host` in that it lacks the passes of `names`."""
+    """Return a copy of `host` without the passes of `names`."""
     other = copy.copy(host)
     other.passes = host.passes.without(names)
     return other
@@ -43,20 +43,21 @@ def bisect(
     config: Any = None,
     same: Same | None = None,
 ) -> str | None:
-    """Return the name of the first pass after which a result differs from that of no pass at all.
+    """Return the name of the first pass that changes a result, or None.
 
-    Passes are added one by one in the order in which they run. None if no result ever differs.
+    Passes are added one by one in the order in which they run, and the results are compared with
+    those without passes.
 
     Args:
-        graph: what `Session` takes.
+        graph: a graph in any form that `Session` accepts.
         fetches: names of tensors.
         feeds: values by tensor name.
-        host: whose passes; by default those that are installed.
+        host: the host with the passes; by default the default host.
         config: the session's config.
         same: compares two results; by default dtype, shape and values within rounding.
 
     Raises:
-        OpError: the graph does not even run without passes.
+        OpError: the graph fails without passes.
     """
     host = host or default_host()
     names = pass_names(host)

@@ -1,8 +1,7 @@
 """A plugin that stresses executors: some kernels end in other threads, in an unpredictable order.
 
-`Neg` counts as expensive, so that it may run in the step's thread pool; `Abs` is asynchronous and
-is ended by one of the plugin's own threads. Values are what they always are, only the order in
-which a step goes on is not.
+`Neg` counts as expensive, so it may run in the step's thread pool. `Abs` is asynchronous and ends
+in one of the plugin's own threads. The values do not change, only the order of execution.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ class ChaosPlugin:
     """The plugin; pass it to a `Host` and close it afterwards.
 
     Args:
-        num_threads: how many threads end `Abs` nodes.
+        num_threads: the number of threads in which `Abs` kernels end.
     """
 
     def __init__(self, num_threads: int = 2) -> None:
         self._pool = ThreadPool(num_threads, "chaos")
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pool.close()
 
     @hookimpl

@@ -1,7 +1,7 @@
 """Count the calls of `done` and the kernels in flight of any executor.
 
-`probed(host, "DEFAULT")` gives a host in which the executor of that name is watched. The module
-also brings ops for tests of executors, as a plugin: `ProbeOps`.
+`probed(host, "DEFAULT", ops)` returns a host in which that executor is watched. `ProbeOps` is a
+plugin with ops for tests of executors.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class ProbeOps:
-    """Ops that wait, fail, finish in random order or write their input.
+    """Ops that wait, fail, finish in random order or count their calls.
 
-    - `Probe>Later(x: T, seed)`: gives `x`, after others of its step that wait: the order in which
-      they end is drawn by the seed.
+    - `Probe>Later(x: T, seed)`: returns `x` asynchronously; the seed determines the order in which
+      the pending kernels of a step end.
     - `Probe>Wait(x: T)`: waits until the step is cancelled.
     - `Probe>Fail(x: T)`: raises DataLossError.
-    - `Probe>Count(x: T)`: gives `x`; each call is counted in `calls`, by node.
+    - `Probe>Count(x: T)`: returns `x` and counts the call in `calls`, by node.
 
     Attributes:
-        calls: how often the kernel of each node was called.
-        waiting: how many `Probe>Wait` wait now.
-        has_begun: set when a `Probe>Wait` begins to wait.
+        calls: the number of `Probe>Count` calls, by node.
+        waiting: the number of `Probe>Wait` kernels that wait at present.
+        has_begun: set when a `Probe>Wait` kernel begins to wait.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class ProbeOps:
     def _later_kernel(self) -> Callable[..., Any]:
         @kernel("Probe>Later", async_=True)
         def later(ctx: Any, x: Any, *, seed: int, done: Any) -> None:
-            held = self._later.setdefault(ctx.step_id, [])
+            pending = self._later.setdefault(ctx.step_id, [])
             order = self._random.setdefault(ctx.step_id, random.Random(seed))
-            held.append(lambda: done(x))
+            pending.append(lambda: done(x))
 
             def end_one() -> None:
-                held.pop(order.randrange(len(held)))()
+                pending.pop(order.randrange(len(pending)))()
 
             ctx.args.runner.post(end_one)
 
@@ -127,11 +127,15 @@ class _Probe(Executor):
         def noted(error: OpError | None) -> None:
             calls.append(error)
             if args.runner.owner != threading.get_ident() and thread != threading.get_ident():
-                self._factory.faults.append("done was called in a thread that drives no step")
+                self._factory.faults.append(
+                    "done was called in a thread that does not drive the step"
+                )
             if self._factory.still_waiting():
                 self._factory.faults.append("done was called while kernels of the step still ran")
             if error is not None and not isinstance(error, errors.OpError):
-                self._factory.faults.append(f"done was given {type(error).__name__}, no OpError")
+                self._factory.faults.append(
+                    f"done was called with {type(error).__name__}, which is not an OpError"
+                )
             if len(calls) == 1:
                 done(error)
 
@@ -142,11 +146,11 @@ class _Probe(Executor):
 
 
 class ProbedFactory(ExecutorFactory):
-    """Makes watched executors.
+    """Creates watched executors.
 
     Attributes:
-        runs: for each run what `done` was called with, call by call.
-        faults: what was wrong, in words.
+        runs: for each run, the argument of each call of `done`.
+        faults: descriptions of violations.
     """
 
     def __init__(self, factory: ExecutorFactory, still_waiting: Callable[[], bool]) -> None:
@@ -169,6 +173,6 @@ class ProbedFactory(ExecutorFactory):
 
 
 def probed(host: Host, executor_type: str, ops: ProbeOps) -> tuple[Host, ProbedFactory]:
-    """Return a host with probed executors of a type, and the probe."""
+    """Return a host with watched executors of a type, and their factory."""
     factory = ProbedFactory(host.executors.get(executor_type), lambda: ops.waiting > 0)
     return with_executor(host, executor_type, factory), factory

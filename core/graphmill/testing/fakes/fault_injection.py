@@ -4,7 +4,7 @@
     host = with_faults(default_host(), "NPU", faults)
     # sessions over `host` have devices of type NPU whose node "y" fails
 
-What is to go wrong can be changed between steps; `Faults()` is a sound device.
+The faults can be changed between steps; `Faults()` has none.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Faults:
     """The faults of a device.
 
     Attributes:
-        fail_at: name of a node whose kernel raises, as a broken driver would.
+        fail_at: name of a node whose kernel raises an error.
         fail_copy_in, fail_copy_out: whether copies to or from the device fail.
-        memory_limit: bytes that may be copied to the device, or made by its kernels, altogether.
-        lose_transfers: whether what the device sends never arrives.
+        memory_limit: total bytes that may be copied to the device or created by its kernels; 0 for
+            no limit.
+        lose_transfers: whether values that the device sends are lost.
         delay_at: name of a node whose kernel waits until `let_go` is called.
         computed: names of the nodes that ran, in order.
         has_arrived: set when the delayed kernel has been called.
@@ -53,24 +54,24 @@ class Faults:
     _used: int = 0
 
     def let_go(self) -> None:
-        """Let the delayed kernel go on."""
+        """Let the delayed kernel continue."""
         self._go.set()
 
     def wait_for_delay(self) -> None:
-        """Block the caller until `let_go`.
+        """Block until `let_go` is called.
 
         Raises:
-            AssertionError: nobody calls it.
+            AssertionError: it is not called within `TIMEOUT` seconds.
         """
         self.has_arrived.set()
         if not self._go.wait(TIMEOUT):
-            raise AssertionError("the test never let the delayed kernel go")
+            raise AssertionError("the test never called let_go() for the delayed kernel")
 
     def use(self, value: Any, device: str) -> None:
-        """Count a value that is put on the device.
+        """Add the size of a value to the memory in use.
 
         Raises:
-            ResourceExhaustedError: it does not fit any more.
+            ResourceExhaustedError: the limit is exceeded.
         """
         self._used += int(getattr(value, "nbytes", 0) or 0)
         if self.memory_limit and self._used > self.memory_limit:
@@ -80,7 +81,7 @@ class Faults:
 
 
 def with_faults(host: Host, device_type: str, faults: Faults) -> Host:
-    """Return a host whose devices of a type have `faults`, which may change between calls."""
+    """Return a host whose devices of a type have `faults`, which may be changed between steps."""
 
     def change(device: Device) -> None:
         changed: Any = device

@@ -1,6 +1,6 @@
-"""Make hosts that differ from another one in a device type or an executor.
+"""Make copies of a host with a changed device type or executor.
 
-host = with_devices(default_host(), "NPU", lambda device: ...)   # each device as it is made
+host = with_devices(default_host(), "NPU", lambda device: ...)   # called with each new device
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OWNER = Provenance("testing", "graphmill", module="graphmill.testing")
 
 
 class _ChangedFactory(DeviceFactory):
-    """Makes another factory's devices and shows each to a function."""
+    """Creates the devices of another factory and calls a function with each."""
 
     def __init__(self, factory: DeviceFactory, change: Callable[[Device], object]) -> None:
         self._factory = factory
@@ -40,9 +40,9 @@ def with_devices(host: Host, device_type: str, change: Callable[[Device], object
     other.devices = Registry("device", prepare=instance_of(DeviceFactory))
     for name in sorted(host.devices.keys()):
         factory = host.devices.get(name)
-        given = _ChangedFactory(factory, change) if name == device_type else factory
+        chosen = _ChangedFactory(factory, change) if name == device_type else factory
         owner = host.devices.provenance(name)
-        other.devices.add(name, given, owner=owner, priority=host.devices.priority(name))
+        other.devices.add(name, chosen, owner=owner, priority=host.devices.priority(name))
     return other
 
 
@@ -50,9 +50,9 @@ def with_executor(host: Host, name: str, factory: ExecutorFactory) -> Host:
     """Return a host with an executor added or replaced."""
     other = copy.copy(host)
     other.executors = Registry("executor", prepare=instance_of(ExecutorFactory))
-    for known in sorted(host.executors.keys()):
-        if known != name:
-            owner = host.executors.provenance(known)
-            other.executors.add(known, host.executors.get(known), owner=owner)
+    for existing in sorted(host.executors.keys()):
+        if existing != name:
+            owner = host.executors.provenance(existing)
+            other.executors.add(existing, host.executors.get(existing), owner=owner)
     other.executors.add(name, factory, owner=OWNER)
     return other

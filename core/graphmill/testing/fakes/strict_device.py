@@ -1,8 +1,8 @@
-"""A NumPy device with memory of its own, type BOXED, on which a missing copy is an error.
+"""A NumPy device of type BOXED with memory of its own, on which a missing copy is an error.
 
-A value in the memory of such a device is a `Box` that only this device's namespace opens; a host
-value that reaches a kernel there, or a box that reaches the host or another device, is an error
-that says so. Use the module as a plugin, and ask for devices with `device_count`.
+A value in the memory of such a device is a `Box` that only the namespace of this device can open. A
+host value that reaches a kernel on the device raises an error, and so does a box that reaches the
+host or another device. Use the module as a plugin, and request devices with `device_count`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Box:
 
     Attributes:
         owner: the device.
-        dtype, shape, ndim: what may be known of the value from outside.
+        dtype, shape, ndim: those of the value; they can be read without a copy.
     """
 
     __slots__ = ("_value", "dtype", "ndim", "owner", "shape")
@@ -42,20 +42,22 @@ class Box:
         self.ndim = value.ndim
 
     def open(self, device: StrictDevice) -> Value:
-        """Return the value to its own device.
+        """Return the value, for its own device.
 
         Raises:
-            InternalError: it is in another device's memory.
+            InternalError: the value is in another device's memory.
         """
         if device is not self.owner:
-            raise InternalError(f"{device.name} was given a value of {self.owner.name}")
+            raise InternalError(
+                f"a value of {self.owner.name} reached {device.name} without a copy"
+            )
         return self._value
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise InternalError(f"a value of {self.owner.name} reached the host without a copy")
 
     def __bool__(self) -> bool:
-        raise InternalError(f"a value of {self.owner.name} was looked at without a copy")
+        raise InternalError(f"a value of {self.owner.name} was read on the host without a copy")
 
 
 class BoxedNamespace:
@@ -98,8 +100,8 @@ class StrictDevice(Device):
 
     Attributes:
         computed: names of the nodes that ran, in order.
-        copies_in, copies_out: how many values came from the host, and went there.
-        fail_at: name of a node whose kernel is to fail, as a broken device would; None for none.
+        copies_in, copies_out: the number of values copied from the host, and to it.
+        fail_at: name of a node whose kernel fails; None for none.
     """
 
     backends = ("boxed",)
@@ -121,7 +123,7 @@ class StrictDevice(Device):
         """Return a host value in a box.
 
         Raises:
-            InternalError: it is in a box already.
+            InternalError: the value is in a box already.
         """
         if isinstance(value, Box):
             raise InternalError(f"a value of {value.owner.name} was copied to {self.name} directly")
@@ -132,7 +134,7 @@ class StrictDevice(Device):
         """Return the value of a box.
 
         Raises:
-            InternalError: it is not a box of this device.
+            InternalError: the value is not a box of this device.
         """
         if not isinstance(value, Box):
             raise InternalError(f"a host value was copied from {self.name}")
@@ -140,7 +142,7 @@ class StrictDevice(Device):
         return value.open(self)
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return the kernel's function, noted when it is called, or made to fail."""
+        """Return a function that records the call of the kernel, and fails at `fail_at`."""
         compute = kernel.compute
 
         def call(*inputs: Any, **keywords: Any) -> Any:
@@ -153,7 +155,7 @@ class StrictDevice(Device):
 
 
 class StrictDeviceFactory(DeviceFactory):
-    """Makes `device_count["BOXED"]` devices, none by default."""
+    """Creates `device_count["BOXED"]` devices; none by default."""
 
     def create_devices(self, config: Any, name_prefix: str) -> list[StrictDevice]:
         """Return the devices of a session."""
@@ -164,7 +166,7 @@ class StrictDeviceFactory(DeviceFactory):
 
 @hookimpl
 def graphmill_register_devices(devices: Registrar[DeviceFactory]) -> None:
-    """Register the device type, after CPUs in preference."""
+    """Register the device type with a lower priority than the CPU."""
     devices.add("BOXED", StrictDeviceFactory, priority=10)
 
 

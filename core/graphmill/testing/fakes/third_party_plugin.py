@@ -1,4 +1,4 @@
-"""A plugin whose ops, kernels and devices are made in the test, as a third party would bring them.
+"""A plugin with ops and kernels that a test defines, like a third party's.
 
 kernel_of_mine = scales("Neg", 3.0, priority=10)
 host = graphmill.Host(plugins=[ThirdPartyPlugin(kernels=[kernel_of_mine])])
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class ThirdPartyPlugin:
-    """A plugin with ops and kernels that a test made.
+    """A plugin with ops and kernels of a test.
 
     Args:
-        ops: definitions.
-        kernels: what `@kernel` decorated.
+        ops: the op definitions.
+        kernels: the functions decorated with `@kernel`.
     """
 
     def __init__(self, ops: Iterable[OpDef] = (), kernels: Iterable[Any] = ()) -> None:
@@ -51,7 +51,7 @@ class ThirdPartyPlugin:
 
 
 def float_op(name: str, inputs: str = "x", outputs: str = "y", **fields: Any) -> OpDef:
-    """Return an op over float32; names of inputs and outputs are separated by blanks."""
+    """Return an op over float32; names of inputs and outputs are separated by spaces."""
     return OpDef(name, _float_args(inputs), _float_args(outputs), **fields)
 
 
@@ -63,9 +63,9 @@ def scales(op: str, factor: float, **declared: Any) -> Any:
     """Return a kernel that returns `factor` times its first input.
 
     Args:
-        op: an op whose first input and only output have one type.
+        op: an op whose first input and only output have the same type.
         factor: small enough that products are exact.
-        declared: what else `@kernel` is given.
+        declared: other arguments of `@kernel`.
     """
 
     @kernel(op, **declared)
@@ -76,10 +76,10 @@ def scales(op: str, factor: float, **declared: Any) -> Any:
 
 
 class Mailbox:
-    """A pair of blocking ops like those of a queue, `Foreign>Put` and `>Take`.
+    """A pair of ops like those of a queue: `Foreign>Put`, and `Foreign>Take`, which waits for it.
 
     Attributes:
-        plugin: with both.
+        plugin: the plugin with both ops.
     """
 
     def __init__(self) -> None:
@@ -125,12 +125,12 @@ class Counting:
     """An op `Foreign>Act` that adds one and counts its executions.
 
     Args:
-        effect: what it declares.
+        effect: the declared effect.
         declared_by: "op" or "kernel".
 
     Attributes:
-        calls: how often it ran.
-        plugin: with the op.
+        calls: the number of executions.
+        plugin: the plugin with the op.
     """
 
     def __init__(self, effect: str, declared_by: str) -> None:
@@ -168,7 +168,7 @@ def optimizer() -> ThirdPartyPlugin:
 @kernel("Foreign>Draw", backend="jax", stateful=True, effects=["state", "rng"], variable="last")
 @kernel("Foreign>Draw", backend="numpy", stateful=True, effects=["state", "rng"], variable="last")
 class _Draw:
-    """A linear congruential generator; its numbers are those of the upper bits."""
+    """A linear congruential generator; it returns the upper bits of its state."""
 
     def __init__(self, construction: Any) -> None:
         self.last = Variable(dtypes.uint32, (), construction.node_name)
@@ -189,7 +189,7 @@ def generator() -> ThirdPartyPlugin:
 
 
 def square_root() -> ThirdPartyPlugin:
-    """Return a plugin with `Foreign>Root`, which refuses negative numbers, and a lowering of it."""
+    """Return a plugin with `Foreign>Root`, which rejects negative numbers, and its lowering."""
 
     def lowered(trace: Any, x: Any) -> Any:
         return trace.xp.sqrt(x)
@@ -206,7 +206,7 @@ def square_root() -> ThirdPartyPlugin:
 
 
 def faulty(give: Callable[[Any], Any]) -> ThirdPartyPlugin:
-    """Return a plugin with `Foreign>Faulty`, whose kernel gives for 2 what `give` makes of it."""
+    """Return a plugin with `Foreign>Faulty`; its kernel returns `give(x)` if `x` is 2, else `x`."""
 
     @kernel("Foreign>Faulty", host=True)
     def compute(x: Any) -> Any:

@@ -4,8 +4,8 @@
     host = graphmill.Host(plugins=[TwinOps(names, default_host())])
     with_twins(graph, names, host)
 
-Only its traits say that a twin is control flow, a variable or a call. So a graph whose nodes are
-replaced by twins shows whether anything still knows these ops by their names.
+Only the traits of a twin show that it is control flow, a variable or a call. So a graph whose nodes
+are replaced by twins reveals code that recognises these ops by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TwinOps:
 
     Args:
         names: ops of `original`.
-        original: the host with their definitions and kernels.
+        original: the host that has their definitions and kernels.
     """
 
     def __init__(self, names: Iterable[str], original: Host) -> None:
@@ -46,13 +46,13 @@ class TwinOps:
 
     @hookimpl
     def graphmill_register_ops(self, ops: Any) -> None:
-        """Add a definition for each op: that of the original under another name."""
+        """Register the definition of each op under the name of its twin."""
         for name in self.names:
             ops.add(replace(self._original.ops.get(name), name=twin_name(name), family=""))
 
     @hookimpl
     def graphmill_register_kernels(self, kernels: Any) -> None:
-        """Add the kernels of the originals under the names of the twins."""
+        """Register the kernels of the ops for their twins."""
         for name in self.names:
             for entry in self._original.kernels.registrations(self._original.ops.get(name)):
                 if name in entry.definition.ops:
@@ -65,17 +65,17 @@ def twin_name(name: str) -> str:
 
 
 def with_twins(graph: Graph, names: Iterable[str], host: Host) -> Graph:
-    """Return a copy of a graph with some ops replaced by twins, in functions too.
+    """Return a copy of a graph with some ops replaced by twins, also in functions.
 
     Args:
-        graph: left as it is.
+        graph: the graph; it is not changed.
         names: the ops whose nodes become twins.
-        host: with the ops of both.
+        host: the host that has the ops and their twins.
     """
-    known = set(names)
+    replaced = set(names)
     message = graph.as_graph_def()
     for body in (message.node, *(function.node_def for function in message.library.function)):
         for node in body:
-            if node.op in known:
+            if node.op in replaced:
                 node.op = twin_name(node.op)
     return Graph.from_graph_def(message, host.ops)

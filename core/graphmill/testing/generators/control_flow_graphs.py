@@ -1,14 +1,13 @@
 """Generate random graphs with loops, conditionals and dead branches, in TensorFlow's primitives.
 
-Unlike `control_flow_programs`, which builds programs as users do, this draws the nodes themselves,
-and so also what no builder makes: values that leave a branch without a `Merge` and may be dead,
-control edges between a branch, its sibling and what is around it, `ControlTrigger`s that wait for
-something dead, loops that a dead value keeps from starting.
+Unlike `control_flow_programs`, which builds programs as users do, this module draws the nodes
+themselves. So it also generates graphs that no builder creates: values that leave a branch without
+a `Merge` and may be dead, control edges between sibling branches or with the surrounding nodes,
+`ControlTrigger`s that wait for dead nodes, and loops that do not start because a value is dead.
 
-A graph is made of regions. All values of a region live and die together, so that no `Merge` ever
-has two live inputs and no loop has variables of which only some are alive: the result does not
-depend on the order in which nodes run. Values that may be dead although the region lives are
-`doubtful`.
+A graph consists of regions. All values of a region are live, or all are dead. So no `Merge` has two
+live inputs, and no loop has both live and dead variables: the result does not depend on the order
+in which nodes run. Values that may be dead while their region is live are `doubtful`.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ _COMPARISONS: Final = ("Less", "GreaterEqual", "NotEqual")
 
 @dataclass(frozen=True, slots=True)
 class StructuredGraph:
-    """Hold a graph, what to feed and what to fetch; `name` says how to make it again.
+    """A graph with its feeds and fetches.
 
     Attributes:
-        name: how to make it again.
+        name: the call that generates it again.
         graph: the graph.
         feeds: values by tensor name.
         fetches: names of tensors outside of loops; they may be dead.
-        start: the node to be run before, in a step of its own; empty for none.
+        start: the node to run first, in a step of its own; empty for none.
     """
 
     name: str
@@ -66,12 +65,12 @@ class _Region:
 
     Attributes:
         depth: how much deeper loops and conditionals may nest.
-        pivot: a node that lives exactly when the region does; None for the whole graph.
-        values, flags: numbers and truth values that live exactly when the region does.
-        doubtful: numbers that may be dead although it lives.
-        nodes: nodes of the frame that may be waited for: alive if the region is.
+        pivot: a node that is live exactly if the region is; None for the whole graph.
+        values, flags: integers and bools that are live exactly if the region is.
+        doubtful: integers that may be dead while the region is live.
+        nodes: nodes of the frame that other nodes may wait for; live if the region is.
         doubtful_nodes: the same, but they may be dead.
-        refs: references to the variable that live exactly when the region does.
+        refs: references to the variable that are live exactly if the region is.
     """
 
     depth: int
@@ -92,15 +91,16 @@ def structured_graph(
     devices: Sequence[str] = (),
     references: bool = False,
 ) -> StructuredGraph:
-    """Make the graph of a seed.
+    """Generate the graph of a seed.
 
     Args:
-        seed: which graph.
-        ops: the OpDefs to make nodes by.
-        depth: how deep loops, conditionals and dead regions nest at most.
-        devices: names that nodes may ask for; none for nodes that ask for no device.
-        references: whether references to a variable go through loops and branches too (`RefSwitch`
-            and its like); another graph then. They do not cross devices.
+        seed: the seed.
+        ops: the OpDefs of the nodes.
+        depth: the maximum nesting depth of loops, conditionals and dead regions.
+        devices: names of devices that nodes may request; empty for no requests.
+        references: whether references to a variable also pass through loops and branches
+            (`RefSwitch` and similar ops). This gives a different graph. References do not cross
+            devices.
     """
     name = f"structured_graph({seed}, depth={depth}, references={references})"
     return _Maker(SeededChooser(seed), ops, devices, references).make(name, depth)
@@ -118,7 +118,7 @@ def structured_graphs(ops: OpRegistry, *, depth: int = 2) -> Any:
 
 
 class _Maker:
-    """Grows one graph, statement by statement; each node comes after all that it waits for."""
+    """Generates one graph, statement by statement; each node is added after its inputs."""
 
     def __init__(
         self, chooser: Chooser, ops: OpRegistry, devices: Sequence[str], references: bool = False
@@ -182,7 +182,7 @@ class _Maker:
             self._value(region, self._op(region, self._pick(_BINARY), a, b))
 
     def doubt(self, region: _Region) -> None:
-        """Calculate with something that may be dead."""
+        """Add a calculation with a value that may be dead."""
         if region.doubtful:
             a, b = self._pick(region.doubtful), self._pick(region.values + region.doubtful)
             node = self._op(region, self._pick(_BINARY), a, b)
@@ -190,7 +190,7 @@ class _Maker:
             region.doubtful_nodes.append(node)
 
     def wait(self, region: _Region) -> None:
-        """Let a value wait for nodes, and for dead ones behind a `ControlTrigger`."""
+        """Add control edges to a value; those from doubtful nodes go through a `ControlTrigger`."""
         if not region.nodes:
             return
         after = self._some(region.nodes, 1, 3)
@@ -201,7 +201,7 @@ class _Maker:
         self._value(region, self._add("Identity", [self._pick(region.values)], after))
 
     def wait_for_dead(self, region: _Region) -> None:
-        """Let a value wait for a node that may be dead, so that it is too."""
+        """Add a control edge from a node that may be dead, so the value may be dead too."""
         if region.doubtful_nodes:
             after = [self._pick(region.doubtful_nodes)]
             node = self._add("Identity", [self._pick(region.values)], after)
@@ -233,7 +233,7 @@ class _Maker:
         self._value(region, self._op(region, "Identity", self._pick(region.refs)))
 
     def branch_of_refs(self, region: _Region) -> None:
-        """Let a reference through a conditional."""
+        """Add a conditional that passes a reference."""
         switch = self._add("RefSwitch", [self._pick(region.refs), self._flag(region)])
         region.nodes.append(switch)
         ends: list[_Output] = []
@@ -249,7 +249,7 @@ class _Maker:
         region.values[-1] = (merge, 1)
 
     def loop_of_refs(self, region: _Region) -> None:
-        """Let a reference go round a loop."""
+        """Add a loop whose variable is a reference."""
         name = f"frame{len(self._graph)}".encode()
         shared: dict[str, Any] = {"frame_name": name, "parallel_iterations": self._integer(1, 3)}
         trips = self._modulo(self._pick(region.values), _MOST_TRIPS + 1, region)
@@ -279,14 +279,14 @@ class _Maker:
         return self._add("RefIdentity", [ref], after), 0
 
     def _leak(self, inner: _Region, region: _Region) -> None:
-        """Export a value of a branch, which may be dead outside."""
+        """Make values of a branch available outside, where they may be dead."""
         if self._integer(0, 3):
             region.doubtful += self._some(inner.values + inner.doubtful, 1, 2)
             if inner.pivot is not None:
                 region.doubtful_nodes.append(inner.pivot)
 
     def gate(self, region: _Region) -> None:
-        """Add a region that is dead if a doubtful value is."""
+        """Add a region that is dead if a doubtful value is dead."""
         if not region.doubtful:
             return
         pivot = self._add("Identity", [self._pick(region.doubtful)])
@@ -311,7 +311,7 @@ class _Maker:
             self._add("Enter", [self._gated(value, region)], is_constant=True, **shared)
             for value in self._some(region.values, 0, 2)
         ]
-        # Drawn as copies of the first input; the back edges come when there is something to come.
+        # Both inputs are the first one for now; the back edges are added when the body is built.
         merges = [self._add("Merge", [(enter, 0), (enter, 0)]) for enter in enters]
         test = _Region(region.depth - 1, merges[0], [(node, 0) for node in (*merges, *captured)])
         test.nodes += [*merges, *captured]
@@ -379,7 +379,7 @@ class _Maker:
         return self._add(op, inputs, self._after(region))
 
     def _after(self, region: _Region) -> list[Node]:
-        """Return, now and then, a node to wait for."""
+        """Return, with some probability, a node to wait for."""
         return [self._pick(region.nodes)] if region.nodes and not self._integer(0, 5) else []
 
     def _add(

@@ -1,8 +1,9 @@
 """Generate random programs of nested loops, conditionals and side effects.
 
-A program computes an integer from an integer `x`, and adds to a variable wherever it runs. It can
-be run by plain Python, which is the oracle, and be built as a graph. The same maker serves a seed
-(`random_program(7)`, deterministic everywhere) and Hypothesis (`programs()`, which shrinks).
+A program computes an integer from an integer `x`, and adds to a variable as a side effect. It can
+run in plain Python, which is the oracle, or be built as a graph. The same code generates programs
+from a seed (`random_program(7)`, deterministic everywhere) and for Hypothesis (`programs()`, which
+shrinks).
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ Tensors: TypeAlias = "tuple[Tensor, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Hold a program; `name` says how to make it again."""
+    """A program; `name` is the call that generates it again."""
 
     name: str
     root: Expression
     has_reference: bool
 
     def expected(self, x: int) -> tuple[int, int]:
-        """Run it in plain Python; return its result and what it added to the variable."""
+        """Run it in plain Python; return its result and the final value of the variable."""
         effects = [0]
         return self.root.value((x,), effects), effects[0]
 
@@ -53,14 +54,14 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class BuiltProgram:
-    """Name the parts of a program in a graph.
+    """Names of the parts of a program in a graph.
 
     Attributes:
         start: the node that sets the variable to 0.
-        x: the tensor to be fed.
+        x: the tensor to feed.
         result: the tensor of the result.
-        total: the tensor of what was added to the variable; to be fetched by a step of its own,
-            because the result does not wait for all effects.
+        total: the tensor of the variable's value; fetch it in a separate step, because the result
+            does not wait for all effects.
     """
 
     start: str
@@ -75,11 +76,11 @@ class BuiltProgram:
 
 
 def random_program(seed: int, depth: int = 4) -> Program:
-    """Make the program of a seed.
+    """Generate the program of a seed.
 
     Args:
-        seed: which program.
-        depth: how deep its loops, conditionals and sums are nested at most.
+        seed: the seed.
+        depth: the maximum nesting depth of its loops, conditionals and sums.
     """
     return _program(SeededChooser(seed), depth, f"random_program({seed}, depth={depth})")
 
@@ -99,11 +100,11 @@ class Expression(Protocol):
     """Part of a program: an integer that depends on those in scope."""
 
     def value(self, scope: Numbers, effects: list[int]) -> int:
-        """Run it; add to `effects[0]` what it adds to the variable."""
+        """Evaluate it in Python; add its effects on the variable to `effects[0]`."""
         ...
 
     def tensor(self, scope: Tensors, variable: _Variable) -> Tensor:
-        """Build it."""
+        """Build it in the graph."""
         ...
 
 
@@ -189,7 +190,7 @@ class _Choice:
 class _Repetition:
     """The sum of variables after a loop whose limit is recomputed before each iteration.
 
-    Limit and bodies see a counter and the variables behind what was in scope before.
+    The limit and the bodies see the enclosing scope, then a counter, then the loop variables.
     """
 
     limit: Expression
@@ -223,7 +224,7 @@ class _Repetition:
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """`result`, when `amount` was added to the variable."""
+    """`result`, after `amount` was added to the variable."""
 
     amount: Expression
     result: Expression
@@ -241,7 +242,7 @@ class _Effect:
 
 
 class _Reference:
-    """A variable of the first kind, whose output is a reference."""
+    """A reference variable (`VariableV2`)."""
 
     def __init__(self) -> None:
         self._ref = state.variable_v2(shape=(), dtype="int32", name="v")
@@ -255,7 +256,7 @@ class _Reference:
 
 
 class _Resource:
-    """A variable of the second kind, a state."""
+    """A resource variable (`VarHandleOp`)."""
 
     def __init__(self) -> None:
         self._handle = state.var_handle_op(dtype="int32", shape=(), shared_name="v", name="v")
@@ -277,8 +278,8 @@ def _expression(chooser: Chooser, depth: int, width: int) -> Expression:
 
     Args:
         chooser: makes the choices.
-        depth: how deep it may be nested.
-        width: how many integers are in scope.
+        depth: the maximum nesting depth.
+        width: the number of integers in scope.
     """
     kind = chooser.integer(0, 9) if depth else chooser.integer(0, 2)
 

@@ -1,9 +1,9 @@
 """Generate small random graphs without loops, with valid types and shapes.
 
-The same maker serves a seed (`random_graph(7)`, deterministic everywhere) and Hypothesis
-(`graphs()`, which shrinks). Values stay small and of a known exactness, so that two correct
-runtimes give the same answer: where rounding may differ (sums, matrix products, transcendental
-functions) no comparison, rounding or cast to an integer follows.
+The same code generates graphs from a seed (`random_graph(7)`, deterministic everywhere) and for
+Hypothesis (`graphs()`, which shrinks). Values stay small, and each is known to be exact or not, so
+that two correct runtimes give the same results: a value that rounding may change (sums, matrix
+products, transcendental functions) is not compared, rounded or cast to an integer.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ NUMBERS = FLOATS + INTS
 
 
 class Chooser(Protocol):
-    """Make choices: a random generator, or Hypothesis."""
+    """A source of choices: a random generator, or Hypothesis."""
 
     def integer(self, low: int, high: int) -> int:
-        """Choose an integer between both, included."""
+        """Choose an integer from `low` to `high`, both included."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RandomGraph:
-    """Hold a graph, what to feed and what to fetch; `name` says how to make it again."""
+    """A graph with its feeds and fetches; `name` is the call that generates it again."""
 
     name: str
     graph_def: Any
@@ -52,9 +52,9 @@ class RandomGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """Know an output.
+    """An output of a node.
 
-    `bound` is the largest absolute value, `exact` whether no rounding can differ so far.
+    `bound` is the largest absolute value; `exact` is False if rounding may have changed the value.
     """
 
     source: Source
@@ -69,12 +69,12 @@ class _Tensor:
 
 
 def random_graph(seed: int, ops: OpRegistry, nodes: int = 25) -> RandomGraph:
-    """Make the graph of a seed.
+    """Generate the graph of a seed.
 
     Args:
-        seed: which graph.
-        ops: the OpDefs to make nodes by.
-        nodes: about how many ops it has besides placeholders and constants.
+        seed: the seed.
+        ops: the OpDefs of the nodes.
+        nodes: the approximate number of nodes, without placeholders and constants.
     """
     return _Maker(SeededChooser(seed), ops).make(f"random_graph({seed}, nodes={nodes})", nodes)
 
@@ -93,31 +93,31 @@ def graphs(ops: OpRegistry, max_nodes: int = 15) -> Any:
 
 
 class SeededChooser:
-    """Make the choices of a seed, the same everywhere."""
+    """Makes the choices of a seed; they are the same everywhere."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def integer(self, low: int, high: int) -> int:
-        """Choose an integer between both, included."""
-        # random() is the one method whose sequence Python promises to keep.
+        """Choose an integer from `low` to `high`, both included."""
+        # random() is the only method whose sequence Python guarantees.
         return low + int(self._random.random() * (high - low + 1))
 
 
 class HypothesisChooser:
-    """Let Hypothesis make the choices, so that it can shrink them."""
+    """Lets Hypothesis make the choices, so that it can shrink them."""
 
     def __init__(self, draw: Any, strategies: Any) -> None:
         self._draw = draw
         self._strategies = strategies
 
     def integer(self, low: int, high: int) -> int:
-        """Choose an integer between both, included."""
+        """Choose an integer from `low` to `high`, both included."""
         return int(self._draw(self._strategies.integers(low, high)))
 
 
 class _Maker:
-    """Grow a graph from a pool of tensors; each step applies one recipe to tensors of the pool."""
+    """Generates a graph from a pool of tensors; each step applies one recipe to some of them."""
 
     def __init__(self, chooser: Chooser, ops: OpRegistry) -> None:
         self._chooser = chooser
@@ -137,18 +137,18 @@ class _Maker:
         graph = self._graph.finish([" ".join(names)], all_outputs=False)
         return RandomGraph(name, graph.graph_def, graph.feeds, names)
 
-    # ------------------------------------------------------------------ what recipes are made of
+    # ------------------------------------------------------------------ helpers of recipes
 
     def pick(self, items: Sequence[_T]) -> _T:
-        """Choose one."""
+        """Choose one of the items."""
         return items[self._chooser.integer(0, len(items) - 1)]
 
     def integer(self, low: int, high: int) -> int:
-        """Choose an integer between both, included."""
+        """Choose an integer from `low` to `high`, both included."""
         return self._chooser.integer(low, high)
 
     def tensor(self, fits: Callable[[_Tensor], bool]) -> _Tensor | None:
-        """Choose a tensor of the pool that fits, the younger ones as likely as the older ones."""
+        """Choose a tensor of the pool that fits, each with equal probability; None if none does."""
         fitting = [tensor for tensor in self._pool if fits(tensor)]
         return self.pick(fitting) if fitting else None
 
@@ -170,7 +170,7 @@ class _Maker:
         outputs: Sequence[_Tensor],
         **attrs: Any,
     ) -> None:
-        """Add a node; `outputs` describe its outputs, their sources are filled in."""
+        """Add a node; `outputs` describe its outputs, without their sources."""
         name = f"n{len(self._nodes)}_{op}"
         after = [self.pick(self._nodes)] if self._nodes and self.integer(0, 7) == 0 else []
         if op == "NoOp":
@@ -370,8 +370,8 @@ def _empty(m: _Maker) -> Source:
 def _transpose(m: _Maker) -> None:
     x = m.tensor(lambda t: len(t.shape) >= 2)
     if x is not None:
-        turn = m.integer(0, len(x.shape) - 1)
-        order = [(i + turn) % len(x.shape) for i in range(len(x.shape))]
+        shift = m.integer(0, len(x.shape) - 1)
+        order = [(i + shift) % len(x.shape) for i in range(len(x.shape))]
         shape = tuple(x.shape[i] for i in order)
         m.add("Transpose", [x, m.constant(order)], [replace(x, shape=shape)])
 

@@ -1,8 +1,8 @@
 """Generate random instances of ops: other types, shapes, values and attrs than in the cases.
 
-An instance is a table of the case language, so whatever turns out interesting can be kept as a
-case. Some are drawn from the OpDef alone; most begin with a stored case of the op, whose inputs
-suit each other, and change a few things about it. A seed gives the same instances everywhere.
+An instance is a table of the case language, so an interesting one can be added to the cases. Some
+instances are drawn from the OpDef alone. Most are a stored case of the op, whose inputs are
+compatible, with a few changes. A seed gives the same instances everywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FROM_SCRATCH = 0.2
 _NOT_CHANGED = frozenset(("seed", "seed2", "container", "shared_name", "Toutput_types"))
-_OPAQUE = frozenset(("resource", "variant"))  # no values can be written for them
+_OPAQUE = frozenset(("resource", "variant"))  # their values cannot be written as text
 
 
 class Sweep:
@@ -35,8 +35,8 @@ class Sweep:
 
     Args:
         op_def: the op.
-        cases: the stored ones of the op; those that differ from TensorFlow on purpose are no seeds.
-        seed: of the draws.
+        cases: the stored cases of the op; those that differ from TensorFlow on purpose are ignored.
+        seed: the seed of the draws.
     """
 
     def __init__(self, op_def: OpDef, cases: Sequence[Case], seed: int) -> None:
@@ -49,14 +49,14 @@ class Sweep:
         )
 
     def texts(self, count: int) -> Iterator[str]:
-        """Yield instances as texts of case files, each of one case."""
+        """Yield instances as texts of case files with one case each."""
         for _ in range(count if self._seeds else 0):
             text = self._tamed(case_text(self._op_def.name, self._seeded(self._table())))
             if _can_be_drawn(text):
                 yield text
 
     def _seeded(self, table: Table) -> Table:
-        """Return an op that draws numbers a seed, so that they can be compared."""
+        """Set a seed if the op draws random numbers, so that they can be compared."""
         is_drawing = any(attr.name == "seed2" for attr in self._op_def.attrs)
         has_seed = any(table.get(name) for name in ("seed", "seed2"))
         if is_drawing and not has_seed and "in" in table and table.get("compare") != "shape":
@@ -64,7 +64,7 @@ class Sweep:
         return table
 
     def _tamed(self, text: str) -> str:
-        """Keep the largest values out of sums: where they overflow depends on the order."""
+        """Remove huge values from sums, whose overflow depends on the order of summation."""
         if not tolerance_of(self._op_def.name).by_scale:
             return text
         return re.sub(r"special( finite)?(?! small)", "special small", text)
@@ -89,7 +89,7 @@ class Sweep:
         )
 
     def _drawn(self) -> Table:
-        """Draw everything: one shape or two for all inputs, types by attr."""
+        """Draw everything: one or two shapes for all inputs, and a dtype for each type attr."""
         draw = self._random
         types = {
             a.name: draw.choice(self._types(a)) for a in self._op_def.attrs if a.type == "type"
@@ -123,10 +123,10 @@ class Sweep:
         return [one() for _ in range(self._random.randrange(4))] if arg.is_list else one()
 
     def _types(self, attr: AttrDef) -> tuple[str, ...]:
-        """Return dtypes to test: those of CPU kernels, and sometimes others."""
+        """Return dtypes to test: those of TensorFlow's CPU kernels, and sometimes others."""
         allowed = tuple(t.name for t in attr.allowed) or op_values.TYPES
-        known = cpu_types().get(self._op_def.name, {}).get(attr.name, ())
-        names = known if known and self._random.random() < 0.9 else allowed
+        on_cpu = cpu_types().get(self._op_def.name, {}).get(attr.name, ())
+        names = on_cpu if on_cpu and self._random.random() < 0.9 else allowed
         return tuple(sorted(set(names) - _OPAQUE)) or ("float32",)
 
     # --------------------------------------------------------------------------- changes to a case
@@ -142,34 +142,34 @@ class Sweep:
             return
         if attr.name in table:
             table[attr.name] = new
-        for place, arg in enumerate(self._op_def.input_args):
+        for index, arg in enumerate(self._op_def.input_args):
             if arg.type_attr == attr.name:
-                old = table["in"][place]
-                table["in"][place] = (
+                old = table["in"][index]
+                table["in"][index] = (
                     [op_values.retyped(one, new) for one in old]
                     if isinstance(old, list)
                     else op_values.retyped(old, new)
                 )
 
     def _reshape(self, table: Table) -> None:
-        """Change the shape of an input, often of all that have the same one."""
-        places = _places(table)
-        if not places:
+        """Change the shape of an input, often together with all inputs of the same shape."""
+        paths = _input_paths(table)
+        if not paths:
             return
-        chosen = self._random.choice(places)
+        chosen = self._random.choice(paths)
         old = _values_shape(_get(table, chosen))
         new = op_values.other_shape(self._random, old)
         together = self._random.random() < 0.6
-        for place in places:
-            text = _get(table, place)
-            if place == chosen or (together and _values_shape(text) == old):
-                _set(table, place, op_values.reshaped(self._random, text, new))
+        for path in paths:
+            text = _get(table, path)
+            if path == chosen or (together and _values_shape(text) == old):
+                _set(table, path, op_values.reshaped(self._random, text, new))
 
     def _revalue(self, table: Table) -> None:
-        places = _places(table)
-        if places:
-            place = self._random.choice(places)
-            _set(table, place, op_values.other_values(self._random, _get(table, place)))
+        paths = _input_paths(table)
+        if paths:
+            path = self._random.choice(paths)
+            _set(table, path, op_values.other_values(self._random, _get(table, path)))
 
     def _reattr(self, table: Table) -> None:
         attrs = [
@@ -197,7 +197,7 @@ class Sweep:
         )
 
 
-_Place = tuple[Any, ...]
+_Path = tuple[Any, ...]
 
 
 def _retype_program(table: Table, attr: str, new: str) -> None:
@@ -210,31 +210,31 @@ def _retype_program(table: Table, attr: str, new: str) -> None:
             table["feed"][name] = op_values.retyped(text, new)
 
 
-def _places(table: Table) -> list[_Place]:
-    """Return the positions of the inputs in the table."""
+def _input_paths(table: Table) -> list[_Path]:
+    """Return the path of keys to each input in the table."""
     if "feed" in table:
         return [("feed", name) for name in table["feed"]]
-    places: list[_Place] = []
+    paths: list[_Path] = []
     for index, tree in enumerate(table["in"]):
         if isinstance(tree, list):
-            places += [("in", index, item) for item in range(len(tree))]
+            paths += [("in", index, item) for item in range(len(tree))]
         else:
-            places.append(("in", index))
-    return places
+            paths.append(("in", index))
+    return paths
 
 
-def _get(table: Table, place: _Place) -> str:
+def _get(table: Table, path: _Path) -> str:
     value: Any = table
-    for key in place:
+    for key in path:
         value = value[key]
     return str(value)
 
 
-def _set(table: Table, place: _Place, text: str) -> None:
+def _set(table: Table, path: _Path, text: str) -> None:
     holder: Any = table
-    for key in place[:-1]:
+    for key in path[:-1]:
         holder = holder[key]
-    holder[place[-1]] = text
+    holder[path[-1]] = text
 
 
 def _can_be_drawn(text: str) -> bool:

@@ -36,17 +36,17 @@ _INTEGER_WORDS = ("0..1", "0..3", "-1..3", "0..100", "sorted")
 
 
 def shape(draw: random.Random) -> Shape:
-    """Draw a shape of few elements."""
+    """Draw a shape with few elements."""
     return draw.choice(_SHAPES)
 
 
 def tensor(draw: random.Random, dtype: str, dims: Shape) -> str:
-    """Draw an input of a type and shape."""
+    """Draw the text of an input of a dtype and shape."""
     return f"{dtype}[{','.join(map(str, dims))}] {words(draw, dtype)}".strip()
 
 
 def words(draw: random.Random, dtype: str) -> str:
-    """Draw how values are drawn; the plain way half of the time."""
+    """Draw the words that describe the values; none in half of the cases."""
     if draw.random() < 0.5 or dtype == "bool":
         return ""
     if dtype == "string":
@@ -63,7 +63,7 @@ def words(draw: random.Random, dtype: str) -> str:
 
 
 def retyped(text: str, dtype: str) -> str:
-    """Return an input another element type; values that were written out stay, if they can."""
+    """Return the text of an input with another dtype; literal values are kept if possible."""
     old = parse_input(text, {}, "")
     if old.shape is None and old.how.startswith(":"):
         if "string" in (dtype, old.dtype) and dtype != old.dtype:
@@ -77,16 +77,16 @@ def retyped(text: str, dtype: str) -> str:
 
 
 def tensor_like(dtype: str, dims: Shape) -> str:
-    """Return the text of a random input of a shape."""
+    """Return the text of an input with a shape and default values."""
     return f"{dtype}[{','.join(map(str, dims))}]"
 
 
 def other_shape(draw: random.Random, old: Shape) -> Shape:
-    """Change a shape a little: a dimension more, fewer, longer, shorter, 1 or 0."""
+    """Change a shape slightly: add, remove, grow or shrink a dimension, or set it to 1 or 0."""
     dims = list(old)
     for _ in range(draw.choice((1, 1, 2))):
         kind = draw.choice(("drop", "add", "one", "zero", "grow", "shrink", "any", "swap"))
-        place = draw.randrange(len(dims)) if dims else 0
+        axis = draw.randrange(len(dims)) if dims else 0
         if kind == "any":
             dims = list(shape(draw))
         elif kind == "add":
@@ -94,18 +94,18 @@ def other_shape(draw: random.Random, old: Shape) -> Shape:
         elif not dims:
             continue
         elif kind == "drop":
-            dims.pop(place)
+            dims.pop(axis)
         elif kind == "swap":
             draw.shuffle(dims)
         else:
-            dims[place] = {"one": 1, "zero": 0, "grow": dims[place] + 1}.get(
-                kind, max(dims[place] - 1, 0)
+            dims[axis] = {"one": 1, "zero": 0, "grow": dims[axis] + 1}.get(
+                kind, max(dims[axis] - 1, 0)
             )
     return tuple(dims) if math.prod(dims) <= _MOST_ELEMENTS else old
 
 
 def reshaped(draw: random.Random, text: str, dims: Shape) -> str:
-    """Return an input another shape; integers stay in the range that they were in."""
+    """Return the text of an input with another shape; integers stay in their range."""
     old = parse_input(text, {}, "")
     if not old.how.startswith(":"):
         how = "" if "spd" in old.how or "column" in old.how else old.how
@@ -121,7 +121,7 @@ def reshaped(draw: random.Random, text: str, dims: Shape) -> str:
 
 
 def other_values(draw: random.Random, text: str) -> str:
-    """Change values: a few written out, or drawn in another way."""
+    """Change a few values, or draw all values in another way."""
     old = parse_input(text, {}, "")
     values = old.values()
     kind = numpy_dtype(old.dtype)
@@ -129,8 +129,8 @@ def other_values(draw: random.Random, text: str) -> str:
         return tensor(draw, old.dtype, values.shape)
     flat = values.reshape(-1).tolist()
     for _ in range(draw.choice((1, 1, 2))):
-        place = draw.randrange(len(flat))
-        flat[place] = _other_value(draw, flat[place], old.dtype)
+        index = draw.randrange(len(flat))
+        flat[index] = _other_value(draw, flat[index], old.dtype)
     changed: Values = _array(flat, kind, old.dtype).reshape(values.shape)
     return literal_text(changed, old.dtype)
 
@@ -167,14 +167,14 @@ def _other_int(draw: random.Random, value: int) -> int:
 
 
 def _fitting(value: int, dtype: str) -> int:
-    """Bring an integer into the range of a type: the nearest that it has."""
+    """Clip an integer to the range of a dtype."""
     bits = 8 * numpy_dtype(dtype).itemsize
     low, high = (0, 2**bits - 1) if "uint" in dtype else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return int(min(max(value, low), high))
 
 
 def attr(draw: random.Random, attr_def: AttrDef, old: Any) -> Any:
-    """Draw another value of an attr in the form of the tables; None where none can be drawn."""
+    """Draw another value of an attr, in the form of case tables; None if this is not possible."""
     if old is None and attr_def.has_default:
         old = attr_def.default
     kind = attr_def.type
@@ -189,8 +189,8 @@ def _list_attr(draw: random.Random, attr_def: AttrDef, kind: str, old: list[Any]
     if change == "drop" and items:
         items.pop(draw.randrange(len(items)))
     elif change == "item" and items:
-        place = draw.randrange(len(items))
-        items[place] = _attr_item(draw, attr_def, kind, items[place])
+        index = draw.randrange(len(items))
+        items[index] = _attr_item(draw, attr_def, kind, items[index])
     else:
         items.append(_attr_item(draw, attr_def, kind, items[-1] if items else None))
     return None if any(item is None for item in items) else items

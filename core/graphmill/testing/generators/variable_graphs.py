@@ -1,8 +1,8 @@
 """Generate random graphs of variable reads, assignments and training ops in a fixed order.
 
-The value of a step does not depend on the order in which nodes run: each access to a variable waits
-for the one before. Some graphs access a variable through two handles; some assign a whole value in
-the branch of a conditional of control flow v1.
+The result of a step does not depend on the order in which nodes run, because each access to a
+variable waits for the previous one. Some graphs access a variable through two handles. Some assign
+the result of a v1 conditional.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _BINARY: Final = ("AddV2", "Mul", "Maximum")
 
 @dataclass(frozen=True, slots=True)
 class VariableGraph:
-    """Hold a graph of variables.
+    """A graph with variables.
 
     Attributes:
-        name: how to make it again.
+        name: the call that generates it again.
         graph_def: the graph.
         feeds: values by tensor name.
         fetches: names of tensors.
-        start: the node to be run before, in a step of its own.
-        targets: nodes to be run in each step.
+        start: the node to run first, in a step of its own.
+        targets: the nodes to run in each step.
     """
 
     name: str
@@ -47,12 +47,12 @@ class VariableGraph:
 
 
 def variable_graph(seed: int, ops: OpRegistry, statements: int = 8) -> VariableGraph:
-    """Make the graph of a seed.
+    """Generate the graph of a seed.
 
     Args:
-        seed: which graph.
-        ops: the OpDefs to make nodes by.
-        statements: how many things are done in it.
+        seed: the seed.
+        ops: the OpDefs of the nodes.
+        statements: the number of reads, updates and calculations.
     """
     return _Maker(seed, ops).make(statements)
 
@@ -102,7 +102,7 @@ class _Maker:
         self._values.append(made)
 
     def _small(self) -> str:
-        """Return a value between -1 and 1, so that nothing grows without bounds."""
+        """Return a value between -1 and 1, so that values do not grow without bounds."""
         return self._add("Tanh", self._pick(self._values))
 
     def _read(self, index: int | None = None) -> None:
@@ -147,10 +147,10 @@ class _Maker:
     ) -> str:
         self._count += 1
         name = name or f"n{self._count}"
-        given = [*inputs, *(f"{key}={value}" for key, value in attrs.items())]
+        arguments = [*inputs, *(f"{key}={value}" for key, value in attrs.items())]
         if after:
-            given.append(f"after=[{', '.join(after)}]")
-        self._graph.node(parse_node(f"{name} = {op}({', '.join(given)})", {}))
+            arguments.append(f"after=[{', '.join(after)}]")
+        self._graph.node(parse_node(f"{name} = {op}({', '.join(arguments)})", {}))
         return name
 
     def _pick(self, items: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Compute the results that graphmill's are compared with.
+"""Compute the results that graphmill's results are compared with.
 
 tensorflow_oracle    TensorFlow itself
-reference_evaluator  a naive evaluator of graphs, which shares nothing with the executors
+reference_evaluator  a naive graph evaluator, independent of the executors
 reference_frames     its evaluation of loops and conditionals
 gradient_results     gradients of op cases, by TensorFlow and by graphmill
 cpu_types            the element types of TensorFlow's CPU kernels

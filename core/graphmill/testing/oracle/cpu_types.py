@@ -13,6 +13,6 @@ def cpu_types() -> dict[str, dict[str, tuple[str, ...]]]:
     facts = json.loads(Path(__file__).with_name("cpu_types.json").read_text("utf-8"))
     sets = [tuple(text.split()) for text in facts["sets"]]
     return {
-        op: {attr: sets[place] for attr, place in attrs.items()}
+        op: {attr: sets[index] for attr, index in attrs.items()}
         for op, attrs in facts["ops"].items()
     }

@@ -1,7 +1,7 @@
-"""Compute gradients of op cases by all their feeds, in TensorFlow and in graphmill.
+"""Compute gradients of op cases with respect to their feeds, in TensorFlow and in graphmill.
 
-TensorFlow and graphmill are given the same graph; each adds gradients of its own. An answer has an
-output for each floating input: the gradient, made dense, or a tensor of the type "none".
+Both get the same graph and add their own gradients to it. A result has one output for each floating
+input: the gradient in dense form, or a tensor of the type "none".
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from graphmill.testing.case_inputs import Values
 
 SMOOTH = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
-"""Element types that gradients flow along."""
+"""Element types that have gradients."""
 NONE = "none"
-"""The type that stands in an answer for no gradient."""
+"""The type of an output that stands for "no gradient"."""
 FAILS = "the case fails: "
-"""What a SpecError begins with if a case itself fails, whatever is asked of it."""
+"""The prefix of a SpecError if the case itself fails, independently of gradients."""
 ROWS = " rows"
-"""What follows the type of a gradient that is given as `IndexedSlices`."""
+"""The suffix of the type of a gradient that is an `IndexedSlices`."""
 NO_GRADIENT = "Lookup"
-"""The error of an op on the way that has no gradient."""
+"""The error if an op on the path has no gradient."""
 
 _HEADER = "# gradients of order "
 
@@ -47,8 +47,9 @@ class GradientRequest:
     """Which gradients to compute.
 
     Attributes:
-        order: 1, or 2 for the gradients of the gradients' weighed sum.
-        shapes: whether the graph says what shapes the inputs have, and values that are no floats.
+        order: 1, or 2 for the gradients of the gradients' weighted sum.
+        shapes: whether the graph has the static shapes of the inputs, and the values of those that
+            are not floating as constants.
     """
 
     order: int = 1
@@ -64,14 +65,14 @@ class GradientRequest:
         return cls(int(order), shapes == "known")
 
     def text(self, case_text: str) -> str:
-        """Write a question: a comment before a case, which may follow it into a case file."""
-        known = "known" if self.shapes else "unknown"
-        return f"{_HEADER}{self.order}, shapes {known}\n{case_text}"
+        """Return a question: the request as a TOML comment, then the case."""
+        shapes = "known" if self.shapes else "unknown"
+        return f"{_HEADER}{self.order}, shapes {shapes}\n{case_text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A graph, its floating feeds, other feeds, the steps before the last, and what it gives."""
+    """A graph, its floating feeds, other feeds, the steps before the last, and its results."""
 
     graph_def: Any
     smooth: dict[str, Values]
@@ -81,10 +82,10 @@ class Question:
 
 
 def question(case: Case, request: GradientRequest) -> Question:
-    """Make the graph of a case, of whose fetches gradients are asked for.
+    """Make the graph of a case whose fetches are differentiated.
 
     Raises:
-        SpecError: nothing floating is fed, or the last step gives nothing floating.
+        SpecError: no feed is floating, or no fetch of the last step is.
     """
     made = case_graph(case, OpRegistry())
     graph_def = proto.GraphDef()
@@ -113,12 +114,12 @@ def question(case: Case, request: GradientRequest) -> Question:
     types = made.dtypes[len(made.dtypes) - count :]
     ys = [name for name, dtype in zip(fetches, types, strict=True) if dtype in SMOOTH]
     if not smooth or not ys:
-        raise SpecError("nothing of it has a gradient")
+        raise SpecError("no feed or no fetch of the case has a gradient")
     return Question(graph_def, smooth, others, tuple([*f, *t] for f, t in before), ys)
 
 
 def weights(value: Values, derivative: int = 0) -> Values:
-    """Return the output gradients, which depend on its shape and the round only."""
+    """Return the output gradients for a value; they depend only on its shape and `derivative`."""
     count = np.arange(value.size).reshape(value.shape) + 7 * derivative
     if np.iscomplexobj(value):
         return (np.cos(count + 1) + 1j * np.sin(count)).astype(value.dtype)
@@ -126,15 +127,15 @@ def weights(value: Values, derivative: int = 0) -> Values:
 
 
 def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0) -> Answer:
-    """Answer with `tf.gradients`. Needs the `tensorflow-cpu` wheel.
+    """Compute gradients with `tf.gradients`. Needs the `tensorflow-cpu` wheel.
 
     Args:
         case: the case.
         request: which gradients to compute.
-        timeout_ms: after how long a step that waits is ended; 0 for never.
+        timeout_ms: the timeout of a step; 0 for none.
 
     Raises:
-        SpecError: the case itself fails, or nothing of it has a gradient.
+        SpecError: the case itself fails, or has no gradients.
     """
     from graphmill.testing.oracle.tensorflow_oracle import session_config
 
@@ -142,7 +143,7 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
     v1 = tf.compat.v1
     asked = question(case, request)
     content = asked.graph_def.SerializeToString()
-    refusals: tuple[type[Exception], ...] = (  # the ways in which gradient functions fail
+    refusals: tuple[type[Exception], ...] = (  # errors that gradient functions raise
         *(LookupError, ValueError, TypeError, NotImplementedError, AssertionError, AttributeError),
     )
 
@@ -168,10 +169,10 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
 
 
 def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
-    """Answer with `graphmill.gradients`.
+    """Compute gradients with `graphmill.gradients`.
 
     Raises:
-        SpecError: the case itself fails, or nothing of it has a gradient.
+        SpecError: the case itself fails, or has no gradients.
     """
     import graphmill
     from graphmill.backprop.indexed_slices import dense

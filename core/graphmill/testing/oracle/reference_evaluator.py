@@ -1,8 +1,8 @@
 """Evaluate a GraphDef naively, as the reference for executors.
 
-One node after the other in a topological order, on NumPy, with nothing shared with any executor,
-import code or pruning: what an executor answers otherwise, it has to explain. Loops, branches and
-dead tensors are evaluated on demand (`reference_frames`). Function calls are not evaluated.
+Nodes run one after the other in topological order, on NumPy. No code is shared with executors,
+graph import or pruning, so a difference points to a fault in one of these. Loops, branches and dead
+tensors are evaluated on demand (`reference_frames`). Function calls are not supported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReferenceSession:
 
     Args:
         graph_def: the graph.
-        host: whose ops and kernels are used.
+        host: supplies ops and kernels.
     """
 
     def __init__(self, graph_def: Any, host: Host) -> None:
@@ -47,13 +47,13 @@ class ReferenceSession:
         self._step = 0
 
     def run(self, fetches: Iterable[str], feeds: Mapping[str, Any] | None = None) -> list[Any]:
-        """Evaluate tensors ("node:0") or run nodes ("node"; None if it has no outputs).
+        """Return the values of tensors ("node:0") or nodes ("node"; None if it has no outputs).
 
-        Gives `DEAD` for a tensor that is dead.
+        The value of a dead tensor is `DEAD`.
 
         Raises:
-            InvalidArgumentError: a cycle is not a loop.
-            NotFoundError: a name stands for nothing.
+            InvalidArgumentError: the graph has a cycle that is not a loop.
+            NotFoundError: the graph has no node of that name.
         """
         self._step += 1
         wanted = [_split(name) for name in fetches]
@@ -71,7 +71,7 @@ class ReferenceSession:
         return [_read(values.get(key)) for key in wanted]
 
     def _order(self, wanted: Sequence[str], fed: set[str]) -> list[str]:
-        """List what must run, inputs first; a stack and no recursion, however deep the graph."""
+        """Return the nodes that must run, inputs first; uses a stack because graphs may be deep."""
         order: list[str] = []
         state: dict[str, int] = {}
         stack = list(reversed(wanted))
@@ -104,12 +104,12 @@ class ReferenceSession:
             raise NotFoundError(f"The graph has no node {name!r}")
         return [_split(text.removeprefix("^"))[0] for text in self._nodes[name].input]
 
-    def _run_kernel(self, name: str, given: Sequence[Any]) -> list[Any]:
+    def _run_kernel(self, name: str, values: Sequence[Any]) -> list[Any]:
         kernel, op_def, attrs = self._kernel(name)
         expects_ref = [dtype.is_ref for dtype in op_def.input_types(attrs)]
         inputs = [
             value if is_ref else _read(value)
-            for value, is_ref in zip(given, expects_ref, strict=True)
+            for value, is_ref in zip(values, expects_ref, strict=True)
         ]
         if kernel.definition.stateful:
             inputs.insert(0, OpKernelContext(ExecutorArgs(self._step, CallFrame((), 0)), kernel))
@@ -133,7 +133,7 @@ class ReferenceSession:
 
 
 class _NumPyDevice(Device):
-    """Hold the variables of a reference session."""
+    """The device of a reference session, which holds its variables."""
 
     def __init__(self) -> None:
         super().__init__(DeviceAttributes("/job:reference/replica:0/task:0/device:CPU:0", "CPU"))

@@ -1,9 +1,10 @@
-"""Evaluate control flow on demand: a value in an iteration asks for its inputs.
+"""Evaluate control flow on demand: a value in an iteration requests its inputs.
 
-There is no queue, no count and no state of frames, only a table of what each node gave in which
-iteration. That a node gives the same whenever it runs is what makes this an oracle for executors,
-which run it when its inputs come. Semantics: section 3 of "Dynamic Control Flow in Large-Scale
-Machine Learning" (Yu et al., 2018): values carry the iteration of every frame around them.
+There are no queues, pending counts or frame states, only a table of the outputs of each node in
+each iteration. The outputs do not depend on when a node runs, so this is an oracle for executors,
+which run a node when its inputs arrive. Semantics: section 3 of "Dynamic Control Flow in
+Large-Scale Machine Learning" (Yu et al., 2018): a value is tagged with the iteration of every frame
+around it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Tag: TypeAlias = tuple[tuple[str, int], ...]
-    """An iteration: (frame, number) for each frame around, from the outside in."""
+    """An iteration: (frame, iteration index) for each enclosing frame, outermost first."""
     Key: TypeAlias = tuple[str, Tag]
     Compute: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 
 EVALUATED: Final = frozenset(ControlFlow) - {ControlFlow.NONE, ControlFlow.SWITCH_N}
-"""The roles in control flow that are evaluated here; other nodes are computed by their kernels."""
+"""The control flow roles that this module evaluates; other nodes are computed by their kernels."""
 
 
 class _NotYetError(Exception):
@@ -42,13 +43,13 @@ class FramesReference:
 
     Args:
         nodes: all NodeDefs by name.
-        role: returns the role in control flow of a node, by its name.
+        role: returns the control flow role of a node, by its name.
         needed: names of the nodes that the step needs.
         fed: values by (node, output).
-        compute: computes a node that is no control flow from its inputs.
+        compute: computes a node that is not control flow from its inputs.
 
     Attributes:
-        fired: what each node gave, by node and iteration; None for one that was dead.
+        fired: the outputs of each node, by node and iteration; None for a dead node.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class FramesReference:
                 self._back[self._frame(name)].append(name)
 
     def value(self, name: str, output: int) -> Any:
-        """Return a tensor outside of loops, `DEAD` if it is dead.
+        """Return a tensor outside of loops; `DEAD` if it is dead.
 
         Raises:
-            InvalidArgumentError: a value depends on itself, or nothing in the loop ends it.
+            InvalidArgumentError: a value depends on itself, or a loop never ends.
         """
         stack: list[Key] = []
         while True:
@@ -120,14 +121,14 @@ class FramesReference:
         return None
 
     def _comes(self, source: str, tag: Tag) -> bool:
-        """Return whether a loop's `Merge` has this input in an iteration, dead or alive."""
+        """Return whether a loop's `Merge` receives this input in an iteration, dead or alive."""
         role = self._role(source)
         if role is ControlFlow.NEXT_ITERATION:
             return tag[-1][1] > 0
         return role is not ControlFlow.ENTER or tag[-1][1] == 0 or self._is_constant(source)
 
     def _output(self, source: tuple[str, int], tag: Tag) -> Any:
-        """Return a tensor as it is read in an iteration."""
+        """Return the value of a tensor for a consumer in an iteration."""
         if source in self._fed:
             return self._fed[source]
         name, output = source
@@ -135,7 +136,7 @@ class FramesReference:
         return DEAD if outputs is None else outputs[output]
 
     def _is_dead(self, name: str, tag: Tag) -> bool:
-        if name not in self._inputs:  # it is fed, and does not run
+        if name not in self._inputs:  # a fed node does not run
             return False
         return self._outputs(name, self._home(name, tag)) is None
 
@@ -151,25 +152,25 @@ class FramesReference:
         if role is ControlFlow.ENTER:
             return tag[:-1]
         if role is ControlFlow.NEXT_ITERATION:
-            (frame, number) = tag[-1]
-            return (*tag[:-1], (frame, number - 1))
+            (frame, iteration) = tag[-1]
+            return (*tag[:-1], (frame, iteration - 1))
         return self._leaves(name, tag) if role is ControlFlow.EXIT else tag
 
     def _leaves(self, name: str, tag: Tag) -> Tag:
         """Return the iteration in which an `Exit` is live, or the last one."""
         path = self._frame(name)
-        number = 0
+        iteration = 0
         while True:
-            inside = (*tag, (path[-1], number))
-            goes_on = self._outputs(name, inside) is None and any(
+            inside = (*tag, (path[-1], iteration))
+            continues = self._outputs(name, inside) is None and any(
                 self._outputs(back, inside) is not None for back in self._back[path]
             )
-            if not goes_on:
+            if not continues:
                 return inside
-            number += 1
+            iteration += 1
 
     def _frame(self, name: str) -> tuple[str, ...]:
-        """Return the frames that a node is in, outside in; found by walking back to an `Enter`."""
+        """Return the frames of a node, outermost first; found by walking back to an `Enter`."""
         stack = [name]
         while stack:
             top = stack[-1]
@@ -187,7 +188,7 @@ class FramesReference:
     def _first_source(self, name: str) -> str | None:
         data, control = self._inputs[name]
         sources = [source for source, _ in data] + list(control)
-        run = (source for source in sources if source in self._inputs)  # and are not fed
+        run = (source for source in sources if source in self._inputs)  # fed nodes do not run
         back = ControlFlow.NEXT_ITERATION
         return next((source for source in run if self._role(source) is not back), None)
 

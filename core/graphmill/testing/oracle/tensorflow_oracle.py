@@ -1,7 +1,7 @@
 """Run op cases in TensorFlow's `tf.compat.v1.Session`. Needs the `tensorflow-cpu` wheel.
 
-Inputs are fed through placeholders of unknown shape and graph optimisation is off, so that the
-kernel itself answers and not constant folding or shape inference.
+Inputs are fed through placeholders of unknown shape, and graph optimisation is off, so the result
+comes from the kernel and not from constant folding or shape inference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # plain kernels: fewer roundings to explain
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # plain kernels round more predictably
 
 
 _RUN = "in a run: "
@@ -37,18 +37,18 @@ def version() -> str:
 
 
 def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
-    """Run a case in TensorFlow; an error of any kind becomes an answer with its class name.
+    """Run a case in TensorFlow; an error becomes a result with its class name.
 
     Args:
-        case: the question.
-        timeout_ms: after how long a step that waits is ended; 0 for never.
+        case: the case.
+        timeout_ms: the timeout of a step; 0 for none.
 
     Raises:
-        Exception: whatever TensorFlow raises for a case that is not a case (an unknown op or attr).
+        Exception: TensorFlow raised it for an invalid case (an unknown op or attr).
     """
     answer = _ask(case, shapes=False, timeout_ms=timeout_ms)
     if answer.error and not answer.message.startswith(_RUN):
-        # Some shape functions refuse an input of unknown shape that the kernel itself would take.
+        # Some shape functions reject an input of unknown shape that the kernel would accept.
         return _ask(case, shapes=True, timeout_ms=timeout_ms)
     return answer
 
@@ -56,7 +56,7 @@ def ask(case: Case, *, timeout_ms: int = 0) -> Answer:
 def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
     tf = _tf()
     if _framework("op_def_registry").get(case.op) is None:
-        return Answer(error="NotFound", message=f"{_RUN}TensorFlow has no op {case.op!r} any more")
+        return Answer(error="NotFound", message=f"{_RUN}TensorFlow no longer has an op {case.op!r}")
     graph = tf.Graph()
     feeds = _Feeds(shapes)
     with graph.as_default():
@@ -83,7 +83,7 @@ class _Feeds:
 
 
 def _lower_version(op: str) -> None:
-    """Let a graph hold an op that newer graphs may not use."""
+    """Lower the producer version of the graph, so that it may contain a deprecated op."""
     tf = _tf()
     op_def = _framework("op_def_registry").get(op)
     if op_def.HasField("deprecation"):
@@ -93,7 +93,7 @@ def _lower_version(op: str) -> None:
 
 
 def session_config() -> Any:
-    """Return a ConfigProto that leaves the graph as it is."""
+    """Return a ConfigProto that disables graph optimisation."""
     tf = _tf()
     config = tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=1, intra_op_parallelism_threads=1
@@ -138,7 +138,7 @@ def _class_name(error: Exception) -> str:
 
 def _plain(value: Any) -> Values:
     """Return a plain array: of bytes objects for strings, of integers for quantized types."""
-    # NumPy's own strings end before the zeros that bytes end with.
+    # NumPy's fixed-width strings would lose trailing zero bytes.
     array = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
     if array.dtype.fields:
         array = array.view(array.dtype[0])
@@ -165,7 +165,7 @@ def _single(case: Case, feeds: _Feeds) -> list[Any]:
 
 
 def _program(case: Case, feeds: _Feeds) -> list[list[Any]]:
-    """Import the graph of a program; only single ops are built by TensorFlow's own code."""
+    """Import the graph of a program; TensorFlow's own code builds only single ops."""
     tf = _tf()
     made = case_graph(case, OpRegistry())
     content = made.graph_def.SerializeToString()
@@ -192,10 +192,10 @@ def _placeholder(value: Input, feeds: _Feeds) -> Any:
 
 
 def _apply(op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any]) -> Any:
-    """Add one node; TensorFlow's own C++ checks it and fills in the defaults."""
+    """Add one node; TensorFlow's C++ code checks it and adds the defaults."""
     op_def = _framework("op_def_registry").get(op)
     if len(inputs) != len(op_def.input_arg):
-        raise KeyError(f"{op} has {len(op_def.input_arg)} inputs, the case gives {len(inputs)}")
+        raise KeyError(f"{op} has {len(op_def.input_arg)} inputs, the case has {len(inputs)}")
     kinds = {attr.name: attr.type for attr in op_def.attr}
     values = _inferred(op_def, inputs)
     for key, value in attrs.items():
@@ -203,7 +203,7 @@ def _apply(op: str, name: str, inputs: list[Any], attrs: Mapping[str, Any]) -> A
             values[key] = _attr_value(kinds[key], value)
     flat = [x for tree in inputs for x in (tree if isinstance(tree, list) else [tree])]
     graph = _tf().compat.v1.get_default_graph()
-    add = graph._create_op_internal  # noqa: SLF001 - the one way to name attrs as they are
+    add = graph._create_op_internal  # noqa: SLF001 - the only way to set attrs by name
     return add(op, flat, name=name, attrs=values, op_def=op_def)
 
 
@@ -241,8 +241,8 @@ def _attr_item(kind: str, value: Any) -> Any:
             None if value == "unknown" else [None if d < 0 else d for d in value]
         ).as_proto()
     if kind == "tensor":
-        given = parse_input(value, {}, "attr")
-        return tf.make_tensor_proto(given.values(), dtype=tf.as_dtype(given.dtype))
+        tensor = parse_input(value, {}, "attr")
+        return tf.make_tensor_proto(tensor.values(), dtype=tf.as_dtype(tensor.dtype))
     if kind == "string":
         return value if isinstance(value, bytes) else value.encode()
     return value

@@ -1,10 +1,10 @@
 """Run op cases: each runner returns the results of a case, or its error.
 
-kernel_runner      a kernel by itself, taken from the registry
+kernel_runner      call a kernel from the registry directly
 jax_runner         the same under JAX
-session_runner     a graph in a session
-device_runner      a graph in a session on one device
-tier_runner        a graph in a session, interpreted or compiled
-subprocess_runner  in a process of its own, which may crash or hang
-backends           find the runner of a backend by its name
+session_runner     run a graph in a session
+device_runner      run a graph in a session on one device
+tier_runner        run a graph in a session, interpreted or compiled
+subprocess_runner  run in a subprocess, which may crash or hang
+backends           return the runner of a backend by name
 """

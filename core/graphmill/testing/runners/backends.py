@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """Answer cases."""
+    """Runs cases."""
 
     def run(self, case: Case) -> Answer:
-        """Run a case; `NotApplicableError` if this runner does not support it."""
+        """Run a case; raise `NotApplicableError` if this runner does not support it."""
         ...
 
 
@@ -28,7 +28,7 @@ def runner(backend: str, host: Host | None = None) -> Runner:
 
     Args:
         backend: how cases are run.
-        host: whose ops and kernels are asked; None for the default host.
+        host: supplies ops and kernels; None for the default host.
     """
     if host is None:
         from graphmill.plugin.host import default_host

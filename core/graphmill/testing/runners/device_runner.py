@@ -1,4 +1,4 @@
-"""Run op cases in sessions on one device and check that kernels do not change their inputs."""
+"""Run op cases in sessions on one device, and check that kernels do not change their inputs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class DeviceRunner(SessionRunner):
         host: the host of the sessions.
         device: name of the device.
         config: the `ConfigProto` of the sessions.
-        skips: whether a case that the device has no kernel for is not applicable; if not, the
-            session's error is the answer.
+        skips: whether a case that the device has no kernel for is not applicable; otherwise the
+            result is the session's error.
     """
 
     def __init__(self, host: Host, device: str, config: Any, *, skips: bool = True) -> None:
@@ -50,11 +50,11 @@ class DeviceRunner(SessionRunner):
         self._is_host = False
 
     def run(self, case: Case) -> Answer:
-        """Answer a case.
+        """Run a case.
 
         Raises:
             NotApplicableError: the device has no kernel for it.
-            AssertionError: a kernel wrote into an input.
+            AssertionError: a kernel wrote to an input.
         """
         if self._skips and not self._has_kernel(case):
             raise NotApplicableError(f"{self._type} has no kernel for {case.op} with these types")
@@ -65,7 +65,7 @@ class DeviceRunner(SessionRunner):
         return replace(answer, outputs=tuple(map(self._as_on_cpu, answer.outputs)))
 
     def _as_on_cpu(self, value: Values) -> Values:
-        """Return an output with the name of the CPU in place of this device's, as TensorFlow's."""
+        """Replace this device's name by the CPU's in an output, as in TensorFlow's results."""
         if value.dtype != object:
             return value
         own = f"/device:{self._type}:".encode()
@@ -75,7 +75,7 @@ class DeviceRunner(SessionRunner):
 
     def _has_kernel(self, case: Case) -> bool:
         if case.program is not None:
-            return True  # soft placement finds a place for each of its nodes
+            return True  # soft placement finds a device for each of its nodes
         op_def = self._host.ops.get(case.op)
         types: list[Any] = [
             tuple(as_dtype(one.dtype) for one in tree)
@@ -86,11 +86,11 @@ class DeviceRunner(SessionRunner):
         try:
             attrs = node_attrs(op_def, types, case.attrs)
         except errors.OpError:
-            return True  # a case of wrong attrs: the session reports them
+            return True  # the attrs are invalid: the session reports it
         found = self._host.kernels.try_find(op_def, attrs, self._type, self._accepted())
         if found is None:
             return False
-        # Strings stay in host memory: a device has kernels for them only if they compute there.
+        # Strings stay in host memory: a device has kernels for them only if these compute there.
         of_strings = any(d.base_dtype is string for d in op_def.input_types(attrs))
         return self._is_host or found.definition.host or not of_strings
 
@@ -115,7 +115,7 @@ class DeviceRunner(SessionRunner):
         return Session(graph=graph.graph_def, host=self._host, config=config)
 
     def _guard(self, device: Device) -> None:
-        """Have each kernel of a device watched for writing into its inputs."""
+        """Watch each kernel of a device for writes to its inputs."""
         original = device.compute_of
         written = self._written
 
@@ -130,8 +130,8 @@ class DeviceRunner(SessionRunner):
                 for index, (value, was) in enumerate(zip(inputs, before, strict=True)):
                     if was is not None and _snapshot(value, device) != was:
                         written.append(
-                            f"the kernel {kernel.definition.source} wrote into its input {index}; "
-                            "others may hold the same array"
+                            f"the kernel {kernel.definition.source} wrote to its input {index}, "
+                            "whose array other nodes may share"
                         )
                 return result
 
@@ -149,7 +149,7 @@ def _snapshot(value: Any, device: Device) -> bytes | None:
         try:
             value = device.to_host(value)
         except errors.OpError:
-            return None  # what is not a tensor of the device's
+            return None  # not a tensor of the device
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
         return None
     return value.tobytes()

@@ -1,8 +1,8 @@
 """Run op cases on kernels under JAX.
 
-A kernel that can be traced is compiled with `jax.jit` in 64-bit mode, its `static` inputs known;
-one whose output shape depends on values is called with JAX arrays. Kernels that need a context or
-values on the host say nothing about JAX and are not applicable.
+A traceable kernel is compiled with `jax.jit` in 64-bit mode; its `static` inputs are constants. A
+kernel whose output shape depends on values is called with JAX arrays. Kernels that need a context
+or host values are not applicable.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
     from graphmill.testing.golden import Answer
 
-_TOGETHER = 24  # how many cases are compiled as one program: most of the time goes into starting
+_TOGETHER = 24  # cases compiled as one program, because each compilation has a high fixed cost
 _COMPILER_OPTIONS = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-"""Each program runs once, so that what LLVM optimises costs more time than it saves."""
+"""Each program runs once, so LLVM's optimisations cost more time than they save."""
 
 
 class JaxRunner(KernelRunner):
     """Run cases on JAX, one by one (`run`) or many in few compilations (`run_many`)."""
 
     backend = "jax"
-    refusals = (*KernelRunner.refusals, TypeError)  # lax says so of shapes
+    refusals = (*KernelRunner.refusals, TypeError)  # lax raises it for incompatible shapes
 
     def run_many(self, cases: Sequence[Case]) -> dict[str, Answer | NotApplicableError]:
-        """Answer cases, by id; several are compiled together, alone again if that fails."""
+        """Return the results of cases by id; compile several together, or each alone on failure."""
         answers: dict[str, Answer | NotApplicableError] = {}
         alone = [case for case in cases if case.error]
         plain = [case for case in cases if not case.error]
@@ -53,7 +53,7 @@ class JaxRunner(KernelRunner):
             chunk = plain[start : start + _TOGETHER]
             try:
                 answers.update(self._run_together(chunk))
-            except Exception:  # noqa: BLE001 - found again, and reported, when each runs alone
+            except Exception:  # noqa: BLE001 - reported when each case runs alone
                 alone += chunk
         for case in alone:
             try:
@@ -91,10 +91,10 @@ class JaxRunner(KernelRunner):
         return checked_answer(results, bound.output_types)
 
     def bind(self, case: Case) -> BoundCase:
-        """Find the kernel of a case and bind it; raises as in `KernelRunner`."""
+        """Find the kernel of a case and bind it; raises the same errors as `KernelRunner`."""
         bound = super().bind(case)
         if any(map(is_object, (*bound.op_def.input_types(bound.attrs), *bound.output_types))):
-            raise NotApplicableError("strings and handles live on the host")
+            raise NotApplicableError("strings and handles are in host memory")
         return bound
 
     def _find(self, op_def: OpDef, attrs: dict[str, Any]) -> KernelDef:
@@ -102,7 +102,7 @@ class JaxRunner(KernelRunner):
         if choice is None:
             raise NotApplicableError(f"{op_def.name} has no kernel for JAX with these types")
         if choice.definition.host:
-            raise NotApplicableError("the kernel works on the host")
+            raise NotApplicableError("the kernel needs host values")
         return choice.definition
 
     def _namespace(self) -> Any:
@@ -110,24 +110,24 @@ class JaxRunner(KernelRunner):
 
 
 def _compiled(bound: Sequence[BoundCase]) -> list[list[Any]]:
-    """Compile the kernels as one program and run it; gives the outputs of each."""
+    """Compile the kernels as one program, run it, and return the outputs of each."""
     jax = importlib.import_module("jax")
-    static = [_static_places(one) for one in bound]
-    moving = [
-        [value for place, value in enumerate(one.inputs) if place not in places]
-        for one, places in zip(bound, static, strict=True)
+    static = [_static_indices(one) for one in bound]
+    dynamic = [
+        [value for index, value in enumerate(one.inputs) if index not in indices]
+        for one, indices in zip(bound, static, strict=True)
     ]
 
-    def compute(given: list[list[Any]]) -> list[list[Any]]:
+    def compute(arguments: list[list[Any]]) -> list[list[Any]]:
         results = []
-        for one, places, values in zip(bound, static, given, strict=True):
+        for one, indices, values in zip(bound, static, arguments, strict=True):
             rest = iter(values)
-            flat = [v if p in places else next(rest) for p, v in enumerate(one.inputs)]
+            flat = [v if i in indices else next(rest) for i, v in enumerate(one.inputs)]
             results.append(one.call(flat))
         return results
 
     with _x64(jax):
-        computed = jax.jit(compute, compiler_options=_COMPILER_OPTIONS)(moving)
+        computed = jax.jit(compute, compiler_options=_COMPILER_OPTIONS)(dynamic)
         return [[np.asarray(result) for result in results] for results in computed]
 
 
@@ -139,6 +139,6 @@ def _x64(jax: Any) -> AbstractContextManager[Any]:
     return nullcontext() if jax.config.jax_enable_x64 else enable(True)
 
 
-def _static_places(bound: BoundCase) -> set[int]:
+def _static_indices(bound: BoundCase) -> set[int]:
     ranges = bound.op_def.input_ranges(bound.attrs)
-    return {place for name in bound.kernel.definition.static for place in range(*ranges[name])}
+    return {index for name in bound.kernel.definition.static for index in range(*ranges[name])}

@@ -1,7 +1,7 @@
 """Run op cases on a kernel from the registry, without a graph or an executor.
 
-An error of graphmill's becomes an answer with its class name. Any other exception is a bug of the
-kernel and stands in the answer in angle brackets, `<ValueError>`, which equals nothing expected.
+An `OpError` becomes a result with its class name. Any other exception is a bug of the kernel; its
+class is in angle brackets in the result, `<ValueError>`, which differs from every expected error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class NotApplicableError(Exception):
-    """The case does not apply to this runner; not a failure."""
+    """The case does not apply to this runner; this is not a failure."""
 
 
 class NoKernelError(NotApplicableError):
@@ -37,7 +37,7 @@ class NoKernelError(NotApplicableError):
 
 @dataclass(frozen=True, slots=True)
 class BoundCase:
-    """Hold a case with the kernel that answers it and its flat inputs."""
+    """A case with its kernel and its flattened inputs."""
 
     op_def: OpDef
     attrs: dict[str, Any]
@@ -46,11 +46,11 @@ class BoundCase:
 
     @property
     def output_types(self) -> list[DType]:
-        """The element types of the outputs, refs as what they refer to."""
+        """The element types of the outputs; for references, those of their values."""
         return [dtype.base_dtype for dtype in self.op_def.output_types(self.attrs)]
 
     def call(self, inputs: Sequence[Any]) -> list[Any]:
-        """Call the kernel; gives its outputs as a list."""
+        """Call the kernel and return its outputs as a list."""
         result = self.kernel.compute(*inputs)
         count = len(self.output_types)
         return [] if count == 0 else [result] if count == 1 else list(result)
@@ -60,8 +60,8 @@ class KernelRunner:
     """Run cases on NumPy kernels."""
 
     backend = "numpy"
-    # What the namespace refuses by itself, shapes that do not broadcast above all, is passed on by
-    # executors as an invalid argument (graphmill.runtime.kernels.kernel_errors).
+    # Exceptions of the namespace, for example for shapes that do not broadcast, which executors
+    # convert to invalid arguments (graphmill.runtime.kernels.kernel_errors).
     refusals: tuple[type[Exception], ...] = (
         *(ValueError, IndexError, OverflowError, ZeroDivisionError),
     )
@@ -71,10 +71,10 @@ class KernelRunner:
         self._kernels = kernels
 
     def run(self, case: Case) -> Answer:
-        """Answer a case.
+        """Run a case.
 
         Raises:
-            NotApplicableError: if it needs a session, or the backend has no kernel of its own.
+            NotApplicableError: the case needs a session, or the backend has no kernel for it.
         """
         return answer_of(lambda: self._run(case), self.refusals)
 
@@ -90,10 +90,10 @@ class KernelRunner:
 
         Raises:
             NotApplicableError: as in `run`.
-            OpError: if the attrs are wrong or there is no kernel for them.
+            OpError: the attrs are invalid, or there is no kernel for them.
         """
         if case.program is not None:
-            raise NotApplicableError("it is a program, which needs a session")
+            raise NotApplicableError("the case is a program, which needs a session")
         op_def = self._ops.get(case.op)
         types: list[Any] = [
             tuple(as_dtype(one.dtype) for one in tree)
@@ -122,11 +122,11 @@ class KernelRunner:
 
 
 def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] = ()) -> Answer:
-    """Run and convert exceptions to answers, except `NotApplicableError`.
+    """Call `run` and convert exceptions to results, except `NotApplicableError`.
 
     Args:
-        run: gives the answer.
-        refusals: what else counts as an invalid argument.
+        run: returns the result.
+        refusals: exceptions that count as an invalid argument.
     """
     try:
         return run()
@@ -136,12 +136,12 @@ def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] =
         return Answer(error="InvalidArgument", message=str(error))
     except errors.OpError as error:
         return Answer(error=type(error).__name__.removesuffix("Error"), message=str(error))
-    except Exception as error:  # noqa: BLE001 - what a kernel raises is what this is to report
+    except Exception as error:  # noqa: BLE001 - a bug of the kernel is reported as its result
         return Answer(error=f"<{type(error).__name__}>", message=str(error))
 
 
 def checked_answer(results: Sequence[Any], wanted: Sequence[DType]) -> Answer:
-    """Make an answer of results; a NumPy dtype that is not the op's shows as the dtype's name."""
+    """Make an `Answer` of results; a wrong NumPy dtype shows in the name of the dtype."""
     arrays = [
         np.asarray(result, dtype=object if isinstance(result, bytes) else None)
         for result in results

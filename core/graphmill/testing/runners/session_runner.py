@@ -1,4 +1,4 @@
-"""Run op cases as graphs in sessions and check that errors name the node."""
+"""Run op cases as graphs in sessions, and check that errors name the node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SessionRunner:
     Args:
         host: the host of the sessions.
         device: where the op is placed; "" leaves it to placement.
-        config: of the sessions; None for the default.
+        config: the configuration of the sessions; None for the default.
     """
 
     def __init__(self, host: Host, device: str = "", config: Any = None) -> None:
@@ -33,10 +33,10 @@ class SessionRunner:
         self._device = device
 
     def run(self, case: Case) -> Answer:
-        """Answer a case.
+        """Run a case.
 
         Raises:
-            NotApplicableError: if no kernel for the op is registered.
+            NotApplicableError: the op has no kernel.
         """
         return answer_of(lambda: self._run(case))
 
@@ -46,7 +46,7 @@ class SessionRunner:
         Raises:
             NotApplicableError: it has none.
         """
-        # Of the backends that the device accepts: those of others may not be importable here.
+        # Only the backends that the device accepts: other kernels may not be importable here.
         op_def = self._host.ops.get(case.op)
         if not self._host.kernels.registrations(op_def, self._accepted()):
             raise NotApplicableError(f"{case.op} has no kernel")
@@ -59,7 +59,7 @@ class SessionRunner:
 
     @staticmethod
     def _steps(case: Case, graph: CaseGraph, session: Any, folder: CaseFolder) -> Answer:
-        """Answer a case by its steps in a session."""
+        """Run the steps of a case in a session."""
         results: list[Any] = []
         feeds = {name: folder.inside(value) for name, value in graph.feeds.items()}
         for fetches, targets in graph.steps:
@@ -74,7 +74,7 @@ class SessionRunner:
         return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 
     def _accepted(self) -> tuple[str, ...]:
-        """Return the backends whose kernels count."""
+        """Return the backends that the device accepts."""
         return ("numpy",)
 
     def _session(self, graph: CaseGraph) -> Any:

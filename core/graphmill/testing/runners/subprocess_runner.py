@@ -3,7 +3,7 @@
     with AnswerProcess("session") as ours, AnswerProcess("tensorflow", python=PYTHON) as theirs:
         answer = ours.ask(text)
 
-`python -m graphmill.testing.runners.subprocess_runner` is what runs in the process.
+The process runs `python -m graphmill.testing.runners.subprocess_runner`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
 NO_CASE = "<no case>"
-"""The error of what is not a case at all: an op or an attr that is not there, an unwritable
-value."""
+"""The error of an invalid case: an unknown op or attr, or a value that cannot be written."""
 NOT_APPLICABLE = "<not applicable>"
 CRASHED = "<crash>"
 HANGS = "<hang>"
 GRADIENTS = "gradients"
-"""The backend that answers with graphmill's gradients."""
+"""The backend that computes graphmill's gradients."""
 TENSORFLOW_GRADIENTS = "tensorflow gradients"
 
 _MEMORY = 12 << 30
@@ -47,9 +46,9 @@ class AnswerProcess:
 
     Args:
         backend: "tensorflow", "numpy", "session" or "jax"; or GRADIENTS or TENSORFLOW_GRADIENTS,
-            which answer as `gradient_answers` says.
-        python: the interpreter; for TensorFlow one that has it.
-        seconds: how long an answer may take before the process is ended.
+            which return the results of `gradient_results`.
+        python: the interpreter; for TensorFlow, one that has it installed.
+        seconds: the time limit for a case, after which the process is killed.
     """
 
     def __init__(self, backend: str, *, python: str = sys.executable, seconds: float = 10) -> None:
@@ -61,7 +60,7 @@ class AnswerProcess:
         self._folder = tempfile.TemporaryDirectory()
 
     def ask(self, text: str) -> Answer:
-        """Run the case of a text; the end of the process is an error."""
+        """Run the case in a text; a crash or a timeout is a result with an error."""
         connection = self._connection or self._start()
         try:
             connection.send(text)
@@ -75,7 +74,7 @@ class AnswerProcess:
         return Answer(error=HANGS)
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         self._end()
         self._folder.cleanup()
 
@@ -100,13 +99,13 @@ class AnswerProcess:
             )
         self._connection = Connection(mine.detach())
         if not self._connection.poll(300) or self._connection.recv() != "ready":
-            raise RuntimeError(f"{self._python} cannot answer as {self._backend}")
+            raise RuntimeError(f"{self._python} cannot run the backend {self._backend!r}")
         return self._connection
 
     def _path(self, path: list[str]) -> dict[str, str]:
         """Return the PYTHONPATH of the subprocess."""
-        known = path if self._python == sys.executable else [p for p in path if _is_checkout(p)]
-        return {"PYTHONPATH": os.pathsep.join(known)}
+        entries = path if self._python == sys.executable else [p for p in path if _is_checkout(p)]
+        return {"PYTHONPATH": os.pathsep.join(entries)}
 
     def _end(self) -> None:
         if self._connection is not None:
@@ -122,7 +121,7 @@ def _is_checkout(path: str) -> bool:
 
 
 def main(backend: str, descriptor: int) -> None:
-    """Answer until the other end is closed."""
+    """Run cases until the other end is closed."""
     ask = _answerer(backend)
     with Connection(descriptor) as connection:
         connection.send("ready")
@@ -135,7 +134,9 @@ def main(backend: str, descriptor: int) -> None:
             try:
                 connection.send(answer)
             except MemoryError:
-                connection.send(Answer(error="ResourceExhausted", message="too large to be sent"))
+                connection.send(
+                    Answer(error="ResourceExhausted", message="the result is too large to send")
+                )
 
 
 def _answer(text: str, ask: Callable[[Case, str], Answer]) -> Answer:
@@ -151,7 +152,7 @@ def _answer(text: str, ask: Callable[[Case, str], Answer]) -> Answer:
         return Answer(error=NOT_APPLICABLE, message=str(reason))
     except SpecError as error:
         return Answer(error=NO_CASE, message=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+    except Exception as error:  # noqa: BLE001 - every error is a result
         return Answer(error=NO_CASE, message=f"{type(error).__name__}: {error}")
 
 

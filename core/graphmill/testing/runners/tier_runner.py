@@ -1,4 +1,4 @@
-"""Run op cases in one execution tier, several times per session, and note what was compiled."""
+"""Run op cases in one tier, several times per session, and record which nodes were compiled."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from graphmill.testing.golden import Answer
 
 RUNS: Final = 6
-"""How often a case is run: its graph is compiled after two steps, a cluster after two calls."""
+"""How often a case runs: its graph is compiled after two steps, a cluster after two calls."""
 _AFTER_STEPS: Final = 2
-_PATIENCE: Final = 60.0  # seconds; the import of JAX counts
+_PATIENCE: Final = 60.0  # seconds; includes the import of JAX
 
 
 class TierAnswer(NamedTuple):
     """The result of a case in one tier.
 
     Attributes:
-        answers: of each run.
+        answers: the result of each run.
         compiled: the nodes of its graph that were compiled.
-        reasons: of others, why they were not.
+        reasons: the reasons why other nodes were not compiled.
     """
 
     answers: list[Answer]
@@ -55,10 +55,10 @@ class TierRunner(SessionRunner):
         super().__init__(host, device, config)
 
     def run_often(self, case: Case) -> TierAnswer:
-        """Run a case several times in one session and note what was compiled.
+        """Run a case several times in one session, and record which nodes were compiled.
 
         Raises:
-            NotApplicableError: if no kernel for the op is registered.
+            NotApplicableError: the op has no kernel.
         """
         self.check_has_kernel(case)
         graph = case_graph(case, self._host.ops, self._device)
@@ -71,14 +71,14 @@ class TierRunner(SessionRunner):
         return TierAnswer(answers, compiled, reasons)
 
     def nodes(self, case: Case) -> list[Node]:
-        """Return the nodes of a case's graph that are of its op."""
+        """Return the nodes of the case's op in its graph."""
         made = case_graph(case, self._host.ops, self._device)
         graph = graph_from_graph_def(made.graph_def, ops=self._host.ops)
         return [node for node in graph.nodes if node.op == case.op]
 
 
 def _compiled(session: Any) -> tuple[frozenset[str], list[str]]:
-    """Return the nodes that a session compiled, and why others were not."""
+    """Return the nodes that a session compiled, and the reasons why others were not."""
     nodes: set[str] = set()
     reasons: list[str] = []
     for step in explain_all(session):
