@@ -1,8 +1,8 @@
 """Check kernels against their declarations at run time: part of `GRAPHMILL_VALIDATE=1`.
 
-A kernel without effects is given arrays and variables that it cannot write to, one with a `check`
-must raise the error that is declared where the predicate is false, and one that does not declare
-that it waits must not need another node to end a wait.
+A kernel without effects receives arrays and variables that it cannot write to; one with a `check`
+must raise the declared error where the predicate is false; one that does not declare `waits` must
+not need another node to end a wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def validated(kernel: OpKernel, node: Node) -> Callable[..., Any]:
     """Return the call of a kernel, checked against what the kernel declares.
 
     Args:
-        kernel: bound to the node.
+        kernel: the kernel of the node.
         node: the node.
     """
     compute = kernel.compute
@@ -80,7 +80,7 @@ def _with_read_only_inputs(compute: Callable[..., Any], kernel: OpKernel) -> Cal
 
 
 def _given(result: Any, inputs: Sequence[Any], taken: Sequence[Any]) -> Any:
-    """Return a result, or the input that it is."""
+    """Return a result, or the original input if the result is an input."""
     return next((x for x, given in zip(inputs, taken, strict=True) if given is result), result)
 
 
@@ -93,7 +93,7 @@ def _read_only(value: Any) -> Any:
 
 
 def _sealed(value: Any, kernel: OpKernel) -> Any:
-    """Return the handle of a variable as one through which nothing can be written."""
+    """Return a read-only form of a variable's handle."""
     if type(value) is not ResourceHandle or type(value.resource) is not Variable:
         return value
     sealed = _SealedVariable(value.resource, kernel)
@@ -101,7 +101,7 @@ def _sealed(value: Any, kernel: OpKernel) -> Any:
 
 
 class _SealedVariable(Variable):
-    """A variable as a kernel without effects may see it: it can be read and not written."""
+    """A read-only variable, for a kernel without effects."""
 
     __slots__ = ("_kernel", "_of")
 

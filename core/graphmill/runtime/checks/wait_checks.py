@@ -1,9 +1,9 @@
 """Detect kernels that wait for another node without declaring it: part of `GRAPHMILL_VALIDATE=1`.
 
-A call that waits cannot be distinguished from one that computes. That another node ends the wait
-can: an asynchronous kernel's `done` is called, or a condition notified on which a kernel's thread
-waits, by the call of another kernel. Conditions are those of `threading`, on which its events,
-semaphores and barriers, `queue.Queue` and futures are built.
+A waiting call looks like a computing one. But one can observe that another node ends the wait: the
+call of another kernel calls the `done` of an asynchronous kernel, or notifies a condition on which
+a kernel's thread waits. Conditions are those of `threading`, on which its events, semaphores and
+barriers, `queue.Queue` and futures are built.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _WAITERS: Final[dict[int, _Waiter]] = {}
 
 
 def with_wait_check(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Callable[..., Any]:
-    """Return the call of a kernel, which fails if another kernel has to end a wait of it.
+    """Wrap the call of a kernel so that it fails if another kernel ends a wait of it.
 
     Args:
         compute: the call.
-        kernel: whose.
+        kernel: the kernel.
         name: of the kernel, its op and plugin, for messages.
     """
     if kernel.definition.async_:
@@ -96,7 +96,7 @@ def _running(kernel: OpKernel | None) -> Iterator[None]:
 
 
 def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
-    """Watch what the thread waits for and whom it wakes, unless it is profiled already."""
+    """Observe the waits and wake-ups of the thread, unless it is profiled already."""
 
     def watch(frame: FrameType, event: str, function: Any) -> None:
         code = frame.f_code
@@ -109,7 +109,7 @@ def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
 
 
 def _note_acquired(lock: Any, waiter: _Waiter) -> None:
-    """Note one of the two times that `Condition.wait` acquires the lock it made for this wait.
+    """Record one of the two times that `Condition.wait` acquires the lock of this wait.
 
     After the first one the wait begins: a notification that comes before the thread is blocked
     counts too. The second one, which blocks, is its end; so is an exception in it.
@@ -119,7 +119,7 @@ def _note_acquired(lock: Any, waiter: _Waiter) -> None:
 
 
 def _note_woken(lock: Any, waiter: _Waiter) -> None:
-    """Note that the thread is about to end the wait of another one."""
+    """Record that the thread is about to end the wait of another one."""
     woken, other = _WAITERS.get(id(lock)), _RUNNING.kernel
     if woken is not None and woken is not waiter and other is not None:
         woken.woken_by = other

@@ -50,7 +50,7 @@ class KernelChoice(NamedTuple):
         definition: the kernel that was chosen.
         owner: the plugin that supplied it.
         backend: the backend of the device that it runs on.
-        rejected: for each kernel that lost, its source and the reason, for `explain`.
+        rejected: the source of each other kernel and the reason against it, for `explain`.
     """
 
     definition: KernelDef
@@ -69,7 +69,7 @@ class _LazyModule:
     ops: frozenset[str] | None = field(default=None, compare=False)
 
     def is_for(self, op: str | None, backends: Sequence[str] | None) -> bool:
-        """Return whether it may have a kernel of an op for some backends; None stands for any."""
+        """Return whether it may have a kernel of an op for one of some backends; None means any."""
         if backends is not None and self.backend is not None and self.backend not in backends:
             return False
         return op is None or self.ops is None or op in self.ops
@@ -96,8 +96,9 @@ class KernelRegistry:
         """Make a registry.
 
         Args:
-            find_op: returns the definition of an op, by which its kernels' parameters are checked.
-            lowerings: is given the lowerings that kernel functions declare as well.
+            find_op: returns the definition of an op, against which the parameters of its kernels
+                are checked.
+            lowerings: receives the lowerings that kernel functions declare.
         """
         self._find_op = find_op
         self._lowerings = lowerings
@@ -138,9 +139,10 @@ class KernelRegistry:
     ) -> None:
         """Register a module, by name, that is imported when one of `ops` is first looked up.
 
-        With `backend` it is imported only for a device that accepts that backend. If that fails,
-        the module is left out, with a warning; that of a required plugin raises. So is a kernel
-        whose parameters do not fit its op, when that op is first looked up.
+        With `backend` it is imported only for a device that accepts that backend. If the import
+        fails, the module is left out with a warning; for a required plugin, the error is raised.
+        The same applies to a kernel whose parameters do not match its op, when that op is first
+        looked up.
         """
         lazy = _LazyModule(module, backend, owner)
         with self._lock:
@@ -158,8 +160,8 @@ class KernelRegistry:
     ) -> None:
         """Register modules that are imported when an op of `family` is first looked up.
 
-        With `backend` they are imported only for a device that accepts that backend; a module of
-        which `ops` lists the ops, only for one of these.
+        With `backend` they are imported only for a device that accepts that backend; a module whose
+        ops `ops` lists, only for one of these.
         """
         listed = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
         with self._lock:
@@ -195,7 +197,7 @@ class KernelRegistry:
     def _registrations(
         self, op_def: OpDef, backends: Sequence[str] | None
     ) -> tuple[list[Registration], int]:
-        """Return the kernels of an op, and the version of the tables that they are from."""
+        """Return the kernels of an op, and the version of the tables that contain them."""
         asked = (op_def.family, op_def.name, None if backends is None else tuple(backends))
         version = self._version
         if asked not in self._settled:
@@ -208,7 +210,7 @@ class KernelRegistry:
             return found, self._version
 
     def _changed(self) -> None:
-        """Forget what was found in the tables; under the lock."""
+        """Invalidate cached lookups; under the lock."""
         self._version += 1
         self._settled.clear()
         self._choices.clear()
@@ -221,14 +223,14 @@ class KernelRegistry:
         device_type: str,
         backends: Sequence[str],
     ) -> KernelChoice:
-        """Return the kernel for a node with `attrs` on a device, and why the others lost.
+        """Return the kernel for a node on a device, and the reasons against the others.
 
-        The device's first backend that has a fitting kernel is taken; there the highest priority
-        wins, then a kernel for that backend over a general one, then one for the device type.
+        The device's first backend with a matching kernel is used. There the highest priority wins,
+        then a kernel for that backend over a general one, then one for the device type.
 
         Raises:
-            NotFoundError: no kernel fits; the message lists what is registered and why not.
-            PluginConflictError: two kernels fit equally; names both and their plugins.
+            NotFoundError: no kernel matches; the message lists the registered ones and the reasons.
+            PluginConflictError: two kernels match equally; names both and their plugins.
         """
         found, rejected = self._search(op_def, attrs, device_type, backends)
         if found is None:
@@ -253,14 +255,14 @@ class KernelRegistry:
         device_type: str,
         backend: str,
     ) -> KernelChoice | None:
-        """Return the kernel that computes on another backend what a chosen one computes.
+        """Return the kernel that computes the same as a chosen one, on another backend.
 
         It is a kernel of the same supplier for the same node and device type, of no lower priority:
-        a kernel of anybody else may compute something else.
+        a kernel of another supplier may compute something else.
 
         Args:
-            choice: what `find` gave for the node.
-            op_def, attrs: the node's.
+            choice: the result of `find` for the node.
+            op_def, attrs: of the node.
             device_type: type of its device.
             backend: the other backend.
         """
@@ -285,7 +287,7 @@ class KernelRegistry:
         device_type: str,
         backends: Sequence[str],
     ) -> _Found:
-        """Return the choice and the others with their reasons; nodes that are alike share both."""
+        """Return the choice and the reasons against the others; equal nodes share both."""
         candidates, version = self._registrations(op_def, backends)
         given = [attrs.get(name) for entry in candidates for name in entry.definition.types]
         key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *given)
@@ -300,7 +302,7 @@ class KernelRegistry:
         return found
 
     def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
-        """Import a module; a broken one leaves its kernels out, unless its plugin is required."""
+        """Import a module; if that fails, leave its kernels out, unless its plugin is required."""
         try:
             return kernels_of(_import(lazy, key))
         except InternalError as error:
@@ -321,10 +323,10 @@ class KernelRegistry:
             _check_compiled_form(definition, known)
 
     def _checked(self, op: str) -> list[Registration]:
-        """Return the kernels of an op whose parameters fit it.
+        """Return the kernels of an op whose parameters match it.
 
-        Those of modules are checked here and not when they are imported: that would read the
-        definitions of all ops of a module, most of which are in no graph of the program.
+        Those of modules are checked here and not on import: that would read the definitions of all
+        ops of a module, most of which are in no graph of the program.
         """
         with self._lock:
             found = list(self._by_op.get(op, ()))
@@ -334,7 +336,7 @@ class KernelRegistry:
         return [entry for entry in found if entry.definition not in self._refused]
 
     def _check_or_refuse(self, entry: Registration) -> None:
-        """Check a kernel; one that does not fit is left out, unless its plugin is required."""
+        """Check a kernel; leave it out if it does not match, unless its plugin is required."""
         try:
             self._check((entry.definition,))
         except InvalidArgumentError as error:
@@ -350,7 +352,7 @@ class KernelRegistry:
             self._unchecked.discard(entry.definition)
 
     def _broken_for(self, op_def: OpDef) -> Iterator[tuple[str, str]]:
-        """Yield the kernels of an op, and the modules with such, that are left out, and why."""
+        """Yield the left-out kernels of an op, and modules with such kernels, with the reasons."""
         with self._lock:
             refused = list(self._refused.items())
         yield from ((one.source, why) for one, why in refused if op_def.name in one.ops)
@@ -422,7 +424,7 @@ def no_kernel_message(
     device_type: str,
     rejected: Iterable[tuple[str, str]],
 ) -> str:
-    """Return the message for an op that no kernel fits, with the reasons one by one."""
+    """Return the message for an op that no kernel matches, with the reason for each kernel."""
     types = ", ".join(
         f"{name}={_type_name(attrs[name])}"
         for name in (attr.name for attr in op_def.attrs if attr.type == "type")
@@ -444,7 +446,7 @@ def _type_name(value: Any) -> str:
 
 
 def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
-    """Check the parameters of what a kernel declares with `check=` and `lowering=`, as its own."""
+    """Check the parameters of the functions in a kernel's `check=` and `lowering=`, as its own."""
     lowering = definition.lowering
     for check in (*definition.checks, *(lowering.checks if lowering is not None else ())):
         if check.of == "inputs":
@@ -456,7 +458,7 @@ def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
 
 
 def _refuse_second_lowering(definition: KernelDef, lowering: Lowering) -> None:
-    """Refuse a kernel function that names one traceable form and is decorated as another."""
+    """Refuse a kernel function with two traceable forms of equal priority."""
     for other in getattr(definition.function, LOWERINGS_ATTRIBUTE, ()):
         ops = [op for op in definition.ops if op in other.ops]
         if ops and other.function is not None and other.priority == lowering.priority:
@@ -484,7 +486,7 @@ def _import(lazy: _LazyModule, key: str) -> ModuleType:
 def _misfit(
     definition: KernelDef, attrs: Mapping[str, Any], device_type: str, backend: str
 ) -> str | None:
-    """Return why a kernel does not fit a node on a device, or None if it does."""
+    """Return why a kernel does not match a node on a device, or None if it does."""
     if definition.device and device_type not in definition.device:
         return f"is for device types {', '.join(definition.device)}"
     if definition.backend is not None and definition.backend != backend:
@@ -510,7 +512,7 @@ def _rank(entry: Registration) -> tuple[int, bool, bool]:
 
 
 def _supplies(entry: Registration, choice: KernelChoice) -> bool:
-    """Return whether a kernel is of the chosen one's supplier, and ranks no lower."""
+    """Return whether a kernel has the supplier of the chosen one, and no lower priority."""
     if entry.definition.priority < choice.definition.priority:
         return False
     return supplier_of(entry.owner) == supplier_of(choice.owner)

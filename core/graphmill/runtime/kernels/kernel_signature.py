@@ -1,7 +1,7 @@
 """Check that the parameters of a kernel function are the inputs and attrs of its ops.
 
-A kernel takes its inputs by position and its attrs by name. A parameter that is neither would keep
-its default for ever, and the attr that was meant would never arrive: such a kernel is refused when
+A kernel takes its inputs by position and its attrs by name. A parameter that is neither would
+always keep its default, and the intended attr would never be passed: such a kernel is rejected when
 it is registered.
 """
 
@@ -28,8 +28,8 @@ class Parameters(NamedTuple):
     """The parameters of a kernel function.
 
     Attributes:
-        positional: names of those that may be given by position, in order.
-        keyword_only: names of those that may not.
+        positional: names of the positional ones, in order.
+        keyword_only: names of the keyword-only ones.
         takes_any_position: whether there is `*args`.
         takes_any_keyword: whether there is `**keywords`.
         num_required: how many of `positional` have no default.
@@ -43,7 +43,7 @@ class Parameters(NamedTuple):
 
 
 def parameters_of(function: Callable[..., object]) -> Parameters:
-    """Return the parameters of a function; those of a plain one without the cost of `inspect`."""
+    """Return the parameters of a function, for plain functions without the cost of `inspect`."""
     code = getattr(function, "__code__", None)
     if code is not None:
         names, count = code.co_varnames, code.co_argcount
@@ -66,11 +66,11 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
 
 
 def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
-    """Return whether a kernel function is given the array namespace before the inputs.
+    """Return whether a kernel function receives the array namespace before the inputs.
 
-    A kernel that always computes with the same one, a host kernel or one for a single backend, is
-    given it only if its first parameter is called `xp`. (It is given it as well where `*args` takes
-    everything, or under another name, which is deprecated.)
+    A kernel that always uses the same namespace (a host kernel, or one for a single backend)
+    receives it only if its first parameter is called `xp`. (It also receives it if it has `*args`,
+    or, which is deprecated, under another name.)
     """
     if definition.stateful:
         return False
@@ -83,7 +83,7 @@ def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
 
 
 def _renames_namespace(definition: KernelDef, op_def: OpDef, given: Parameters) -> bool:
-    """Return whether one parameter more than the inputs and attrs must be given."""
+    """Return whether there is one required parameter more than inputs and attrs."""
     inputs = {arg.name for arg in op_def.input_args}
     attrs = {*_attr_names(op_def)} - inputs
     required = given.positional[: given.num_required]
@@ -92,12 +92,12 @@ def _renames_namespace(definition: KernelDef, op_def: OpDef, given: Parameters) 
 
 
 def _num_leading(definition: KernelDef, op_def: OpDef) -> int:
-    """Return how many arguments come before the inputs: the namespace or context, or none."""
+    """Return the number of arguments before the inputs: the namespace or context, or none."""
     return int(definition.stateful or takes_namespace(definition, op_def))
 
 
 def _check_namespace_name(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
-    """Warn where a kernel that could leave the namespace out takes it under another name."""
+    """Warn if a kernel that may omit the namespace takes it under another name than `xp`."""
     if definition.stateful or not (definition.host or definition.backend) or not given.positional:
         return
     name = given.positional[0]
@@ -114,7 +114,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str =
     """Check a kernel against those of its ops that are known.
 
     Args:
-        definition: of the kernel, or of a function that is called as one.
+        definition: of the kernel, or of a function that is called like one.
         op_defs: the ops.
         what: what the function is, for messages.
 
@@ -136,7 +136,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str =
 
 
 def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
-    """Return how many inputs the function takes: none with `make`, which returns what does."""
+    """Return the number of inputs of the function: none with `make`, which returns another."""
     return 0 if definition.make else len(op_def.input_args)
 
 
@@ -153,7 +153,7 @@ def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters, what:
 
 
 def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
-    """Check that the inputs that are to be static are inputs of one of the ops."""
+    """Check that static inputs are inputs of one of the ops."""
     inputs = {arg.name for op_def in op_defs for arg in op_def.input_args}
     for name in definition.static:
         if op_defs and name not in inputs:
@@ -168,7 +168,7 @@ def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
 def _check_others(
     definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters, what: str
 ) -> None:
-    """Check what stands behind the inputs; with several ops, behind those of the longest."""
+    """Check the parameters after the inputs; with several ops, after the longest list of inputs."""
     if not op_defs:
         return
     longest = max(op_defs, key=lambda op_def: _num_inputs(definition, op_def))
@@ -187,7 +187,7 @@ def _check_others(
 
 
 def _attr_names(op_def: OpDef) -> list[str]:
-    """Return the names of an op's attrs as parameters: with `_` after one that is a keyword."""
+    """Return the parameter names of an op's attrs: with a trailing `_` for Python keywords."""
     return [a.name + "_" if keyword.iskeyword(a.name) else a.name for a in op_def.attrs]
 
 

@@ -1,7 +1,7 @@
 """Lowerings: how a compiler computes an op whose kernel it cannot trace.
 
-A compiler traces a node by calling its kernel with traced values. That is enough for a function of
-the array namespace. Where it is not, a lowering says what else there is to know:
+A compiler traces a node by calling its kernel with traced values. That suffices for a pure function
+of the array namespace. Otherwise a lowering supplies the missing part:
 
     @lowering("Mine>Sqrt", check=Check(lambda xp, x: xp.all(x >= 0), InvalidArgumentError))
 
@@ -40,13 +40,13 @@ class NotTraceable(Exception):  # noqa: N818 - no error: the node is interpreted
     """A computation cannot be traced; the text says why. It is interpreted instead.
 
     Attributes:
-        node: the node that cannot be traced; None while it is not known.
+        node: the node that cannot be traced; None while it is unknown.
     """
 
     node: Node | None = None
 
     def at(self, node: Node) -> NotTraceable:
-        """Note the node that cannot be traced, if none is noted yet; return the error."""
+        """Set the node that cannot be traced, unless it is set already; return the error."""
         if self.node is None:
             self.node = node
             self.args = (f"{node.name} ({node.op}): {self.args[0]}", *self.args[1:])
@@ -54,7 +54,7 @@ class NotTraceable(Exception):  # noqa: N818 - no error: the node is interpreted
 
 
 class TraceContext(Protocol):
-    """What a lowering is given before the inputs of its node.
+    """The first argument of a lowering, before the inputs of its node.
 
     Attributes:
         xp: the array namespace of traced values (`jax.numpy`).
@@ -73,15 +73,15 @@ class TraceContext(Protocol):
         ...
 
     def require(self, holds: Any) -> None:
-        """Have compiled code check a condition; where it fails, the interpreter runs the step.
+        """Make compiled code check a condition; if it fails, the interpreter runs the step.
 
         Args:
-            holds: a bool of rank 0, known or traced.
+            holds: a bool of rank 0, static or traced.
         """
         ...
 
     def read(self, variable: Any) -> Any:
-        """Return the value of a variable that the node is given by handle or reference.
+        """Return the value of a variable that the node receives by handle or reference.
 
         Raises:
             NotTraceable: it is not a variable.
@@ -106,17 +106,17 @@ class TraceContext(Protocol):
 
 
 class Check(NamedTuple):
-    """A condition under which compiled code gives what the kernel gives.
+    """A condition under which compiled code computes the same as the kernel.
 
-    Compiled code cannot raise, and some of its functions go wrong for unusual values. Where the
+    Compiled code cannot raise, and some of its functions are wrong for unusual values. Where the
     predicate is false, the interpreter runs the step instead, and the kernel raises or computes.
 
     Attributes:
         predicate: called as `predicate(xp, *inputs, **attrs)` with inputs in the order of the
             `OpDef` (lists as lists) and those attrs that its signature names; returns a bool of
             rank 0. It is traced: no `if` over values.
-        error: what the kernel raises where it is false; None if it computes the step all the same.
-        of: whether the predicate is given the inputs or the results.
+        error: the error that the kernel raises where it is false; None if it computes a result.
+        of: whether the predicate receives the inputs or the results.
     """
 
     predicate: Callable[..., Any]
@@ -146,7 +146,7 @@ class Lowering(NamedTuple):
 
 
 class LoweringTable(list[Lowering]):
-    """Lowerings made in a loop, collected from a module like decorated functions are."""
+    """Lowerings that are created in a loop, and collected from a module like functions."""
 
 
 def lowering(
@@ -166,15 +166,15 @@ def lowering(
 
     Args:
         ops: the ops that it is for.
-        check: conditions to check beside it.
-        static: inputs (OpDef names) that must be known while tracing.
-        standalone: whether one node of the op is worth a program of its own; or a function of the
-            node that says so. The call of a program costs as much as some ten small kernels.
-        refuse: returns why a node cannot be compiled, judged by its attrs and place in the graph,
-            or None; asked once, before anything is traced.
+        check: conditions to check in addition.
+        static: inputs (OpDef names) that must be static while tracing.
+        standalone: whether one node of the op may form a cluster alone; or a function of the node
+            that returns that. The call of a program costs as much as some ten small kernels.
+        refuse: returns why a node cannot be compiled, given its attrs and its neighbours in the
+            graph, or None; called once, before anything is traced.
         priority: the highest wins among the lowerings of one supplier.
-        distinct_rows: whether it drops row indices out of range, which stand for rows that come
-            twice (see `distinct_rows` of `@kernel`).
+        distinct_rows: whether it drops row indices out of range, which stand for duplicates (see
+            `distinct_rows` of `@kernel`).
 
     Raises:
         InvalidArgumentError: no op is named.
@@ -226,7 +226,7 @@ def lowerings_of(owner: object) -> list[Lowering]:
 
 
 def as_checks(given: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Check, ...]:
-    """Return what a `check=` keyword was given as a tuple; a function is a predicate of inputs."""
+    """Convert a `check=` argument to a tuple; a function is a predicate of inputs."""
     if isinstance(given, Check):
         return (given,)
     if callable(given):
@@ -243,7 +243,7 @@ def as_checks(given: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Chec
 def as_lowering(
     given: Lowering | Callable[..., Any] | None, ops: tuple[str, ...]
 ) -> Lowering | None:
-    """Return what a `lowering=` keyword of a kernel was given as a `Lowering` for its ops."""
+    """Convert the `lowering=` argument of a kernel to a `Lowering` for its ops."""
     if given is None or isinstance(given, Lowering):
         return given and given._replace(ops=given.ops or ops)
     if not callable(given):

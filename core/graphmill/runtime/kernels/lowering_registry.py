@@ -79,14 +79,14 @@ class LoweringRegistry:
     ) -> Lowering | None:
         """Return the lowering of an op whose kernel `kernel_owner` supplied, or None.
 
-        What the supplier declares in several places (checks here, the traceable form there) counts
-        together; of different priorities only the highest counts.
+        Declarations of the supplier in several places (checks here, the traceable form there) are
+        merged; of different priorities only the highest is used.
 
         Args:
             op: the op.
             kernel_owner: who supplied the kernel that is chosen.
-            declared: what that very kernel declares with `lowering=`. It counts together with what
-                is registered for the op; of equal priority, its traceable form goes before theirs.
+            declared: the `lowering=` of that kernel. It is merged with what is registered for the
+                op; of equal priority, its traceable form wins.
 
         Raises:
             PluginConflictError: the supplier registered two traceable forms of the same priority.
@@ -135,19 +135,19 @@ class LoweringRegistry:
 
 
 def _declared_by(owner: object) -> list[Lowering]:
-    """Return the lowerings of an object or module; where nothing is compiled, none is asked for."""
+    """Return the lowerings of an object or module; called only where something is compiled."""
     from graphmill.runtime.kernels.lowering import lowerings_of  # here: it takes a while to import
 
     return lowerings_of(owner)
 
 
 def supplier_of(owner: object) -> object:
-    """Return whom two registrations must share to belong together."""
+    """Return the supplier of a registration: its distribution, else its plugin."""
     return owner.supplier if isinstance(owner, Provenance) else owner
 
 
 def _before(own: _Registered, others: list[_Registered]) -> list[_Registered]:
-    """Return what a kernel declares, and what is registered for its op that does not rival it."""
+    """Return a kernel's declaration and the registered ones that do not contradict it."""
     rest = []
     for entry in others:
         if entry.lowering is own.lowering:
@@ -162,7 +162,7 @@ def _before(own: _Registered, others: list[_Registered]) -> list[_Registered]:
 
 
 def _merged(op: str, entries: list[_Registered]) -> Lowering | None:
-    """Return what a supplier declares of an op, in one place or several, as one lowering."""
+    """Merge the declarations of a supplier for an op into one lowering."""
     highest = max((entry.lowering.priority for entry in entries), default=0)
     entries = [entry for entry in entries if entry.lowering.priority == highest]
     if len(entries) < 2:

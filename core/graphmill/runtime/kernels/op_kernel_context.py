@@ -24,8 +24,8 @@ class OpKernelContext:
     Attributes:
         args: the step's `ExecutorArgs`.
         kernel: the bound kernel.
-        iteration: where the node runs, with its `name` for people and its `frame_iteration` for
-            rendezvous keys; None in executors without loops.
+        iteration: the iteration in which the node runs, with a `name` for people and a
+            `frame_iteration` for rendezvous keys; None in executors without loops.
     """
 
     __slots__ = ("args", "iteration", "kernel")
@@ -72,7 +72,7 @@ class OpKernelContext:
 
     @property
     def step_id(self) -> int:
-        """Number of the step."""
+        """Id of the step."""
         return self.args.step_id
 
     @property
@@ -96,12 +96,12 @@ class OpKernelContext:
 
     @property
     def rendezvous(self) -> Any:
-        """Where the step's partitions exchange tensors; None while there is one partition."""
+        """The rendezvous of the step's partitions; None while there is one partition."""
         return self.args.rendezvous
 
     @property
     def collectives(self) -> CollectiveExecutor:
-        """What carries out collectives: the device's own, else that of the step."""
+        """The executor of collectives: the device's own, else that of the step."""
         own = self.kernel.device.collectives  # type: ignore[union-attr]
         return self.args.collectives if own is None else own
 

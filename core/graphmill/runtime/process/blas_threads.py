@@ -1,7 +1,7 @@
 """Limit OpenBLAS to one thread while graphmill computes a product on its own (decision 0012).
 
-This knows the OpenBLAS builds of NumPy's wheels and of Linux distributions. With another library
-(Accelerate, MKL) nothing is changed, and its own threads do the work.
+This supports the OpenBLAS builds of NumPy's wheels and of Linux distributions. With another library
+(Accelerate, MKL) nothing is changed, and its own threads compute the product.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _NAMES: Final = tuple(
 
 
 class _Threads(NamedTuple):
-    """How many threads the library takes: read and set."""
+    """Functions that read and set the library's number of threads."""
 
     get: Callable[[], int]
     set: Callable[[int], object]
 
 
 class SingleThreaded:
-    """Counts who wants BLAS to use one thread; the last one to leave restores its number.
+    """Counts the blocks in which BLAS uses one thread; the end of the last one restores its number.
 
-    Threads: `_lock` guards the count; only products that OpenBLAS would share out take it.
+    Threads: `_lock` guards the count; only products that OpenBLAS would distribute take it.
     """
 
     def __init__(self, threads: _Threads) -> None:
@@ -43,7 +43,7 @@ class SingleThreaded:
         fork.track_forks(self)
 
     def __enter__(self) -> None:
-        """Have products take one thread each until the block ends."""
+        """Use one thread for each product until the block ends."""
         with self._lock:
             if self._users == 0:
                 self._before = self._threads.get()

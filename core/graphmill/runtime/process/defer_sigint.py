@@ -1,4 +1,4 @@
-"""Defer SIGINT over a block that has to be executed as a whole or not at all.
+"""Defer SIGINT over a block that must run completely or not at all.
 
 Python raises `KeyboardInterrupt` in the main thread, between any two of its instructions. That is
 right for most of a step. But a program that has overwritten the memory of a variable must also

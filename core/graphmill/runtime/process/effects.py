@@ -1,4 +1,4 @@
-"""Declare what graphmill changes in its process, and read which of it the user has switched off.
+"""Declare the process-wide effects of graphmill, and read which ones the user has switched off.
 
 An effect reaches beyond graphmill's own objects: it changes a setting of the interpreter, the C
 library or another library, or it installs a hook. `GRAPHMILL_PROCESS_EFFECTS="-malloc,-shutdown"`
@@ -24,9 +24,9 @@ class ProcessEffect(NamedTuple):
     Attributes:
         name: what the environment variable and `graphmill doctor` call it.
         changes: what it changes, or relies on.
-        when: when it takes place, and when it ends.
-        why: what it is for.
-        cost: what switching it off costs.
+        when: when it starts and ends.
+        why: its purpose.
+        cost: the cost of switching it off.
     """
 
     name: str
@@ -149,7 +149,7 @@ def disabled() -> frozenset[str]:
 
 
 def parse(text: str) -> tuple[frozenset[str], list[str]]:
-    """Return the names that a value of the variable switches off, and its parts that are wrong."""
+    """Return the names that a value of the variable switches off, and its invalid parts."""
     parts = [part for item in text.split(",") if (part := item.strip())]
     names = {part.removeprefix("-") for part in parts if part.startswith("-")}
     unknown = [part for part in parts if part.removeprefix("-") not in {*EFFECTS, ALL}]

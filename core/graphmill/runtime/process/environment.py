@@ -1,4 +1,4 @@
-"""Set environment variables for the time of a block, for a library that reads them as it starts."""
+"""Set environment variables during a block, for a library that reads them when it starts."""
 
 from __future__ import annotations
 

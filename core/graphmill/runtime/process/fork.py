@@ -1,9 +1,10 @@
 """Make graphmill usable in the child of `os.fork`.
 
-The child has one thread, the one that forked. Threads of pools are gone although their objects are
-there, and a lock that another thread held at that moment is held for ever. So objects that own
-threads are tracked and notified in the child, long-lived locks are re-initialised there, and what
-must not be torn (an import, a write into the memory of a variable) ends before the fork.
+The child has one thread, the one that forked. The threads of pools are gone although their objects
+exist, and a lock that another thread held at that moment stays locked forever. So objects that own
+threads are tracked and notified in the child, long-lived locks are re-initialised there, and
+operations that must not be torn (an import, a write into the memory of a variable) end before the
+fork.
 
 A step that is in progress cannot be continued in the child, only new steps can be run.
 """
@@ -27,7 +28,7 @@ GRACE_PERIOD: Final = 30.0
 
 
 class ForkAware(Protocol):
-    """What owns threads, or keeps notes of what other threads do."""
+    """An object that owns threads, or state of other threads."""
 
     def after_fork_in_child(self) -> None:
         """Forget all threads but this one."""
@@ -40,12 +41,12 @@ _deferral: Final = threading.RLock()
 
 
 def track_forks(owner: ForkAware) -> None:
-    """Notify an object of forks, in the child; those that were tracked first come first."""
+    """Notify an object of forks, in the child, in the order of tracking."""
     _tracked[owner] = None
 
 
 def fork_safe_lock() -> threading.Lock:
-    """Return a lock that is free in a forked child, whoever held it in the parent.
+    """Return a lock that is unlocked in a forked child, even if it was held in the parent.
 
     For locks that live longer than a step: making one takes a microsecond.
     """
@@ -55,7 +56,7 @@ def fork_safe_lock() -> threading.Lock:
 
 
 def fork_safe_rlock() -> Any:
-    """Return a reentrant lock that is free in a forked child."""
+    """Return a reentrant lock that is unlocked in a forked child."""
     lock = threading.RLock()
     _locks.add(lock)
     return lock
@@ -67,9 +68,9 @@ def suspend_during_forks(begin: Callable[[], None], end: Callable[[], None]) -> 
 
 
 def never_destroy(value: object) -> None:
-    """Keep an object for good, past the end of the interpreter.
+    """Keep an object alive past the end of the interpreter.
 
-    For what waits for its threads when it is destroyed, which a forked child does not have.
+    For objects whose destructor waits for threads, which a forked child does not have.
     """
     import ctypes  # here: few programs fork
 
@@ -78,7 +79,7 @@ def never_destroy(value: object) -> None:
 
 @contextmanager
 def deferred_forks() -> Iterator[None]:
-    """Let other threads fork only once the block has ended.
+    """Block forks of other threads until the block has ended.
 
     For imports in background threads: a module that is half imported, and locked by a thread that
     does not exist, could never be imported in the child.
@@ -89,7 +90,7 @@ def deferred_forks() -> Iterator[None]:
 
 @cache
 def watch_forks() -> bool:
-    """Have forks noticed from now on; return whether they are."""
+    """Install the fork hooks; return whether that was possible."""
     if not hasattr(os, "register_at_fork") or not effects.FORK.is_enabled:
         return False
     os.register_at_fork(

@@ -1,4 +1,4 @@
-"""Have the C library keep what one step frees for the next one (decision 0015)."""
+"""Make the C library keep the memory that one step frees for the next one (decision 0015)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VARIABLES: Final = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC
 
 @cache
 def keep_freed_memory() -> bool:
-    """Set glibc's thresholds once for the process; return whether that was done."""
+    """Set glibc's thresholds, once for the process; return whether they were set."""
     if not effects.MALLOC.is_enabled or why_not():
         return False
     mallopt = _mallopt()

@@ -1,4 +1,4 @@
-"""Have a function called for each call of a thread, as profilers do, for the time of a block."""
+"""Call a function for each call of a thread, as profilers do, during a block."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def calls_watched(watch: Watch) -> Iterator[None]:
-    """Have `watch` called as `sys.setprofile` says, in this thread, until the block has ended.
+    """Call `watch` as `sys.setprofile` specifies, in this thread, until the block has ended.
 
-    A block within one of the same module's functions watches instead of it; a profiler of the
-    user's stays.
+    A nested block replaces the outer one while it runs; a profiler of the user is left in place.
     """
     before = sys.getprofile()
     is_users = before is not None and getattr(before, "__module__", "") != watch.__module__

@@ -1,7 +1,7 @@
-"""Count references, to tell whether an array is held by nobody else and may be written to.
+"""Count references, to find out whether an array has no other holder and may be overwritten.
 
-What a count is where only one object holds an array is measured and not written down, because
-interpreters differ in how many references a call takes.
+The count of an array with a single holder is measured, because interpreters differ in the number of
+references that a call takes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def counts_prove_ownership() -> bool:
-    """Return whether a low count proves that nobody else holds an object.
+    """Return whether a low count proves that an object has no other holder.
 
-    It does not without the GIL, where another thread may be taking a reference at this moment.
+    Without the GIL it does not: another thread may be taking a reference at the same moment.
     """
     return effects.REFERENCE_COUNTS.is_enabled and effects.has_gil()
 
 
 def references_from(slot: Any, owner: Any) -> int:
-    """Return how many references there are to what a slot (a descriptor) of an object holds."""
+    """Return the number of references to the value of a slot (a descriptor) of an object."""
     return sys.getrefcount(slot.__get__(owner))
 
 
 def references_in(objects: Sequence[Any], index: int) -> int:
-    """Return how many references there are to an element of a list."""
+    """Return the number of references to an element of a list."""
     return sys.getrefcount(objects[index])
 
 
 def references_to(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return how many references there are to an array, and to the array that it is a view of."""
+    """Return the numbers of references to an array, and to the array that it is a view of."""
     base = array.base
     return sys.getrefcount(array), 0 if base is None else sys.getrefcount(base)

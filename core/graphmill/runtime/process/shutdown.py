@@ -1,9 +1,9 @@
 """Coordinate the threads of graphmill with the shutdown of the interpreter.
 
-Before Python 3.14, a daemon thread ends where it next asks for the GIL once the interpreter shuts
-down. Inside a C++ library, JAX and PyTorch among them, that aborts the whole process: "FATAL:
-exception not rethrown". So once the main thread has ended, daemon threads begin no further steps,
-and those that are in one get a moment to finish it.
+Before Python 3.14, a daemon thread ends where it next acquires the GIL once the interpreter shuts
+down. Inside a C++ library such as JAX or PyTorch, that aborts the whole process: "FATAL: exception
+not rethrown". So once the main thread has ended, daemon threads start no further steps, and those
+that run one get a moment to finish it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Shutdown:
 
     Attributes:
         has_begun: set when the main thread has ended; read without a lock by each step.
-        busy_code: functions; a thread that executes one of them computes, or waits for a result.
-        idle_code: functions in which a thread only waits for work; there it may be ended.
+        busy_code: functions that a thread executes while it computes or waits for a result.
+        idle_code: functions in which a thread only waits for work and may be ended.
     """
 
     def __init__(self) -> None:
@@ -45,11 +45,11 @@ class Shutdown:
         fork.track_forks(self)
 
     def register(self, action: Callable[[], None]) -> None:
-        """Have `action` called when the shutdown begins, while all modules still exist."""
+        """Call `action` when the shutdown begins, while all modules still exist."""
         self._actions.append(action)
 
     def exit_daemon(self) -> None:
-        """End the calling thread, which is about to begin a step, if it is a daemon.
+        """End the calling thread, which is about to start a step, if it is a daemon.
 
         Raises:
             SystemExit: it is; nothing is printed, as where the interpreter ends it.
@@ -102,7 +102,7 @@ SHUTDOWN: Final = Shutdown()
 
 @cache
 def watch_for_shutdown() -> bool:
-    """Have the shutdown noticed from now on; return False if it has begun already."""
+    """Install the shutdown hook; return False if the shutdown has begun already."""
     if not effects.SHUTDOWN.is_enabled:
         return True
     try:

@@ -1,7 +1,7 @@
 """Reduce the GIL switch interval while a background thread is running.
 
-A thread that computes releases the GIL every 5 ms only. One that imports modules or compiles asks
-for it again after every file that it looks at, thousands of times: behind a loop of steps it would
+A computing thread releases the GIL only every 5 ms. A thread that imports modules or compiles must
+acquire the GIL again after every file access, thousands of times: beside a loop of steps it would
 hardly make progress.
 """
 
@@ -19,8 +19,8 @@ _SECONDS: Final = 0.0001
 class LowSwitchInterval:
     """A context in which the switch interval is low; restored when the last one ends.
 
-    The interval is the process's (`sys.setswitchinterval`). One that is lower already stays, and
-    one that the program sets meanwhile is not overwritten.
+    The interval is process-wide (`sys.setswitchinterval`). An interval that is lower already is
+    kept, and one that the program sets meanwhile is not overwritten.
 
     Threads: `_lock` guards the count.
     """

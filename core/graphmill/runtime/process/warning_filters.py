@@ -1,4 +1,4 @@
-"""Ignore warnings for the time of a block, in any number of threads at once.
+"""Ignore warnings during a block, in any number of threads at once.
 
 `warnings.catch_warnings` saves and restores filters that belong to the whole process: two threads
 that enter and leave it in turn restore each other's filters, and warnings stay ignored for good. So
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class IgnoredWarnings:
-    """Counts who wants warnings to be ignored.
+    """Counts the blocks in which warnings are ignored.
 
     Threads: `_lock` guards the count.
     """
@@ -32,7 +32,7 @@ class IgnoredWarnings:
         fork.track_forks(self)
 
     def enter(self) -> None:
-        """Ignore all warnings until `leave` was called as often."""
+        """Ignore all warnings until `leave` has been called as many times."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -40,7 +40,7 @@ class IgnoredWarnings:
                 warnings.simplefilter("ignore")
 
     def leave(self) -> None:
-        """Restore the filters if nobody else wants them ignored."""
+        """Restore the filters if no other block ignores warnings."""
         with self._lock:
             self._users -= 1
             if not self._users:
