@@ -75,7 +75,7 @@ def test_folder_instead_of_file(tmp_path: Path) -> None:
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(errors.FailedPreconditionError, match="not a file"):
+    with pytest.raises(errors.FailedPreconditionError, match="expected a regular file"):
         files.read_bytes(str(tmp_path / "pipe"))
 
 

@@ -1,11 +1,11 @@
-"""Files by local path or URL: one small interface, errors by status code.
+"""Access files by local path or URL, with typed errors.
 
-Local files are used directly. A path with a scheme (`gs://bucket/x`, `memory://x`) goes through
-fsspec, which is imported only then; object stores need the driver package that fsspec names.
+Local files are opened directly. Paths with a scheme (`gs://bucket/x`, `memory://x`) use fsspec,
+which is imported on first use; object stores need the driver package that fsspec names.
 
 Errors of the operating system become status errors with TensorFlow's codes
 (tsl/platform/default/posix_file_system.cc): NotFound, PermissionDenied, FailedPrecondition
-(a folder where a file is needed) and so on, with the path in the message.
+(a folder instead of a file) and so on, with the path in the message.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
     "write",
 ]
 
-_URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # two letters at least: `c:/x` is a drive
+_URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # at least two letters: `c://` is a drive
 
 
 def as_path(path: str | bytes | os.PathLike[str]) -> str:
-    """Return `path` as text; bytes that are no UTF-8 survive the way there and back.
+    """Return `path` as text; bytes that are not UTF-8 survive a round trip.
 
     Raises:
-        InvalidArgumentError: the path has a NUL in it.
+        InvalidArgumentError: the path contains a NUL character.
     """
     text = os.fsdecode(path)
     if "\0" in text:
@@ -66,7 +66,7 @@ def as_path(path: str | bytes | os.PathLike[str]) -> str:
 
 
 def is_url(path: str) -> bool:
-    """Return whether `path` has a scheme and so goes through fsspec."""
+    """Return whether `path` has a scheme and is therefore opened through fsspec."""
     return "://" in path and re.match(_URL, path) is not None
 
 
@@ -76,7 +76,7 @@ def join(folder: str, *names: str) -> str:
 
 
 def parent(path: str) -> str:
-    """Return the folder that `path` lies in ("" for a bare name)."""
+    """Return the folder of `path` ("" for a bare name)."""
     head, separator, _ = path.rpartition("/")
     if is_url(path) or os.sep == "/":
         return head or separator
@@ -87,7 +87,7 @@ def open_reader(path: str) -> Reader:
     """Open the file `path` for reading at any offset.
 
     Raises:
-        NotFoundError, PermissionDeniedError, FailedPreconditionError: by the state of the file.
+        NotFoundError, PermissionDeniedError, FailedPreconditionError: the file cannot be opened.
     """
     return UrlReader(path) if is_url(path) else LocalReader(path)
 
@@ -101,10 +101,11 @@ def read_bytes(path: str) -> bytes:
 
 
 def open_writer(path: str) -> Writer:
-    """Open a file for writing that appears at `path` whole, or not at all.
+    """Open the file `path` for atomic writing: it appears complete, or not at all.
 
-    A local file is written beside its place and moved there by `commit`, so that a reader (or a
-    crash) never sees half of it; a missing folder is made. Object stores do the same by nature.
+    A local file is written under a temporary name and moved by `commit`, so readers never see an
+    incomplete file, even after a crash; missing folders are created. Object stores write atomically
+    anyway.
     """
     if is_url(path):
         return UrlWriter(path)
@@ -113,14 +114,14 @@ def open_writer(path: str) -> Writer:
 
 
 def write(path: str, *chunks: Chunk) -> None:
-    """Write `chunks` to the file `path`, which appears whole or not at all."""
+    """Write `chunks` to the file `path` atomically."""
     with open_writer(path) as writer:
         for chunk in chunks:
             writer.write(chunk)
 
 
 def exists(path: str) -> bool:
-    """Return whether there is a file or folder `path`."""
+    """Return whether the file or folder `path` exists."""
     if is_url(path):
         with typed_errors(path):
             filesystem, inner = filesystem_of(path)
@@ -147,12 +148,12 @@ def list_dir(path: str) -> list[str]:
 
 
 def matching(pattern: str) -> list[str]:
-    """Return the paths that match `pattern` (`*`, `?`, `[…]`; none crosses a `/`), sorted."""
+    """Return the sorted paths that match `pattern` (`*`, `?`, `[…]`, which do not match `/`)."""
     with typed_errors(pattern):
         if is_url(pattern):
             filesystem, inner = filesystem_of(pattern)
             return sorted(filesystem.unstrip_protocol(name) for name in filesystem.glob(inner))
-        # Path.glob cannot take an absolute pattern.
+        # Path.glob does not support absolute patterns.
         return sorted(_glob.glob(pattern, include_hidden=True))  # noqa: PTH207
 
 

@@ -1,4 +1,4 @@
-"""Read files while they grow, such as event logs."""
+"""Append to files that others read while they grow, such as event logs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Appender:
-    """Writes at the end of a file, which others see after each `flush`.
+    """Append to a file; readers see the data after each `flush`.
 
-    An object store shows it when it is closed only; folders are made where they are missing.
+    On an object store, the file only appears after `close`. Missing folders are created.
 
     Raises:
         PermissionDeniedError, FailedPreconditionError: the file cannot be written.

@@ -10,27 +10,27 @@ Chunk: TypeAlias = "bytes | bytearray | memoryview"
 
 
 class Reader(Protocol):
-    """A file opened for reading at any offset, by any number of threads."""
+    """A file opened for reading at any offset; thread-safe."""
 
     path: str
     size: int
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+        """Fill `buffer` with the bytes at `offset`; DataLossError if the file is too short."""
 
     def close(self) -> None:
         """Release the file; safe to call twice."""
 
 
 class Writer:
-    """A file being written; as a context manager it commits, or abandons after an error."""
+    """A file opened for writing; as a context manager, it commits, or abandons after an error."""
 
     def write(self, chunk: Chunk) -> None:
         """Append bytes."""
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Finish the file: from now on it is at its place."""
+        """Finish the file and move it to its path."""
         raise NotImplementedError
 
     def abandon(self) -> None:
@@ -60,14 +60,14 @@ class BytesReader:
         self.size = len(self.view)
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+        """Fill `buffer` with the bytes at `offset`; DataLossError if the file is too short."""
         data = self.view[offset : offset + len(buffer)]
         if len(data) < len(buffer):
             raise errors.DataLossError(
-                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, and "
-                f"there are {self.size}"
+                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, but "
+                f"it has {self.size} bytes"
             )
         buffer[:] = data
 
     def close(self) -> None:
-        """Do nothing: the bytes go when the last reference does."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Local files: read at any offset, written whole or not at all."""
+"""Local files: read at any offset, and write atomically."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from graphmill.files.status import typed_errors
 if TYPE_CHECKING:
     from graphmill.files.base import Chunk
 
-# Not blocking: opening a pipe must not wait for its other end (and is refused then).
+# Non-blocking, so that opening a pipe does not wait for its other end; pipes are then rejected.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class LocalReader:
     """A local file opened for reading at any offset.
 
-    The file is looked at again at every read: a change since it was opened is a DataLossError,
-    not a mixture of old and new bytes. `pread` needs no lock; where the platform has none, a
-    lock guards the file's position.
+    Every read checks whether the file has changed since it was opened, and raises DataLossError
+    instead of mixing old and new bytes. `preadv` needs no lock; on platforms without it, a lock
+    guards the file's position.
     """
 
     def __init__(self, path: str) -> None:
@@ -37,7 +37,9 @@ class LocalReader:
             status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise errors.FailedPreconditionError(f"{path} is a folder, pipe or device, not a file")
+            raise errors.FailedPreconditionError(
+                f"{path} is a folder, pipe or device; expected a regular file"
+            )
         self.size = status.st_size
         self._identity = (status.st_size, status.st_mtime_ns)
         self._lock = threading.Lock()
@@ -47,7 +49,7 @@ class LocalReader:
         return self._fd
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+        """Fill `buffer` with the bytes at `offset`; DataLossError if the file is too short."""
         self._check_open()
         done = 0
         with typed_errors(self.path):
@@ -59,12 +61,12 @@ class LocalReader:
             status = os.fstat(self._fd)
         if (status.st_size, status.st_mtime_ns) != self._identity:
             raise errors.DataLossError(
-                f"{self.path} was changed after it was opened; replace files that are in use by "
-                "renaming a new one over them"
+                f"{self.path} was changed after it was opened; to replace a file that is in use, "
+                "rename a new file over it"
             )
         if done < len(buffer):
             raise errors.DataLossError(
-                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, and "
+                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, but "
                 f"the file ends at byte {self.size}"
             )
 
@@ -79,7 +81,7 @@ class LocalReader:
 
     def _check_open(self) -> None:
         if not self._close.alive:
-            raise errors.FailedPreconditionError(f"{self.path} is read after it was closed")
+            raise errors.FailedPreconditionError(f"{self.path} was read after it was closed")
 
     def close(self) -> None:
         """Release the file; safe to call twice."""
@@ -87,11 +89,11 @@ class LocalReader:
 
 
 class LocalWriter(Writer):
-    """A local file that is written beside its place and moved there at the end.
+    """Write a local file under a temporary name, and move it to its path at the end.
 
-    The temporary name is TensorFlow's (`.tempstate` and a number), so its cleaners know it. A
-    link stays one, and a file that is there keeps its permissions. What is not a regular file (a
-    device, a pipe) is written straight.
+    Temporary names are TensorFlow's (`.tempstate` and a number), so its clean-up tools recognise
+    them. Symbolic links are preserved, as are the permissions of an existing file. Special files
+    (a device, a pipe) are written directly.
     """
 
     def __init__(self, path: str) -> None:
@@ -102,8 +104,8 @@ class LocalWriter(Writer):
             if self._target.exists():
                 self._target = self._target.resolve()
                 mode = self._target.stat().st_mode
-            is_straight = mode is not None and not stat.S_ISREG(mode)
-            self._temporary = None if is_straight else _beside(self._target)
+            is_special = mode is not None and not stat.S_ISREG(mode)
+            self._temporary = None if is_special else _temporary_path(self._target)
             self._file = (self._temporary or self._target).open("wb", buffering=1 << 20)
             if self._temporary and mode is not None:
                 self._temporary.chmod(stat.S_IMODE(mode))
@@ -114,7 +116,7 @@ class LocalWriter(Writer):
             self._file.write(chunk)
 
     def commit(self) -> None:
-        """Finish the file: from now on it is at its place."""
+        """Finish the file and move it to its path."""
         with typed_errors(self.path):
             self._file.close()
             if self._temporary:
@@ -129,7 +131,7 @@ class LocalWriter(Writer):
                 self._temporary.unlink()
 
 
-def _beside(path: Path) -> Path:
-    import secrets  # here: what only reads should not wait for it
+def _temporary_path(path: Path) -> Path:
+    import secrets  # imported lazily: programs that only read do not need it
 
     return path.with_name(f"{path.name}.tempstate{secrets.randbits(64)}")

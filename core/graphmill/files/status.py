@@ -35,12 +35,12 @@ _ERRNO_CLASSES: dict[int, type[errors.OpError]] = {
 
 @contextlib.contextmanager
 def typed_errors(path: str) -> Iterator[None]:
-    """Convert an OSError of the block to a status error that names the path."""
+    """Convert an OSError in the `with` block to a status error that names the path."""
     try:
         yield
     except OSError as error:
         kind = _ERRNO_CLASSES.get(error.errno or 0, errors.UnknownError)
-        if isinstance(error, FileNotFoundError):  # some drivers raise it without a number
+        if isinstance(error, FileNotFoundError):  # some drivers raise it without errno
             kind = errors.NotFoundError
         reason = error.strerror or str(error) or type(error).__name__
         raise kind(f"{path}: {reason}") from error

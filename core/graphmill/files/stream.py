@@ -1,4 +1,4 @@
-"""Files read and written from front to end, compressed or not.
+"""Sequential reading and writing of files, with or without compression.
 
 Semantics: tensorflow/core/lib/io/{inputbuffer,zlib_inputstream,zlib_outputbuffer}.cc; the
 compression types are TensorFlow's: "" for none, ZLIB and GZIP.
@@ -29,7 +29,7 @@ def check_compression(compression: str) -> None:
     """Check the name of a compression.
 
     Raises:
-        InvalidArgumentError: there is none of that name.
+        InvalidArgumentError: the compression is unknown.
     """
     if compression and compression not in _WINDOW_BITS:
         raise errors.InvalidArgumentError(
@@ -38,11 +38,11 @@ def check_compression(compression: str) -> None:
 
 
 def open_stream(path: str, compression: str = "", buffer_size: int = DEFAULT_BUFFER) -> BinaryIO:
-    """Open a file for reading from front to end.
+    """Open a file for sequential reading.
 
     Raises:
         InvalidArgumentError: the compression is unknown.
-        NotFoundError, PermissionDeniedError, FailedPreconditionError: by the state of the file.
+        NotFoundError, PermissionDeniedError, FailedPreconditionError: the file cannot be opened.
     """
     check_compression(compression)
     return _buffered(open_reader(path), compression, buffer_size)
@@ -61,7 +61,7 @@ def bytes_stream(content: bytes, compression: str = "") -> BinaryIO:
 def read_exactly(stream: BinaryIO, size: int) -> bytes:
     """Return the next `size` bytes, or fewer at the end of the file.
 
-    Memory is taken as bytes come: a wrong size in a small file takes none.
+    Memory is allocated as data arrives, so a damaged size in a small file allocates little.
     """
     if size <= _LARGEST_READ:
         return stream.read(size)
@@ -116,7 +116,7 @@ class _Plain(io.RawIOBase):
 
 
 class _Inflated(io.RawIOBase):
-    """The content of a compressed file; several compressed parts may follow each other."""
+    """The decompressed content of a file; the file may concatenate several compressed streams."""
 
     def __init__(self, raw: io.RawIOBase, compression: str, path: str) -> None:
         self._raw = raw
@@ -142,7 +142,7 @@ class _Inflated(io.RawIOBase):
             if not self._left:
                 if self._is_started:
                     raise errors.DataLossError(
-                        f"{self._path} is truncated within its {self._compression} data"
+                        f"{self._path} is truncated: its {self._compression} data is incomplete"
                     )
                 return 0
             produced = self._decompress(len(view))
@@ -168,9 +168,9 @@ class _Inflated(io.RawIOBase):
 
 
 class StreamWriter:
-    """A file written from front to end; it appears at its place when it is closed.
+    """A file opened for sequential writing, which appears under its path when it is closed.
 
-    As a context manager it is abandoned after an error.
+    As a context manager, it closes the file, or deletes it after an error.
 
     Raises:
         InvalidArgumentError: the compression is unknown.

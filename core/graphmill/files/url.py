@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UrlReader:
-    """A remote file opened for reading at any offset. A lock guards the stream's position."""
+    """A remote file opened for reading at any offset; a lock guards the stream's position."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -28,14 +28,14 @@ class UrlReader:
         self._lock = threading.Lock()
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill `buffer` with the bytes at `offset`; DataLossError where they are not there."""
+        """Fill `buffer` with the bytes at `offset`; DataLossError if the file is too short."""
         with self._lock, typed_errors(self.path):
             self._file.seek(offset)
             data = self._file.read(len(buffer))
         if len(data) < len(buffer):
             raise errors.DataLossError(
-                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, and "
-                f"the file has {self.size}"
+                f"{self.path} is truncated: {len(buffer)} bytes are needed at byte {offset}, but "
+                f"the file has {self.size} bytes"
             )
         buffer[:] = data
 
@@ -45,7 +45,7 @@ class UrlReader:
 
 
 class UrlWriter(Writer):
-    """A remote file being written."""
+    """A remote file opened for writing."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class UrlWriter(Writer):
             self._file.write(bytes(chunk))
 
     def commit(self) -> None:
-        """Finish the file: from now on it is at its place."""
+        """Finish the file and publish it under its path."""
         with typed_errors(self.path):
             self._file.close()
             self._file.commit()
@@ -69,7 +69,7 @@ class UrlWriter(Writer):
         """Delete the unfinished file; never raises a file error."""
         with contextlib.suppress(OSError):
             self._file.discard()
-        with contextlib.suppress(OSError):  # drivers that write straight to the place
+        with contextlib.suppress(OSError):  # some drivers write directly to the path
             self._filesystem.rm_file(self._inner)
 
 
@@ -77,14 +77,14 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, and the path in it.
 
     Raises:
-        UnimplementedError: fsspec, or the driver that the scheme needs, is not installed.
+        UnimplementedError: fsspec or the scheme's driver is not installed.
     """
     try:
         import fsspec
     except ImportError as error:
         raise errors.UnimplementedError(
-            f"{path} is a URL, and the package fsspec that reads URLs is not installed; "
-            "install fsspec, or give a local path"
+            f"{path} is a URL, but the package fsspec, which opens URLs, is not installed; "
+            "install fsspec, or use a local path"
         ) from error
     try:
         filesystem, inner = fsspec.core.url_to_fs(path)

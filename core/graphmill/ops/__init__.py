@@ -1,16 +1,16 @@
-"""Ops: what TensorFlow's ops take and give, as data, and one Python function for each.
+"""Ops: the definitions of TensorFlow's ops as data, and a Python function for each op.
 
     from graphmill import ops
     y = ops.math.add_v2(x, 1.0)
 
-Definitions are in `op_defs.jsonl`, one line per op, parsed when an op is first asked for
-(`graphmill.ops.definition.op_registry`). They are facts about TensorFlow: the ops that the 2.21
-wheel registers (`tools/make_op_defs.py` compares), and those that only 1.15 had, from its list of
-ops and its C++ registrations. Descriptions are left out; the families are ours.
+Definitions are in `op_defs.jsonl`, one line per op, which `graphmill.ops.definition.op_registry`
+parses on first use of the op. They cover the ops that the 2.21 wheel registers
+(`tools/make_op_defs.py` compares), and those that only 1.15 had, from its list of ops and its C++
+registrations. They omit TensorFlow's descriptions; the families are ours.
 
-The modules of the families (`graphmill.ops.math` …) are imported when they are first used, and make
-each function when it is first asked for. Type checkers and editors read the `.pyi` files beside
-them, which `tools/make_op_stubs.py` writes.
+The modules of the families (`graphmill.ops.math` …) are imported on first use, and create each
+function on first access. Type checkers and editors read the `.pyi` files next to them, which
+`tools/make_op_stubs.py` generates.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ FAMILIES: Final = (
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import the module of a family."""
+    """Import the module of a family on first use."""
     if name in FAMILIES:
         return import_module(f"{__name__}.{name}")
     if name.startswith("__"):
@@ -110,5 +110,5 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    """List the families beside what already exists."""
+    """List the module's names, including families that are not imported yet."""
     return sorted({*globals(), *FAMILIES})

@@ -2,7 +2,7 @@
 
 Semantics: `Tensor::FromProto` and `Tensor::AsProtoTensorContent` of
 tensorflow/core/framework/tensor.cc. `tensor_content` becomes a read-only array over the message's
-own bytes, without a copy; a `*_val` list that is shorter than the shape repeats its last value.
+bytes, without a copy. If a `*_val` list is shorter than the shape, its last value is repeated.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from graphmill.proto import TensorProto
 
-# One repeated value fills the whole tensor; above this size it stays a view of that one value.
+# Larger tensors of a single repeated value become a broadcast view of that value.
 _LARGEST_FILLED_BYTES: Final = 16 * 1024 * 1024
-_LARGEST_MESSAGE_BYTES: Final = 2**31 - 1  # protobuf writes no message that is larger
+_LARGEST_MESSAGE_BYTES: Final = 2**31 - 1  # limit of protobuf
 _LARGEST_SIZE: Final = 2**63 - 1
 _LARGEST_ELEMENT_BYTES: Final = 16
-_LARGEST_RANK: Final = 64  # of NumPy's arrays
+_LARGEST_RANK: Final = 64  # limit of NumPy
 
 _FIELDS: Final[dict[DType, str]] = {
     dtypes.float32: "float_val",
@@ -68,14 +68,14 @@ def tensor_proto_dtype(message: TensorProto) -> DType:
     """Return the element type of a message.
 
     Raises:
-        InvalidArgumentError: the message names no element type, or a reference type.
+        InvalidArgumentError: the message has no element type, or a reference type.
     """
     if message.dtype == 0:
         raise InvalidArgumentError("TensorProto has no dtype (DT_INVALID)")
     dtype = as_dtype(int(message.dtype))
     if dtype.is_ref:
         raise InvalidArgumentError(
-            f"TensorProto of reference type {dtype.name}; values have no reference type"
+            f"TensorProto has the reference type {dtype.name}, which values cannot have"
         )
     return dtype
 
@@ -89,7 +89,9 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
     """
     shape_proto = message.tensor_shape
     if shape_proto.unknown_rank:
-        raise InvalidArgumentError("TensorProto has a shape of unknown rank; a value needs one")
+        raise InvalidArgumentError(
+            "TensorProto has a shape of unknown rank; a value must have a known shape"
+        )
     shape = tuple([dim.size for dim in shape_proto.dim[:]])
     if not shape:
         return shape
@@ -99,7 +101,7 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
         raise InvalidArgumentError(
             f"TensorProto has {len(shape)} dimensions; an array has at most {_LARGEST_RANK}"
         )
-    # Of an array without elements, NumPy multiplies the other sizes.
+    # For an array without elements, NumPy checks the product of the other dimensions.
     others = math.prod(filter(None, shape)) * _LARGEST_ELEMENT_BYTES if 0 in shape else 0
     if max(math.prod(shape), others) > _LARGEST_SIZE:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)}: too many elements")
@@ -109,12 +111,12 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
 def tensor_proto_to_numpy(message: TensorProto) -> NDArray[Any]:
     """Return the value of a message as a NumPy array (of `bytes` objects for strings).
 
-    The array is read-only where it shares memory with the message. Elements of a resource tensor
-    are serialized `ResourceHandleProto` messages: they name something that lives elsewhere.
+    The array is read-only if it shares memory with the message. Elements of a resource tensor are
+    serialized `ResourceHandleProto` messages, which refer to resources of a session.
 
     Raises:
-        InvalidArgumentError: dtype or shape is invalid, or `tensor_content` does not fit the shape.
-        UnimplementedError: variant tensors, whose values live in a session.
+        InvalidArgumentError: dtype or shape is invalid, or `tensor_content` has the wrong size.
+        UnimplementedError: the message is a variant tensor, whose values live in a session.
         ResourceExhaustedError: there is not enough memory for the value.
     """
     dtype = tensor_proto_dtype(message)
@@ -138,11 +140,11 @@ def tensor_content_to_numpy(
 
     Args:
         content: the elements in row-major order, little-endian.
-        dtype: their type, whose elements have a fixed size.
-        shape: of the array.
+        dtype: their type, which must have a fixed size.
+        shape: shape of the array.
 
     Raises:
-        InvalidArgumentError: the bytes do not fit the shape.
+        InvalidArgumentError: the number of bytes does not match the shape.
     """
     numpy_dtype = dtype.as_numpy_dtype
     expected = math.prod(shape) * numpy_dtype.itemsize
@@ -154,21 +156,21 @@ def tensor_content_to_numpy(
     if dtype is not dtypes.bool:
         return np.frombuffer(content, numpy_dtype).reshape(shape)
     flags = np.frombuffer(content, np.uint8).reshape(shape)
-    # Any other byte than 0 counts as true; NumPy's own bools are 0 and 1.
+    # Any byte except 0 means true, but NumPy's bools must be 0 or 1.
     return flags != 0 if flags.size and flags.max() > 1 else flags.view(np.bool_)
 
 
 def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto:
-    """Return the message for an array; strings may be `bytes` or `str` (written as UTF-8).
+    """Return the message for an array; strings may be `bytes` or `str` (encoded as UTF-8).
 
     Args:
-        value: a NumPy array or anything that `np.asarray` makes one of, of the wanted type.
-        dtype: the element type where the array's own is ambiguous (quantised types).
+        value: a NumPy array or array-like of the required type.
+        dtype: the element type, if that of the array is ambiguous (quantised types).
 
     Raises:
-        InvalidArgumentError: the value has no element type, does not have `dtype`, or is larger
-            than the 2 GiB that a message holds.
-        UnimplementedError: resource and variant tensors.
+        InvalidArgumentError: the value has no element type, does not have `dtype`, or exceeds the
+            2 GiB limit of messages.
+        UnimplementedError: the value is a resource or variant tensor.
     """
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     dtype = as_dtype(array.dtype) if dtype is None else dtype
@@ -182,8 +184,8 @@ def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto
         message.string_val.extend(_string_bytes(item) for item in array.ravel().tolist())
     elif array.nbytes > _LARGEST_MESSAGE_BYTES:
         raise InvalidArgumentError(
-            f"tensor of {array.nbytes} bytes does not fit into a TensorProto (2 GiB at most); "
-            "keep it in a variable and save that in a checkpoint"
+            f"tensor of {array.nbytes} bytes does not fit into a TensorProto (at most 2 GiB); "
+            "store it in a variable and save that in a checkpoint"
         )
     elif array.size > 1:
         message.tensor_content = array.tobytes()
@@ -196,8 +198,8 @@ def _field(dtype: DType) -> str:
     field = _FIELDS.get(dtype)
     if field is None:
         raise UnimplementedError(
-            f"a TensorProto of {dtype.name} cannot be converted: such a value is a handle to "
-            "something that lives in a session"
+            f"a TensorProto of {dtype.name} cannot be converted: such a value is a handle to an "
+            "object of a session"
         )
     return field
 
@@ -220,7 +222,7 @@ def _handles(messages: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _decode_values(values: Any, dtype: DType) -> NDArray[Any]:
-    """Convert the elements of a `*_val` field; an empty field is one zero."""
+    """Convert the elements of a `*_val` field; an empty field stands for one zero."""
     numpy_dtype = dtype.as_numpy_dtype
     if not values:
         return np.zeros(1, numpy_dtype)
@@ -230,9 +232,9 @@ def _decode_values(values: Any, dtype: DType) -> NDArray[Any]:
         real = np.array(values, numpy_dtype.type(0).real.dtype)
         pairs = real[: len(real) // 2 * 2].view(numpy_dtype)
         return pairs if pairs.size else np.zeros(1, numpy_dtype)
-    if dtype.kind == "f" and dtype.size == 2:  # half_val holds bit patterns
+    if dtype.kind == "f" and dtype.size == 2:  # half_val contains bit patterns
         return np.array(values, np.int64).astype(np.uint16).view(numpy_dtype)
-    if dtype.kind in "iuq":  # integers that do not fit wrap around, as they do in C++
+    if dtype.kind in "iuq":  # integers out of range wrap around, as in C++
         return np.array(values, np.int64 if dtype.enum != dtypes.uint64.enum else np.uint64).astype(
             numpy_dtype
         )
@@ -240,7 +242,7 @@ def _decode_values(values: Any, dtype: DType) -> NDArray[Any]:
 
 
 def _fill(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Give `values` a shape: repeat the last one where there are too few, drop what is too much."""
+    """Reshape `values`, repeating the last one if there are too few, and dropping surplus ones."""
     size = math.prod(shape)
     if values.size >= size:
         return values[:size].reshape(shape)
@@ -250,7 +252,7 @@ def _fill(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         filled = np.empty(size, values.dtype)
     except (MemoryError, ValueError):
         raise ResourceExhaustedError(
-            f"no memory for a TensorProto of shape {list(shape)} ({values.dtype})"
+            f"cannot allocate memory for a TensorProto of shape {list(shape)} ({values.dtype})"
         ) from None
     filled[: values.size] = values
     filled[values.size :] = values[-1]

@@ -1,8 +1,8 @@
-"""Walk protobuf wire format without building messages: varints, fields, field headers.
+"""Read the protobuf wire format without building messages: varints, fields, field headers.
 
-The generated classes parse a message whole and copy every byte of it. Where only a few bytes
-of a large message matter (a model's large constants, the kind of an unknown file), these
-functions look at the encoding itself. They work on any buffer of bytes and copy nothing.
+The generated classes parse and copy the whole message. If only a few bytes of a large message
+matter (a model's large constants, the kind of an unknown file), these functions read the encoding
+directly. They work on any buffer of bytes and do not copy.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     Buffer: TypeAlias = bytes | memoryview
 
 VARINT = 0
-"""Wire type of numbers of variable size."""
+"""Wire type of variable-length numbers."""
 FIXED64 = 1
 """Wire type of eight bytes."""
 LENGTH = 2
-"""Wire type of a length and as many bytes: texts, messages, packed numbers."""
+"""Wire type of a length followed by as many bytes: strings, messages, packed numbers."""
 FIXED32 = 5
 """Wire type of four bytes."""
 
@@ -34,7 +34,7 @@ _MAX_FIELD_NUMBER = (1 << 29) - 1
 
 
 class Field(NamedTuple):
-    """One field of a message: where it is, and its value if that is a varint.
+    """One field of a message: its position, and its value if that is a varint.
 
     Attributes:
         number: the field's number.
@@ -57,7 +57,7 @@ def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     """Return the varint at `position` and the offset after it.
 
     Raises:
-        DataLossError: it goes past `end`, or is longer than 64 bits.
+        DataLossError: it extends past `end`, or is longer than 64 bits.
     """
     if position < end and buffer[position] < 0x80:
         return buffer[position], position + 1
@@ -90,13 +90,13 @@ def iterate_fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
     """Yield the fields of the message that occupies `buffer[start:end]`, in order.
 
     Raises:
-        DataLossError: the bytes are no message, or a message with groups (an encoding that
-            TensorFlow's messages do not have).
+        DataLossError: the bytes are not a valid message, or have groups (an encoding that
+            TensorFlow's messages do not use).
     """
     position = start
     while position < end:
         header = position
-        tag = buffer[position]  # one byte for the first fifteen fields: no call for these
+        tag = buffer[position]  # fast path: a tag of one byte, for field numbers up to 15
         if tag < 0x80:
             position += 1
         else:
@@ -119,7 +119,7 @@ def iterate_fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
         if position > end:
             raise DataLossError(
                 f"field {number} at byte {header} needs {position - payload} bytes, "
-                f"and {end - payload} are left"
+                f"but {end - payload} are left"
             )
         yield Field(number, wire_type, value, header, payload, position)
 

@@ -1,1 +1,1 @@
-"""Saved things: checkpoints and SavedModels, read and written as TensorFlow does."""
+"""Checkpoints and SavedModels, in TensorFlow's formats."""

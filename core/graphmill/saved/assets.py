@@ -1,4 +1,4 @@
-"""Assets: the files of a SavedModel beside its graph, and the tensors that take their paths."""
+"""Assets: additional files of a SavedModel, and the tensors to which their paths are fed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COLLECTION = "saved_model_assets"
 
 
 def asset_feeds(folder: str, meta_graph: MetaGraphDef) -> dict[str, str]:
-    """Return the path of each asset by the name of the tensor that takes it.
+    """Map the name of the tensor to feed for each asset to the asset's path.
 
     Semantics: GetAssetFileDefs in tensorflow/cc/saved_model/loader.cc.
 
     Raises:
-        PermissionDeniedError: an asset's name leads out of the model's folder.
+        PermissionDeniedError: an asset's path is outside the model's folder.
         DataLossError: the collection of assets is damaged.
     """
     return {
@@ -44,16 +44,16 @@ def _asset_defs(meta_graph: MetaGraphDef) -> list[AssetFileDef]:
 
 
 def _asset_path(folder: str, name: str) -> str:
-    """Return the path of an asset, which must lie in the model's folder by its name.
+    """Return the path of an asset, whose name must not point outside the model's folder.
 
-    A link in the folder is followed: who puts one there may also copy the file there.
+    Symbolic links in the folder are followed: whoever can create one can also copy the file.
     """
     plain = name.replace("\\", "/")
     parts: list[Any] = plain.split("/")
     if posixpath.isabs(plain) or ".." in parts or ":" in parts[0] or "\0" in name:
         raise errors.PermissionDeniedError(
-            f"the model names an asset {name!r}, which is outside its folder {folder}; a model "
-            "must not lead to other files. If this one is to be trusted, copy the file into "
-            f"{files.join(folder, _FOLDER)} and correct the model"
+            f"the model refers to an asset {name!r} outside its folder {folder}, which is not "
+            "allowed. If you trust the model, copy the file into "
+            f"{files.join(folder, _FOLDER)} and correct the path in the model"
         )
     return files.join(folder, _FOLDER, name)

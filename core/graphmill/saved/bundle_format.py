@@ -1,8 +1,8 @@
-"""The files and encodings of a tensor bundle (a checkpoint of the second format).
+"""The files and encodings of a tensor bundle (a checkpoint of format V2).
 
-A bundle `PREFIX` is a table `PREFIX.index` of header and entries, and data files
-`PREFIX.data-00000-of-00002` with the values one after another. Numbers lie as in memory;
-strings as their lengths, a checksum of these, and their bytes.
+A bundle `PREFIX` consists of a table `PREFIX.index` with a header and entries, and data files
+`PREFIX.data-00000-of-00002` with the values one after another. Numbers are stored as in memory;
+strings as their lengths, a checksum of the lengths, and their bytes.
 
 Semantics: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, naming.cc.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 VERSION = 1
-"""The version of the format that is written, and the newest that is read."""
+"""The version that we write, and the newest version that we read."""
 
 HEADER_KEY = b""
 _MAX_UINT32 = (1 << 32) - 1
@@ -41,17 +41,17 @@ def data_path(prefix: str, shard: int, num_shards: int) -> str:
 
 
 def key_of(name: str) -> bytes:
-    """Return the key of a tensor's entry; names that are no UTF-8 survive the way."""
+    """Return the key of a tensor's entry; names that are not UTF-8 are preserved."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def name_of(key: bytes) -> str:
-    """Return the tensor's name that has `key`."""
+    """Return the name of the tensor with the key `key`."""
     return key.decode("utf-8", "surrogateescape")
 
 
 def encode_strings(values: Iterable[bytes]) -> tuple[bytes, int]:
-    """Return the encoding of strings in a data file, and its CRC-32C."""
+    """Return the encoding of strings in a data file, and the encoding's CRC-32C."""
     strings = list(values)
     lengths = [len(string) for string in strings]
     total = crc.value(_length_words(lengths, "<"))
@@ -64,16 +64,16 @@ def encode_strings(values: Iterable[bytes]) -> tuple[bytes, int]:
 def decode_strings(
     content: bytes, count: int, *, swapped: bool, check: bool
 ) -> tuple[np.ndarray[Any, Any], int]:
-    """Return the strings of an encoding as an object array (1-D), and its CRC-32C (or 0).
+    """Decode strings to a 1-D object array; return it and the CRC-32C (0 without `check`).
 
     Args:
         content: the encoding.
-        count: how many strings.
-        swapped: whether it was written on a big-endian machine.
+        count: number of strings.
+        swapped: whether it was written on a machine of the other endianness.
         check: whether to compute checksums.
 
     Raises:
-        DataLossError: it is damaged.
+        DataLossError: the encoding is damaged.
     """
     strings = np.empty(count, object)
     if not content and not count:
@@ -86,12 +86,12 @@ def decode_strings(
     start = position + _CHECKSUM_SIZE
     if start + sum(lengths) != len(content):
         raise DataLossError(
-            f"the strings have {sum(lengths)} bytes by their lengths, and there are "
-            f"{len(content) - start}"
+            f"the lengths of the strings add up to {sum(lengths)} bytes, but "
+            f"{len(content) - start} bytes are stored"
         )
     total = _check_lengths(lengths, checksum, ">" if swapped else "<") if check else 0
-    for number, length in enumerate(lengths):
-        strings[number] = content[start : start + length]
+    for index, length in enumerate(lengths):
+        strings[index] = content[start : start + length]
         start += length
     if check:
         total = crc.extend(crc.extend(total, checksum), content[position + _CHECKSUM_SIZE :])
@@ -99,7 +99,7 @@ def decode_strings(
 
 
 def _check_lengths(lengths: list[int], checksum: bytes, order: str) -> int:
-    """Return the CRC of the lengths; DataLossError if it is not `checksum`."""
+    """Return the CRC of the lengths; raise DataLossError if it differs from `checksum`."""
     total = crc.value(_length_words(lengths, order))
     stored = crc.unmask(struct.unpack(f"{order}I", checksum)[0])
     if stored != total:
@@ -110,7 +110,7 @@ def _check_lengths(lengths: list[int], checksum: bytes, order: str) -> int:
 
 
 def _length_words(lengths: list[int], order: str) -> bytes:
-    """Return what the checksum of lengths is taken of: 4 bytes each, 8 for 4 GB and more."""
+    """Return the bytes over which lengths are checksummed: 4 each, 8 for lengths >= 4 GiB."""
     if max(lengths, default=0) <= _MAX_UINT32:
         return np.array(lengths, f"{order}u4").tobytes()
     return b"".join(
@@ -126,5 +126,5 @@ def swap_bytes(values: np.ndarray[Any, Any]) -> None:
 
 
 def count_elements(shape: Iterable[int]) -> int:
-    """Return how many elements a tensor of shape `shape` has."""
+    """Return the number of elements of a tensor of shape `shape`."""
     return math.prod(shape)

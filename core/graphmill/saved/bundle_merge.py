@@ -1,4 +1,4 @@
-"""Merge tensor bundles: the last step of saving one checkpoint from several places."""
+"""Merge tensor bundles: the last step of saving a checkpoint from several devices or tasks."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 def merge_bundles(
     prefixes: Iterable[str], destination: str, *, allow_missing_files: bool = False
 ) -> None:
-    """Make one checkpoint `destination` of several, whose data files are moved, not copied.
+    """Merge several checkpoints into one at `destination`, moving their data files.
 
-    The sources are gone afterwards. A tensor may be in one of them only; slices of one tensor
-    may be spread over many.
+    This deletes the sources. Only one of them may contain a given tensor, but slices of one tensor
+    may be spread over several.
 
     Semantics: MergeBundles in tensorflow/core/util/tensor_bundle/tensor_bundle.cc.
 
     Args:
         prefixes: the checkpoints to merge.
-        destination: prefix of the new one.
-        allow_missing_files: leave out sources that are not there.
+        destination: prefix of the merged checkpoint.
+        allow_missing_files: whether to skip missing sources.
 
     Raises:
-        InvalidArgumentError: a source is missing, or the sources do not go together.
+        InvalidArgumentError: a source is missing, or the sources are incompatible.
         NotFoundError: a data file is missing.
         DataLossError: a source is damaged.
     """
@@ -54,20 +54,20 @@ def merge_bundles(
     merge.header.num_shards = len(merge.shards)
     write_index(destination, merge.header, merge.entries)
     for prefix in sources:
-        with contextlib.suppress(errors.OpError):  # best effort: what is merged is complete
+        with contextlib.suppress(errors.OpError):  # best effort: the merged checkpoint is complete
             files.remove(layout.index_path(prefix))
 
 
 class _Merge:
-    """What the index of the merged checkpoint will say."""
+    """The index of the merged checkpoint under construction."""
 
     def __init__(self) -> None:
         self.header: BundleHeaderProto = proto.BundleHeaderProto()
         self.entries: dict[bytes, BundleEntryProto] = {}
-        self.shards: dict[str, int] = {}  # path of a data file -> its number in the result
+        self.shards: dict[str, int] = {}  # path of a data file -> its index in the result
 
     def add(self, prefix: str) -> None:
-        """Take in the index of one source."""
+        """Add the index of one source."""
         path = layout.index_path(prefix)
         with contextlib.closing(files.open_reader(path)) as reader:
             items = dict(TableReader(reader).items())
@@ -89,24 +89,24 @@ class _Merge:
         elif (first.endianness, first.version) != (header.endianness, header.version):
             raise errors.InvalidArgumentError(
                 f"Merging bundles with conflicting endianness or version: {path} differs from "
-                "those before it"
+                "the previous bundles"
             )
 
     def _add_entry(self, key: bytes, entry: BundleEntryProto, prefix: str, shards: int) -> None:
-        known = self.entries.get(key)
-        if known is None:
+        existing = self.entries.get(key)
+        if existing is None:
             path = layout.data_path(prefix, entry.shard_id, shards)
             entry.shard_id = self.shards.setdefault(path, len(self.shards))
             self.entries[key] = entry
             return
-        if not known.slices or not entry.slices:
+        if not existing.slices or not entry.slices:
             raise errors.InvalidArgumentError(
                 f"Duplicate tensor keyed by {layout.name_of(key)} encountered, when merging "
                 f"prefix: {prefix}"
             )
-        if (known.dtype, known.shape) != (entry.dtype, entry.shape):
+        if (existing.dtype, existing.shape) != (entry.dtype, entry.shape):
             raise errors.InvalidArgumentError(
-                f"tensor {layout.name_of(key)} has another type or shape in {prefix} than in the "
-                "checkpoints before"
+                f"type or shape of tensor {layout.name_of(key)} in {prefix} differs from that in "
+                "the previous checkpoints"
             )
-        known.slices.extend(entry.slices)
+        existing.slices.extend(entry.slices)

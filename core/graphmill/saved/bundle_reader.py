@@ -1,4 +1,4 @@
-"""Read tensor bundles (checkpoints of the second format)."""
+"""Read tensor bundles (checkpoints of format V2)."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
     from graphmill.proto.versions_pb2 import VersionDef
 
-_CHUNK = 4 << 20  # read and summed at a time: the sum then finds the bytes in the cache
+_CHUNK = 4 << 20  # bytes to read at once: small enough to be in the cache for the checksum
 _MAX_BYTES = 1 << 58  # NumPy's limit is 2**63 with the largest element type
 _MAX_RANK = 64  # NumPy's limit
 
 
 @dataclass(frozen=True, slots=True)
 class BundleEntry:
-    """What a bundle's index says of one tensor (or stored slice).
+    """The entry of one tensor (or stored slice) in a bundle's index.
 
     Attributes:
-        name: the tensor's name; of a stored slice, the whole tensor's.
+        name: the tensor's name; for a stored slice, the name of the whole tensor.
         dtype: element type.
         shape: full shape.
-        shard: number of the data file.
-        offset: where in that file the values start.
-        size: bytes of the values.
-        crc32c: masked checksum of them.
-        slices: the slices that are stored in place of a whole tensor.
+        shard: index of the data file.
+        offset: offset of the values in that file.
+        size: size of the values in bytes.
+        crc32c: masked checksum of the values.
+        slices: the stored slices, if the tensor is not stored as a whole.
     """
 
     name: str
@@ -61,16 +61,15 @@ class BundleReader:
 
     Args:
         prefix: path or URL of the checkpoint, without `.index`.
-        check: compare checksums (needs google-crc32c); False reads without.
-        mapped: return views of the files, mapped into memory, where the values lie aligned
-            there. Saves memory when several processes read one checkpoint; a file that is
-            overwritten in place while it is in use then takes the process down, which is why
-            values are copied by default.
+        check: whether to verify checksums (needs google-crc32c).
+        mapped: whether to return views of memory-mapped files, if values are aligned in the file.
+            This saves memory if several processes read one checkpoint. But the process crashes if
+            a file in use is truncated, so values are copied by default.
 
     Raises:
-        NotFoundError: there is no such checkpoint.
+        NotFoundError: the checkpoint does not exist.
         DataLossError: it is damaged.
-        InvalidArgumentError: it is of a newer format.
+        InvalidArgumentError: it has a newer format.
     """
 
     def __init__(
@@ -96,13 +95,13 @@ class BundleReader:
     def _header(self) -> Any:
         content = self._table.get(layout.HEADER_KEY)
         if content is None:
-            raise self._damage("its index has no header")
+            raise self._damaged("its index has no header")
         header = self._parse(proto.BundleHeaderProto, content, "header")
         check_version(header.version, layout.VERSION, self._index.path)
         return header
 
     def names(self) -> list[str]:
-        """Return the names of all tensors, in the order of the file; no stored slices."""
+        """Return the names of all tensors (not of stored slices), in the order of the file."""
         return [
             layout.name_of(key)
             for key, _ in self._table.items()
@@ -110,7 +109,7 @@ class BundleReader:
         ]
 
     def entries(self) -> Iterator[BundleEntry]:
-        """Yield the entries of all tensors, in the order of the file; no stored slices."""
+        """Yield the entries of all tensors (not of stored slices), in the order of the file."""
         for key, content in self._table.items():
             if key != layout.HEADER_KEY and not is_slice_key(key):
                 yield self._decode(layout.name_of(key), content)
@@ -119,11 +118,11 @@ class BundleReader:
         return bool(name) and self._table.get(layout.key_of(name)) is not None
 
     def entry(self, name: str) -> BundleEntry:
-        """Return what the index says of tensor `name`.
+        """Return the entry of tensor `name`.
 
         Raises:
-            NotFoundError: it has no such tensor.
-            DataLossError: its entry is damaged.
+            NotFoundError: the checkpoint has no such tensor.
+            DataLossError: the entry is damaged.
         """
         content = self._table.get(layout.key_of(name)) if name else None
         if content is None:
@@ -134,14 +133,14 @@ class BundleReader:
         return self._decode(name, content)
 
     def read_tensor(self, name: str) -> np.ndarray[Any, Any]:
-        """Return the values of tensor `name`, put together if they are stored in slices.
+        """Return the values of tensor `name`, assembled if they are stored in slices.
 
         Strings are an object array of bytes. The array may be read-only.
 
         Raises:
             NotFoundError: there is no such tensor, or a data file is missing.
             DataLossError: the values are damaged.
-            UnimplementedError: variants, which have no common encoding.
+            UnimplementedError: the tensor is a variant, for which there is no common encoding.
         """
         entry = self.entry(name)
         if entry.slices:
@@ -149,10 +148,10 @@ class BundleReader:
         return self._read(entry)
 
     def read_slice(self, name: str, wanted: TensorSlice) -> np.ndarray[Any, Any]:
-        """Return one slice of tensor `name`, whichever way it is stored.
+        """Return one slice of tensor `name`, whether it is stored whole or in slices.
 
         Raises:
-            InternalError: the slice does not fit the tensor.
+            InternalError: the slice is out of the tensor's bounds.
             InvalidArgumentError: the stored slices do not cover it.
             NotFoundError, DataLossError, UnimplementedError: as `read_tensor`.
         """
@@ -161,7 +160,7 @@ class BundleReader:
             return self._read_pieces(entry, wanted)
         whole = self._read(entry)
         part = whole[wanted.indices(entry.shape)]
-        return part.copy() if part.size < whole.size else part  # a view would keep the whole
+        return part.copy() if part.size < whole.size else part  # a view would keep `whole` alive
 
     def close(self) -> None:
         """Release the files; safe to call twice. Arrays that view them stay valid."""
@@ -181,16 +180,16 @@ class BundleReader:
         entry = self._parse(proto.BundleEntryProto, content, f"entry of tensor {name}")
         shape = tuple(dim.size for dim in entry.shape.dim)
         if entry.shape.unknown_rank or min(shape, default=0) < 0:
-            raise self._damage(f"the shape of tensor {name} has unknown sizes: {shape}")
+            raise self._damaged(f"the shape of tensor {name} has unknown dimensions: {shape}")
         if len(shape) > _MAX_RANK or layout.count_elements(max(n, 1) for n in shape) > _MAX_BYTES:
-            raise self._damage(f"the shape of tensor {name} is too large: {shape}")
+            raise self._damaged(f"the shape of tensor {name} is too large: {shape}")
         try:
             dtype = dtypes.as_dtype(entry.dtype)
             slices = tuple(TensorSlice.from_proto(piece) for piece in entry.slices)
             for piece in slices:
                 piece.bounds(shape)
         except (errors.InvalidArgumentError, errors.InternalError) as error:
-            raise self._damage(f"the entry of tensor {name}: {error.message}") from error
+            raise self._damaged(f"the entry of tensor {name}: {error.message}") from error
         return BundleEntry(
             name, dtype, shape, entry.shard_id, entry.offset, entry.size, entry.crc32c, slices
         )
@@ -201,17 +200,17 @@ class BundleReader:
         try:
             return message.FromString(content)
         except DecodeError as error:
-            raise self._damage(f"the {what} cannot be parsed: {error}") from error
+            raise self._damaged(f"the {what} cannot be parsed: {error}") from error
 
     def _read_pieces(self, entry: BundleEntry, wanted: TensorSlice) -> np.ndarray[Any, Any]:
         def read(piece: TensorSlice) -> np.ndarray[Any, Any]:
             content = self._table.get(slice_key(layout.key_of(entry.name), piece))
             if content is None:
-                raise self._damage(f"slice {piece} of tensor {entry.name} has no entry")
+                raise self._damaged(f"slice {piece} of tensor {entry.name} has no entry")
             stored = self._decode(entry.name, content)
             expected = piece.shape(entry.shape)
             if stored.shape != expected or stored.dtype is not entry.dtype:
-                raise self._damage(
+                raise self._damaged(
                     f"slice {piece} of tensor {entry.name} is stored as {stored.dtype.name} "
                     f"{stored.shape}, expected {entry.dtype.name} {expected}"
                 )
@@ -221,19 +220,19 @@ class BundleReader:
         return assemble(entry.name, entry.shape, dtype, wanted, entry.slices, read)
 
     def _read(self, entry: BundleEntry) -> np.ndarray[Any, Any]:
-        """Return the values that `entry` says where to find."""
+        """Read the values of `entry`."""
         if entry.dtype is dtypes.string:
             return self._read_strings(entry)
         if not entry.dtype.size or entry.dtype.is_ref:
             raise errors.UnimplementedError(
                 f"tensor {entry.name} of checkpoint {self.prefix} holds {entry.dtype.name} values, "
-                "whose encoding only the program that wrote them knows"
+                "which have no common encoding; only the program that wrote them can read them"
             )
         expected = layout.count_elements(entry.shape) * entry.dtype.size
         if entry.size != expected:
-            raise self._damage(
-                f"tensor {entry.name} of shape {entry.shape} and type {entry.dtype.name} takes "
-                f"{expected} bytes, and {entry.size} are stored"
+            raise self._damaged(
+                f"tensor {entry.name} of shape {entry.shape} and type {entry.dtype.name} needs "
+                f"{expected} bytes, but {entry.size} are stored"
             )
         reader = self._open(entry)
         if self._mapped and isinstance(reader, files.LocalReader) and entry.size:
@@ -272,8 +271,8 @@ class BundleReader:
 
     def _read_strings(self, entry: BundleEntry) -> np.ndarray[Any, Any]:
         count = layout.count_elements(entry.shape)
-        if entry.size < count:  # a byte per length at least: damaged, and maybe too large
-            raise self._damage(f"tensor {entry.name} has {count} strings in {entry.size} bytes")
+        if entry.size < count:  # each length takes at least a byte; do not allocate for `count`
+            raise self._damaged(f"tensor {entry.name} has {count} strings in {entry.size} bytes")
         content = bytearray(entry.size)
         self._open(entry).read_into(entry.offset, memoryview(content))
         try:
@@ -281,12 +280,12 @@ class BundleReader:
                 bytes(content), count, swapped=self._is_swapped, check=self._check
             )
         except errors.DataLossError as error:
-            raise self._damage(f"tensor {entry.name}: {error.message}") from error
+            raise self._damaged(f"tensor {entry.name}: {error.message}") from error
         self._compare(entry, total)
         return strings.reshape(entry.shape)
 
     def _open(self, entry: BundleEntry) -> files.Reader:
-        """Return the data file of `entry`, which is known to reach far enough."""
+        """Return the data file of `entry`, after checking that it contains the values."""
         path = layout.data_path(self.prefix, entry.shard, self.num_shards)
         with self._lock:
             reader = self._data.get(entry.shard)
@@ -296,13 +295,13 @@ class BundleReader:
                 except errors.NotFoundError as error:
                     raise errors.NotFoundError(
                         f"{path} is missing: checkpoint {self.prefix} has {self.num_shards} data "
-                        f"file(s), and this one holds tensor {entry.name}"
+                        f"file(s), and this one contains tensor {entry.name}"
                     ) from error
-        # Compared before memory is taken: a wrong size must not allocate gigabytes.
+        # Check before allocating: a damaged size must not allocate gigabytes.
         if entry.offset < 0 or entry.size < 0 or entry.offset + entry.size > reader.size:
             raise errors.DataLossError(
-                f"{path} is truncated: tensor {entry.name} lies at bytes {entry.offset} to "
-                f"{entry.offset + entry.size}, and the file has {reader.size}"
+                f"{path} is truncated: tensor {entry.name} occupies bytes {entry.offset} to "
+                f"{entry.offset + entry.size}, but the file has {reader.size} bytes"
             )
         return reader
 
@@ -313,23 +312,23 @@ class BundleReader:
             raise errors.DataLossError(
                 f"{path}: Checksum does not match for tensor {entry.name} ({entry.size} bytes at "
                 f"byte {entry.offset}): stored {stored:08x}, calculated {actual:08x}; the file is "
-                "damaged, restore it from a copy"
+                "damaged, restore it from a backup"
             )
 
-    def _damage(self, what: str) -> errors.DataLossError:
-        return errors.DataLossError(f"checkpoint {self.prefix} is damaged: {what}")
+    def _damaged(self, reason: str) -> errors.DataLossError:
+        return errors.DataLossError(f"checkpoint {self.prefix} is damaged: {reason}")
 
 
 def check_version(versions: VersionDef, current: int, path: str) -> None:
-    """Compare the versions that a file gives with `current`, the newest that is read here.
+    """Check the versions of a file against `current`, the newest version that we read.
 
     Raises:
         InvalidArgumentError: the file needs a newer reader.
     """
     if versions.min_consumer > current or current in versions.bad_consumers:
         raise errors.InvalidArgumentError(
-            f"{path} needs a reader of version {versions.min_consumer}, and this one reads up to "
-            f"version {current}; a newer graphmill may read it"
+            f"{path} needs a reader of version {versions.min_consumer}, but this one reads up to "
+            f"version {current}; upgrade graphmill"
         )
 
 
@@ -340,9 +339,9 @@ def _open_index(prefix: str) -> files.Reader:
     except errors.NotFoundError as error:
         hint = ""
         if files.exists(prefix) and not files.is_dir(prefix):
-            hint = "; the file of that name may be a checkpoint of the first format (V1)"
+            hint = f"; the file {prefix} may be a checkpoint of format V1"
         elif prefix.endswith(".index") or ".data-" in prefix:
-            hint = "; give the prefix, without .index or .data-…"
+            hint = "; pass the prefix, without .index or .data-…"
         raise errors.NotFoundError(
-            f"there is no checkpoint {prefix}: {path} is missing{hint}"
+            f"checkpoint {prefix} does not exist: {path} is missing{hint}"
         ) from error

@@ -1,4 +1,4 @@
-"""Write tensor bundles (checkpoints of the second format), byte for byte as TensorFlow does."""
+"""Write tensor bundles (checkpoints of format V2), byte for byte as TensorFlow does."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class BundleWriter:
-    """Writes a checkpoint. Not thread-safe.
+    """Write a checkpoint. Not thread-safe.
 
-    Values are written as they are added; the files appear at their places when `finish` is
-    called, the index last, so that a checkpoint whose index is there is complete. As a context
-    manager it finishes, or abandons after an error.
+    Values are written to temporary files as they are added. `finish` moves the files to their
+    final paths, the index last, so a checkpoint with an index is complete. As a context manager,
+    it calls `finish`, or `abandon` after an error.
 
     Args:
         prefix: path or URL of the checkpoint, without `.index`.
-        num_shards: number of data files; a tensor goes to the one that is smallest so far.
-            TensorFlow writes one, and several by merging checkpoints.
+        num_shards: number of data files; each tensor goes to the smallest one so far.
+            TensorFlow writes one, and gets several by merging checkpoints.
     """
 
     def __init__(self, prefix: str | os.PathLike[str], num_shards: int = 1) -> None:
@@ -54,15 +54,15 @@ class BundleWriter:
 
         Args:
             name: its name; not empty.
-            values: an array, or what NumPy makes one of.
-            dtype: its element type, where the array's own is ambiguous (quantised types).
+            values: an array or array-like.
+            dtype: its element type, if that of the array is ambiguous (quantised types).
 
         Raises:
-            InvalidArgumentError: a tensor of that name was written already.
+            InvalidArgumentError: a tensor of that name was already written.
             UnimplementedError: the values have no encoding (resources, variants).
         """
         if not name:
-            raise errors.InvalidArgumentError("a tensor in a checkpoint needs a name")
+            raise errors.InvalidArgumentError("a tensor in a checkpoint must have a name")
         self._add(layout.key_of(name), values, dtype)
 
     def add_slice(
@@ -73,19 +73,19 @@ class BundleWriter:
         values: Any,
         dtype: dtypes.DType | None = None,
     ) -> None:
-        """Write one slice of tensor `name`, whose whole shape is `full_shape`.
+        """Write one slice of tensor `name`, whose full shape is `full_shape`.
 
         Raises:
-            InvalidArgumentError: the slice was written already, or its shape, whole shape or
-                dtype is not that of the slices before.
-            InternalError: the slice does not fit `full_shape`.
+            InvalidArgumentError: the slice was already written, its shape is not that of `values`,
+                or its full shape or dtype differs from that of previous slices.
+            InternalError: the slice is out of the bounds of `full_shape`.
         """
         array, dtype = _as_array(name, values, dtype)
         shape = tensor_slice.shape(full_shape)
         if shape != array.shape:
             raise errors.InvalidArgumentError(
-                f"slice {tensor_slice} of tensor {name} has shape {shape}, and values of shape "
-                f"{array.shape} were given"
+                f"slice {tensor_slice} of tensor {name} has shape {shape}, but its values have "
+                f"shape {array.shape}"
             )
         if tensor_slice.is_full or shape == full_shape:
             self.add(name, array, dtype)
@@ -95,14 +95,14 @@ class BundleWriter:
             whole = self._entries[layout.key_of(name)] = _new_entry(dtype, full_shape)
         elif not whole.slices or _signature(whole) != (dtype.enum, full_shape):
             raise errors.InvalidArgumentError(
-                f"a slice of tensor {name} ({dtype.name}, whole shape {full_shape}) was added "
-                "after another tensor, or slices of another type or whole shape, of that name"
+                f"a slice of tensor {name} ({dtype.name}, full shape {full_shape}) was added after "
+                "a whole tensor, or slices of another type or full shape, of the same name"
             )
         self._add(slice_key(layout.key_of(name), tensor_slice), array, dtype)
         whole.slices.append(tensor_slice.to_proto())
 
     def finish(self) -> None:
-        """Put the files in their places; the checkpoint is complete then."""
+        """Move the files to their final paths, which completes the checkpoint."""
         try:
             for writer in self._files:
                 writer.commit()
@@ -116,7 +116,7 @@ class BundleWriter:
         write_index(self.prefix, header, self._entries)
 
     def abandon(self) -> None:
-        """Delete what was written."""
+        """Delete the files written so far."""
         for writer in self._files:
             writer.abandon()
 
@@ -157,7 +157,7 @@ def write_index(
 
 def _new_entry(dtype: dtypes.DType, shape: tuple[int, ...]) -> BundleEntryProto:
     entry = proto.BundleEntryProto(dtype=dtype.enum)  # type: ignore[arg-type]
-    entry.shape.SetInParent()  # a scalar's shape is there, and empty
+    entry.shape.SetInParent()  # the shape of a scalar is present but empty
     for size in shape:
         entry.shape.dim.add(size=size)
     return entry
@@ -176,7 +176,7 @@ def _as_array(
     dtype = dtypes.as_dtype(array.dtype) if dtype is None else dtype.base_dtype
     if dtype is not dtypes.string and (not dtype.size or array.dtype.hasobject):
         raise errors.UnimplementedError(
-            f"tensor {name} holds {dtype.name} values, which have no encoding in a checkpoint"
+            f"tensor {name} holds {dtype.name} values, which cannot be stored in a checkpoint"
         )
     return array, dtype
 

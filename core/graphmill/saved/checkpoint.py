@@ -1,11 +1,11 @@
-"""Checkpoints as users meet them: open one, list its variables, find the latest, write one.
+"""The user interface for checkpoints: open, list variables, find the latest, write.
 
     from graphmill.saved import checkpoint
     with checkpoint.load_checkpoint("model/ckpt-100") as reader:
         kernel = reader.get_tensor("dense/kernel")
 
 The names are TensorFlow's (`tf.train.load_checkpoint`, `list_variables`, `latest_checkpoint`).
-Both formats are read; the second (`PREFIX.index` and `PREFIX.data-…`) is written.
+We read formats V1 and V2, and write V2 (`PREFIX.index` and `PREFIX.data-…`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ STATE_FILE = "checkpoint"
 
 
 class CheckpointReader:
-    """A checkpoint of either format, opened for reading. Thread-safe for the second format.
+    """A checkpoint of format V1 or V2, opened for reading. Thread-safe for V2.
 
     Attributes:
-        path: prefix (or, for the first format, path or pattern) that it was opened by.
+        path: the prefix (for V1, the path or pattern) of the checkpoint.
     """
 
     def __init__(self, path: str, reader: BundleReader | V1Reader) -> None:
@@ -48,7 +48,7 @@ class CheckpointReader:
         return sorted(self._reader.names())
 
     def has_tensor(self, name: str) -> bool:
-        """Return whether there is a tensor `name`."""
+        """Return whether the checkpoint has a tensor `name`."""
         return name in self._reader
 
     def dtype(self, name: str) -> dtypes.DType:
@@ -99,11 +99,11 @@ def load_checkpoint(path: Path, *, check: bool = True) -> CheckpointReader:
     """Open a checkpoint.
 
     Args:
-        path: its prefix, or a folder, whose latest checkpoint is opened.
-        check: compare checksums (needs google-crc32c).
+        path: the checkpoint's prefix, or a folder to open its latest checkpoint.
+        check: whether to verify checksums (needs google-crc32c).
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: the checkpoint does not exist.
         DataLossError: it is damaged.
     """
     prefix = files.as_path(path)
@@ -111,8 +111,8 @@ def load_checkpoint(path: Path, *, check: bool = True) -> CheckpointReader:
         latest = latest_checkpoint(prefix)
         if latest is None:
             raise errors.NotFoundError(
-                f"folder {prefix} has no file {STATE_FILE!r} that names a checkpoint; give the "
-                "prefix of one"
+                f"folder {prefix} has no file {STATE_FILE!r} that names an existing checkpoint; "
+                "pass the prefix of a checkpoint instead"
             )
         prefix = latest
     if not files.exists(layout.index_path(prefix)) and _is_v1(prefix):
@@ -131,7 +131,7 @@ def list_variables(path: Path) -> list[tuple[str, tuple[int, ...]]]:
 def latest_checkpoint(folder: Path, state_file: str = STATE_FILE) -> str | None:
     """Return the prefix of the latest checkpoint in `folder`, or None.
 
-    None where there is no state file, or where the checkpoint that it names is gone.
+    The result is None if there is no state file, or if the checkpoint that it names is missing.
 
     Raises:
         DataLossError: the state file is damaged.
@@ -146,11 +146,11 @@ def latest_checkpoint(folder: Path, state_file: str = STATE_FILE) -> str | None:
 
 
 def save_checkpoint(prefix: Path, tensors: Mapping[str, Any], num_shards: int = 1) -> None:
-    """Write a checkpoint of the second format.
+    """Write a checkpoint of format V2.
 
     Args:
         prefix: its prefix.
-        tensors: arrays by name, or what NumPy makes arrays of.
+        tensors: arrays or array-likes by name.
         num_shards: number of data files.
     """
     with BundleWriter(prefix, num_shards) as writer:
@@ -159,7 +159,7 @@ def save_checkpoint(prefix: Path, tensors: Mapping[str, Any], num_shards: int = 
 
 
 def read_state(path: str) -> Any:
-    """Return the message in a state file, or None if there is no such file."""
+    """Return the `CheckpointState` in a state file, or None if the file does not exist."""
     from google.protobuf import text_format
 
     try:

@@ -1,7 +1,7 @@
 """CRC-32C checksums, masked as TensorFlow stores them.
 
-A checksum of data that itself contains checksums is weak, so files hold a rotated and shifted
-form. Semantics: tensorflow/core/lib/hash/crc32c.h.
+The CRC of data that contains CRCs is weak, so files store a masked form: rotated, plus a constant.
+Semantics: tensorflow/core/lib/hash/crc32c.h.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _UINT32 = 0xFFFFFFFF
 
 
 def extend(crc: int, data: Data) -> int:
-    """Return the CRC-32C of some bytes with CRC `crc`, followed by `data`.
+    """Return the CRC-32C of bytes whose CRC is `crc`, followed by `data`.
 
     Raises:
         UnimplementedError: google-crc32c is not installed.
     """
-    # The library takes bytes and arrays, but no memoryviews.
+    # The library accepts bytes and arrays, but not memoryviews.
     content = data if isinstance(data, bytes) else np.frombuffer(data, np.uint8)
     result: int = _library().extend(crc, content)
     return result
@@ -40,12 +40,12 @@ def value(data: Data) -> int:
 
 
 def mask(crc: int) -> int:
-    """Return the form of `crc` that is stored in files."""
+    """Return the masked form of `crc`, which is stored in files."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _UINT32
 
 
 def unmask(masked: int) -> int:
-    """Return the checksum that `mask` made `masked` from."""
+    """Return the checksum whose masked form is `masked`."""
     rotated = (masked - _MASK_DELTA) & _UINT32
     return (rotated >> 17 | rotated << 15) & _UINT32
 
@@ -56,8 +56,8 @@ def _library() -> Any:
         import google_crc32c
     except ImportError as error:
         raise UnimplementedError(
-            "checkpoints are written and checked with CRC-32C, and the package google-crc32c "
-            "is not installed; pip install google-crc32c (to read one without checks, open it "
-            "with check=False)"
+            "writing and verifying checkpoints needs CRC-32C, but the package google-crc32c is "
+            "not installed; pip install google-crc32c (to read a checkpoint without verification, "
+            "open it with check=False)"
         ) from error
     return google_crc32c

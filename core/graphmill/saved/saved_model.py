@@ -1,4 +1,4 @@
-"""Load SavedModels: graph, variables, assets, initialiser; of TensorFlow 1 and 2.
+"""Load SavedModels of TensorFlow 1 and 2: graph, variables, assets, initialiser.
 
 Semantics: tensorflow/cc/saved_model/loader.cc.
 """
@@ -31,16 +31,15 @@ _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
 class SavedModel:
-    """A SavedModel, loaded: variables restored, initialiser run.
+    """A loaded SavedModel, with restored variables, after its initialiser has run.
 
         with graphmill.saved_model.load("digits") as model:
             answer = model.signatures["serving_default"](image=pixels)
 
     Attributes:
         path: the model's folder.
-        tags: the tags of the meta graph that was loaded.
-        meta_graph: its `MetaGraphDef`; the contents of large constants are left out of the
-            graph in it.
+        tags: the tags of the loaded meta graph.
+        meta_graph: the `MetaGraphDef`; its graph lacks the contents of large constants.
         session: the session that holds the graph and the variables.
         signatures: the signatures by name, each callable with arrays by input name.
     """
@@ -77,19 +76,19 @@ def load(
     """Load a SavedModel and return it ready to run.
 
     Args:
-        path: its folder (or the file `saved_model.pb` in it), by path or URL.
-        tags: the tags of the meta graph to load: exactly those that it was saved with. None
-            takes the only one, or else the one with the single tag "serve".
+        path: path or URL of its folder (or of the file `saved_model.pb` in the folder).
+        tags: all tags of the meta graph to load. None selects the only meta graph, or else the one
+            with the single tag "serve".
         config: a `ConfigProto` for the session.
-        host: where ops, kernels and devices come from; by default what is installed.
+        host: supplies ops, kernels and devices; the default host if None.
 
     Raises:
-        NotFoundError: there is no such model, a data file of its variables is missing, or no
-            meta graph has these tags (the message lists what there is).
-        InvalidArgumentError: the file is something else, or the graph is invalid.
+        NotFoundError: the model does not exist, a data file of its variables is missing, or no
+            meta graph has exactly these tags (the message lists the available ones).
+        InvalidArgumentError: the file is not a SavedModel, or the graph is invalid.
         DataLossError: the model or its variables are damaged.
-        PermissionDeniedError: an asset's name leads out of the model's folder.
-        OpError: what the initialiser raised.
+        PermissionDeniedError: an asset's path is outside the model's folder.
+        OpError: the initialiser failed.
     """
     model = open_model(path)
     session: Session | None = None
@@ -115,25 +114,25 @@ def load(
 
 
 def _choose(model: ModelFile, tags: str | Iterable[str] | None) -> LoadedMetaGraph:
-    """Return the meta graph that has exactly these tags."""
-    there = model.tag_sets()
-    listed = ", ".join(_show_tags(tag_set) for tag_set in there) or "none"
+    """Return the meta graph with exactly these tags."""
+    available = model.tag_sets()
+    listed = ", ".join(_show_tags(tag_set) for tag_set in available) or "none"
     if tags is None:
-        if len(there) == 1:
+        if len(available) == 1:
             return model.meta_graph(0)
-        if _SERVE not in there:
+        if _SERVE not in available:
             raise errors.NotFoundError(
-                f"{model.path} has {len(there)} meta graphs, and none is tagged just 'serve'; "
-                f"choose one by tags=…: {listed}"
+                f"{model.path} has {len(available)} meta graphs, and none has only the tag "
+                f"'serve'; choose one by tags=…: {listed}"
             )
-        return model.meta_graph(there.index(_SERVE))
+        return model.meta_graph(available.index(_SERVE))
     wanted = frozenset([tags] if isinstance(tags, str) else tags)
-    if wanted not in there:
+    if wanted not in available:
         raise errors.NotFoundError(
             f"{model.path} has no meta graph with exactly the tags {_show_tags(wanted)}; "
-            f"there are: {listed}"
+            f"available: {listed}"
         )
-    return model.meta_graph(there.index(wanted))
+    return model.meta_graph(available.index(wanted))
 
 
 def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None:
@@ -148,15 +147,15 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
             _run_once(session, feeds, saver.restore_op_name)
     elif saver.restore_op_name and not init_op and _has_variables(session.graph):
         raise errors.NotFoundError(
-            f"{prefix}.index is missing: the model has variables, and nothing else gives them "
-            "values; copy the whole folder of the model"
+            f"{prefix}.index is missing: the model has variables but no initialiser for them; "
+            "copy the whole folder of the model"
         )
     if init_op:
         _run_once(session, assets, init_op)
 
 
 def _run_once(session: Session, feeds: Mapping[str, Any], target: str) -> None:
-    """Run an operation with the feeds whose tensors the graph has a use for."""
+    """Run an operation once, with feeds by tensor name."""
     session.make_callable([], list(feeds), targets=[target])(*feeds.values())
 
 
@@ -169,7 +168,8 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
         outputs = meta_graph.signature_def[_INIT_SIGNATURE].outputs
         if _INIT_SIGNATURE not in outputs:
             raise errors.FailedPreconditionError(
-                f"{folder}: the signature {_INIT_SIGNATURE} does not name an operation"
+                f"{folder}: the signature {_INIT_SIGNATURE} has no output of that name, which "
+                "would name the initialiser"
             )
         return outputs[_INIT_SIGNATURE].name.partition(":")[0]
     for collection in _INIT_COLLECTIONS:

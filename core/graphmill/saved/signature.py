@@ -1,4 +1,4 @@
-"""Signatures of a SavedModel as functions: arrays by name in, arrays by name out."""
+"""Signatures of a SavedModel as functions from named arrays to named arrays."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from graphmill.session.session import Session
     from graphmill.typing import Shape, Value
 
-_INTERNAL_PREFIX = "__saved_model_"  # signatures that name the initialiser and the train op
+_INTERNAL_PREFIX = "__saved_model_"  # of signatures for the initialiser and the train op
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor of the graph that a signature names: its name, element type and static shape."""
+    """Name, element type and static shape of a signature's tensor in the graph."""
 
     tensor: str
     dtype: DType
@@ -37,9 +37,9 @@ class Port:
 
     Attributes:
         name: its name in the signature.
-        parts: the tensor behind it; several for a sparse tensor (indices, values, dense shape)
-            or a composite one (its components).
-        is_composite: whether values are tuples, one array for each part.
+        parts: its tensor; several for a sparse tensor (indices, values, dense shape) or another
+            composite tensor (its components).
+        is_composite: whether values are tuples with an array for each part.
     """
 
     name: str
@@ -48,13 +48,13 @@ class Port:
 
 
 class Signature:
-    """A function over a session: `signature(image=pixels)["probabilities"]`.
+    """A signature to call like a function: `signature(image=pixels)["probabilities"]`.
 
-    Thread-safe. What must be prepared for the calls is made at the first one and kept.
+    Thread-safe. The first call creates a callable of the session, which later calls reuse.
 
     Attributes:
-        name: the key in the model, like "serving_default".
-        method_name: what the model says that the signature stands for.
+        name: the key in the model, for example "serving_default".
+        method_name: the method name in the model's `SignatureDef`.
         inputs: the inputs by name.
         outputs: the outputs by name.
     """
@@ -78,12 +78,13 @@ class Signature:
         """Return the outputs by name.
 
         Args:
-            inputs: values by input name, for names that are no Python identifiers.
+            inputs: values by input name, for names that are not Python identifiers.
             named: values by input name.
 
         Raises:
-            InvalidArgumentError: an input is missing or unknown, or a value does not fit.
-            OpError: what the first failing node raised.
+            InvalidArgumentError: an input is missing or unknown, or a value has the wrong type or
+                shape.
+            OpError: the error of the first failing node.
         """
         values = {**self._defaults, **(inputs or {}), **named}
         if values.keys() != self.inputs.keys():
@@ -115,7 +116,7 @@ class Signature:
         if len(parts) != len(port.parts):
             names = ", ".join(part.tensor for part in port.parts)
             raise errors.InvalidArgumentError(
-                f"input {port.name!r} of signature {self.name!r} is a composite tensor; give a "
+                f"input {port.name!r} of signature {self.name!r} is a composite tensor; pass a "
                 f"tuple of {len(port.parts)} arrays, for {names}"
             )
         return parts
@@ -135,14 +136,14 @@ class Signature:
         missing = sorted(self.inputs.keys() - values.keys())
         faults = [f"unknown: {name!r}{errors.suggest(name, self.inputs)}" for name in unknown]
         faults += [f"missing: {name!r}" for name in missing]
-        takes = ", ".join(map(_describe, self.inputs.values())) or "no inputs"
+        expected = ", ".join(map(_describe, self.inputs.values())) or "no inputs"
         return errors.InvalidArgumentError(
-            f"wrong inputs for signature {self.name!r}: {'; '.join(faults)}. It takes {takes}"
+            f"wrong inputs for signature {self.name!r}: {'; '.join(faults)}. It takes {expected}"
         )
 
 
 class Signatures(Mapping[str, Signature]):
-    """The signatures of a model by name; an unknown name is a NotFoundError with near matches."""
+    """The signatures of a model by name; an unknown name raises NotFoundError with suggestions."""
 
     def __init__(self, definitions: Mapping[str, SignatureDef], session: Session) -> None:
         self._signatures = {
@@ -154,10 +155,10 @@ class Signatures(Mapping[str, Signature]):
     def __getitem__(self, name: str) -> Signature:
         found = self._signatures.get(name)
         if found is None:
-            there = ", ".join(map(repr, self._signatures)) or "none"
+            available = ", ".join(map(repr, self._signatures)) or "none"
             raise errors.NotFoundError(
                 f"the model has no signature {name!r}{errors.suggest(name, self._signatures)}; "
-                f"there are: {there}"
+                f"available: {available}"
             )
         return found
 
@@ -211,7 +212,7 @@ def _default(signature: str, key: str, value: TensorProto) -> Any:
         return tensor_proto_to_numpy(value)
     except errors.OpError as error:
         raise type(error)(
-            f"the default of input {key!r} of signature {signature!r}: {error.message}"
+            f"invalid default for input {key!r} of signature {signature!r}: {error.message}"
         ) from error
 
 

@@ -27,14 +27,14 @@ def assemble(
     pieces: Iterable[TensorSlice],
     read: Callable[[TensorSlice], np.ndarray[Any, Any]],
 ) -> np.ndarray[Any, Any]:
-    """Return slice `wanted` of tensor `name`, copied from those pieces that it meets.
+    """Return slice `wanted` of tensor `name`, copied from the pieces that overlap it.
 
     Args:
-        name: for messages.
+        name: the tensor's name, for messages.
         full_shape: shape of the whole tensor.
         dtype: its element type.
         wanted: the slice to return.
-        pieces: the slices that are stored; they do not overlap.
+        pieces: the stored slices; they must not overlap each other.
         read: returns the values of a stored slice.
 
     Raises:
@@ -44,7 +44,7 @@ def assemble(
     bounds = {piece: piece.bounds(full_shape) for piece in pieces}
     common = {piece: _intersection(source, target) for piece, source in bounds.items()}
     used = [piece for piece, shared in common.items() if _count(shared)]
-    # Compared before memory is taken: a damaged shape may be larger than any memory.
+    # Check before allocating: a damaged shape may be larger than memory.
     if sum(_count(common[piece]) for piece in used) < _count(target):
         raise InvalidArgumentError(
             f"Does not have sufficient slices for partitioned tensor {name} to restore in "
@@ -68,7 +68,7 @@ def _count(bounds: Bounds) -> int:
 
 
 def _overlap(bounds: list[Bounds], rank: int) -> bool:
-    """Return whether two of the pieces have an element in common."""
+    """Return whether any two of the pieces overlap."""
     corners = np.array(bounds, np.int64).reshape(len(bounds), rank, 2)
     starts, stops = corners[:, :, 0], corners[:, :, 1]
     return any(
@@ -83,5 +83,5 @@ def _intersection(left: Bounds, right: Bounds) -> Bounds:
 
 
 def _within(part: Bounds, whole: Bounds) -> tuple[slice, ...]:
-    """Return what indexes `part` in an array that holds `whole`."""
+    """Return the index of `part` in an array that holds `whole`."""
     return tuple(slice(a - c, b - c) for (a, b), (c, _) in zip(part, whole, strict=True))

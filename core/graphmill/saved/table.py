@@ -1,9 +1,9 @@
-"""Sorted tables of keys and values in a file: the container of TensorFlow's checkpoints.
+"""Sorted tables of keys and values in a file: the container format of TensorFlow's checkpoints.
 
-The format is LevelDB's: blocks of key-value pairs in key order, each key without the prefix it
-shares with the one before, with restart points where it is whole; an index block with a key
-that separates each block from the next; a footer that says where the index is. Every block is
-followed by its compression type and a checksum.
+The format is LevelDB's. Blocks contain key-value pairs in key order; each key is stored without the
+prefix that it shares with the previous one, except at restart points. An index block has a key that
+separates each block from the next. A footer has the position of the index. The compression type and
+a checksum follow every block.
 
 Semantics: tensorflow/core/lib/io/table_builder.cc, block_builder.cc, format.cc, table.cc.
 """
@@ -34,7 +34,7 @@ _NO_COMPRESSION, _SNAPPY = 0, 1
 
 
 class Handle(NamedTuple):
-    """Where a block lies, without its trailer."""
+    """Offset and size of a block, without its trailer."""
 
     offset: int
     size: int
@@ -45,13 +45,13 @@ class Handle(NamedTuple):
 
 
 class TableReader:
-    """Reads a table: look-up by key, and iteration in key order.
+    """Read a table: look up keys, and iterate in key order.
 
-    Blocks are read when they are needed; the one used last is kept. Thread-safe.
+    Blocks are read on demand; the last block is cached. Thread-safe.
 
     Args:
         reader: the file.
-        check: whether to compare checksums (needs google-crc32c).
+        check: whether to verify checksums (needs google-crc32c).
 
     Raises:
         DataLossError: the file is not a table, or damaged.
@@ -63,23 +63,23 @@ class TableReader:
         self._last: tuple[Handle, dict[bytes, bytes]] | None = None
         footer = self._read(reader.size - _FOOTER_SIZE, _FOOTER_SIZE)
         if footer[_HANDLES_SIZE:] != struct.pack("<Q", MAGIC):
-            raise self._damage("it does not end with the mark of a table (bad magic number)")
+            raise self._damaged("it does not end with the magic number of a table")
         try:
             _, position = _decode_handle(footer, 0)
             handle, _ = _decode_handle(footer[:_HANDLES_SIZE], position)
         except DataLossError as error:
-            raise self._damage(error.message) from error
+            raise self._damaged(error.message) from error
         index = self._block(handle)
         self._separators = [separator for separator, _ in index]
         self._handles = [self._handle(encoded) for _, encoded in index]
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of `key`, or None if it is not in the table."""
-        number = bisect_left(self._separators, key)
-        if number == len(self._handles):
+        index = bisect_left(self._separators, key)
+        if index == len(self._handles):
             return None
-        handle = self._handles[number]
-        last = self._last  # one look: another thread may replace it
+        handle = self._handles[index]
+        last = self._last  # read once: another thread may replace it
         if last is None or last[0] != handle:
             self._last = last = (handle, dict(self._block(handle)))
         return last[1].get(key)
@@ -97,43 +97,43 @@ class TableReader:
             stored = crc.unmask(struct.unpack_from("<I", content, handle.size + 1)[0])
             actual = crc.value(content[: handle.size + 1])
             if stored != actual:
-                raise self._damage(
-                    f"the checksum of the block at byte {handle.offset} is {actual:#010x}, and "
-                    f"{stored:#010x} was stored"
+                raise self._damaged(
+                    f"the checksum of the block at byte {handle.offset} is {actual:#010x}, but "
+                    f"{stored:#010x} is stored"
                 )
         try:
             if kind == _SNAPPY:
                 block = _decompress(block)
             elif kind != _NO_COMPRESSION:
-                raise DataLossError(f"compression type {kind} is unknown")
+                raise DataLossError(f"unknown compression type {kind}")
             return list(decode_block(block))
         except DataLossError as error:
-            raise self._damage(f"in the block at byte {handle.offset}, {error.message}") from error
+            raise self._damaged(f"in the block at byte {handle.offset}, {error.message}") from error
 
     def _handle(self, encoded: bytes) -> Handle:
         try:
             return _decode_handle(encoded, 0)[0]
         except DataLossError as error:
-            raise self._damage(error.message) from error
+            raise self._damaged(error.message) from error
 
     def _read(self, offset: int, size: int) -> bytes:
-        # Compared with the file's size first: a wrong size must not allocate gigabytes.
+        # Check before allocating: a damaged size must not allocate gigabytes.
         if offset < 0 or offset + size > self._reader.size:
-            raise self._damage(
-                f"bytes {offset} to {offset + size} are needed, and it has {self._reader.size}"
+            raise self._damaged(
+                f"bytes {offset} to {offset + size} are needed, but it has {self._reader.size}"
             )
         content = bytearray(size)
         self._reader.read_into(offset, memoryview(content))
         return bytes(content)
 
-    def _damage(self, what: str) -> DataLossError:
-        return DataLossError(f"{self._reader.path} is not a table, or a damaged one: {what}")
+    def _damaged(self, reason: str) -> DataLossError:
+        return DataLossError(f"{self._reader.path} is not a table, or damaged: {reason}")
 
 
 class TableWriter:
-    """Writes a table through `write`, a function that takes the next bytes of the file.
+    """Write a table through `write`, a function that appends bytes to the file.
 
-    Keys are added in increasing order. The bytes are those that TensorFlow would write.
+    Keys must be added in increasing order. The bytes are identical to TensorFlow's.
     """
 
     def __init__(self, write: Callable[[bytes], object], block_size: int = BLOCK_SIZE) -> None:
@@ -143,19 +143,21 @@ class TableWriter:
         self._block = BlockWriter(_RESTART_INTERVAL)
         self._index = BlockWriter(1)
         self._last_key: bytes | None = None
-        # The index entry of a finished block waits for the next key: the shortest separator
-        # of the two goes into the index.
+        # Handle of a finished block whose index entry is not written yet: its key is the shortest
+        # separator between the block's last key and the next one.
         self._pending: Handle | None = None
 
     def add(self, key: bytes, value: bytes) -> None:
         """Append an entry.
 
         Raises:
-            InvalidArgumentError: `key` does not come after the last one.
+            InvalidArgumentError: `key` is not greater than the previous one.
         """
         if self._last_key is not None:
             if key <= self._last_key:
-                raise InvalidArgumentError(f"key {key!r} does not come after {self._last_key!r}")
+                raise InvalidArgumentError(
+                    f"key {key!r} is not greater than the previous key {self._last_key!r}"
+                )
             if len(key) + len(value) >= 2 * self._block_size:
                 self._flush()
             if self._pending is not None:
@@ -168,7 +170,7 @@ class TableWriter:
             self._flush()
 
     def finish(self) -> None:
-        """Write what is left, the index and the footer."""
+        """Write the remaining entries, the index and the footer."""
         self._flush()
         meta_index = self._write_block(BlockWriter(_RESTART_INTERVAL))
         if self._pending is not None and self._last_key is not None:
@@ -192,7 +194,7 @@ class TableWriter:
 
 
 class BlockWriter:
-    """Builds one block."""
+    """Build one block."""
 
     def __init__(self, restart_interval: int) -> None:
         self._interval = restart_interval
@@ -203,16 +205,16 @@ class BlockWriter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added."""
+        """Whether the block has no entries."""
         return not self._content
 
     @property
     def size(self) -> int:
-        """Bytes of the block as it would be now."""
+        """Size in bytes of the block so far."""
         return len(self._content) + 4 * len(self._restarts) + 4
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Append an entry whose key comes after the last one's."""
+        """Append an entry, whose key must be greater than the previous one."""
         shared = 0
         if self._since_restart < self._interval:
             shared = _common_prefix(self._last_key, key)
@@ -225,7 +227,7 @@ class BlockWriter:
         self._since_restart += 1
 
     def finish(self) -> bytes:
-        """Return the block: entries, restart points, their number."""
+        """Return the block: entries, restart points, number of restart points."""
         count = len(self._restarts)
         return bytes(self._content) + struct.pack(f"<{count + 1}I", *self._restarts, count)
 
@@ -237,11 +239,11 @@ def decode_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         DataLossError: the block is damaged, or its keys are not in order.
     """
     if len(block) < 4:
-        raise DataLossError("there is no number of restart points")
+        raise DataLossError("it is too short for the number of restart points")
     (restarts,) = struct.unpack_from("<I", block, len(block) - 4)
     end = len(block) - 4 - 4 * restarts
     if end < 0:
-        raise DataLossError(f"{restarts} restart points do not fit")
+        raise DataLossError(f"it is too short for {restarts} restart points")
     position = 0
     key: bytes | None = None
     while position < end:
@@ -250,16 +252,16 @@ def decode_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         size, position = read_varint(block, position, end)
         start = position + unshared
         if shared > len(key or b"") or start + size > end:
-            raise DataLossError(f"the entry before byte {position} does not fit")
+            raise DataLossError(f"the entry at byte {position} exceeds the block")
         previous, key = key, (key or b"")[:shared] + block[position:start]
         if previous is not None and key <= previous:
-            raise DataLossError(f"key {key!r} does not come after {previous!r}")
+            raise DataLossError(f"key {key!r} is not greater than the previous key {previous!r}")
         position = start + size
         yield key, block[start:position]
 
 
 def shortest_separator(start: bytes, limit: bytes) -> bytes:
-    """Return a short key that is at least `start` and below `limit` (given `start < limit`)."""
+    """Return a short key >= `start` and < `limit`, provided that `start` < `limit`."""
     shared = _common_prefix(start, limit)
     if shared < min(len(start), len(limit)):
         byte = start[shared]
@@ -269,7 +271,7 @@ def shortest_separator(start: bytes, limit: bytes) -> bytes:
 
 
 def short_successor(key: bytes) -> bytes:
-    """Return a short key that is at least `key`."""
+    """Return a short key >= `key`."""
     for position, byte in enumerate(key):
         if byte != 0xFF:
             return key[:position] + bytes([byte + 1])
@@ -292,7 +294,7 @@ def _decode_handle(encoded: bytes, position: int) -> tuple[Handle, int]:
 
 
 def _decompress(block: bytes) -> bytes:
-    """Return a block that snappy compressed; TensorFlow writes none, other programs may."""
+    """Decompress a snappy block, which TensorFlow does not write, but other programs may."""
     try:
         cramjam = import_module("cramjam")
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""Slices of tensors: how checkpoints cut partitioned variables into pieces.
+"""Slices of tensors: the pieces of partitioned variables in checkpoints.
 
-A slice has a start and a length per dimension, or takes the whole dimension ("-" in text).
+For each dimension, a slice has a start and a length, or spans the whole dimension ("-" in text).
 Semantics: tensorflow/core/framework/tensor_slice.cc, core/util/saved_tensor_slice_util.cc.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.proto.tensor_slice_pb2 import TensorSliceProto
 
 FULL = -1
-"""The length of an extent that takes a whole dimension; its start is 0."""
+"""The length of an extent that spans a whole dimension; its start is 0."""
 
 _NUMBER = re.compile(r"[+-]?\d+")
 _MAX_INT64 = (1 << 63) - 1
@@ -26,13 +26,13 @@ _MAX_INT64 = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class TensorSlice:
-    """A slice: one (start, length) per dimension; length `FULL` takes the whole dimension."""
+    """A slice: a (start, length) per dimension; length `FULL` spans the whole dimension."""
 
     extents: tuple[tuple[int, int], ...]
 
     @classmethod
     def full(cls, rank: int) -> TensorSlice:
-        """Return the slice that takes everything."""
+        """Return the slice that spans the whole tensor."""
         return cls(((0, FULL),) * rank)
 
     @classmethod
@@ -47,18 +47,18 @@ class TensorSlice:
             length = extent.length if extent.HasField("length") else FULL
             if (extent.start, length) != (0, FULL) and not _is_extent(extent.start, length):
                 raise InvalidArgumentError(
-                    f"a slice starts at {extent.start} and has length {length}; a start of at "
-                    "least 0 and a length above 0 were expected"
+                    f"a slice has start {extent.start} and length {length}; expected start >= 0 "
+                    "and length > 0"
                 )
             extents.append((extent.start, length))
         return cls(tuple(extents))
 
     @classmethod
     def parse(cls, text: str) -> TensorSlice:
-        """Return the slice that `text` describes, like "0,2:-" (start,length or - per dimension).
+        """Parse a slice such as "0,2:-" (start,length or - per dimension).
 
         Raises:
-            InvalidArgumentError: it describes none.
+            InvalidArgumentError: the text is malformed.
         """
         extents = []
         for item in filter(None, text.split(":")):
@@ -81,7 +81,7 @@ class TensorSlice:
 
     @property
     def is_full(self) -> bool:
-        """Whether every extent takes its whole dimension."""
+        """Whether every extent spans its whole dimension."""
         return all(length == FULL for _, length in self.extents)
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class TensorSlice:
         )
 
     def to_proto(self) -> TensorSliceProto:
-        """Return the message; whole dimensions have an empty extent in it."""
+        """Return the message, in which whole dimensions have an empty extent."""
         message = proto.TensorSliceProto()
         for start, length in self.extents:
             extent = message.extent.add()
@@ -102,8 +102,8 @@ class TensorSlice:
         """Return the shape of this slice of a tensor of shape `full_shape`.
 
         Raises:
-            InternalError: the ranks differ, or an extent goes past its dimension (TensorFlow
-                has this code for both).
+            InternalError: the ranks differ, or an extent exceeds its dimension (TensorFlow uses
+                this code for both).
         """
         return tuple(stop - start for start, stop in self.bounds(full_shape))
 
@@ -127,16 +127,16 @@ class TensorSlice:
         return tuple(bounds)
 
     def indices(self, full_shape: tuple[int, ...]) -> tuple[slice, ...]:
-        """Return what indexes this slice in an array of shape `full_shape`."""
+        """Return the index of this slice in an array of shape `full_shape`."""
         return tuple(slice(start, stop) for start, stop in self.bounds(full_shape))
 
 
 def parse_shape_and_slice(text: str) -> tuple[tuple[int, ...], TensorSlice]:
-    """Return the full shape and the slice that `text` gives, like "4 2 0,2:-".
+    """Parse a full shape and a slice, such as "4 2 0,2:-".
 
     Raises:
-        InvalidArgumentError: it gives none.
-        InternalError: the slice does not fit the shape.
+        InvalidArgumentError: the text is malformed.
+        InternalError: the slice is out of the shape's bounds.
     """
     *sizes, last = text.split(" ")
     if not sizes:
@@ -154,7 +154,7 @@ def parse_shape_and_slice(text: str) -> tuple[tuple[int, ...], TensorSlice]:
 
 
 def slice_key(name: bytes, tensor_slice: TensorSlice) -> bytes:
-    """Return the key under which a checkpoint has a slice of tensor `name`."""
+    """Return the key of a slice of tensor `name` in a checkpoint."""
     key = ordered_code.encode_number(0) + ordered_code.encode_string(name)
     key += ordered_code.encode_number(len(tensor_slice.extents))
     for start, length in tensor_slice.extents:
@@ -163,7 +163,7 @@ def slice_key(name: bytes, tensor_slice: TensorSlice) -> bytes:
 
 
 def is_slice_key(key: bytes) -> bool:
-    """Return whether a checkpoint's key is that of a slice: no tensor's name starts with NUL."""
+    """Return whether a key belongs to a slice; names of tensors do not start with NUL."""
     return key.startswith(b"\0")
 
 

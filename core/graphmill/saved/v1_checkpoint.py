@@ -1,7 +1,7 @@
-"""Read and write checkpoints of the first format: one table a file, values in messages.
+"""Read and write checkpoints of format V1: each file is a table with values in messages.
 
 The entry with the empty key describes all tensors and their slices; every slice has an entry of
-its own. A checkpoint of several files is given by a pattern.
+its own. A pattern refers to a checkpoint with several files.
 
 Semantics: tensorflow/core/util/tensor_slice_reader.cc, tensor_slice_writer.cc.
 """
@@ -31,7 +31,7 @@ VERSION = 1
 _META_KEY = b""
 _MAX_SLICE_BYTES = 1 << 31
 
-# Where the values of a type lie in a message; the format has no place for other types.
+# Fields of a message for the values of each type; the format does not support other types.
 _FIELDS: Final[dict[dtypes.DType, str]] = {
     dtypes.float32: "float_val",
     dtypes.float64: "double_val",
@@ -48,7 +48,7 @@ _FIELDS: Final[dict[dtypes.DType, str]] = {
 
 @dataclass(slots=True)
 class _Tensor:
-    """What the files say of one tensor."""
+    """The description of one tensor, collected from all files."""
 
     name: str
     dtype: dtypes.DType
@@ -57,13 +57,13 @@ class _Tensor:
 
 
 class V1Reader:
-    """A checkpoint of the first format, opened for reading.
+    """A checkpoint of format V1, opened for reading.
 
     Args:
-        pattern: path of the file, or a pattern that all its files match.
-        preferred_shard: look into this file (of the sorted ones) first, and open the others
-            only if a tensor is not there; -1 opens all.
-        check: compare checksums (needs google-crc32c).
+        pattern: path of the file, or a pattern that matches all its files.
+        preferred_shard: index of the file to search first (in sorted order); the others are only
+            opened if it lacks a tensor. -1 opens all files at once.
+        check: whether to verify checksums (needs google-crc32c).
 
     Raises:
         NotFoundError: no file matches.
@@ -107,11 +107,11 @@ class V1Reader:
         return self._tensor(name).shape
 
     def read_tensor(self, name: str) -> np.ndarray[Any, Any]:
-        """Return the values of tensor `name`, put together if they are stored in slices.
+        """Return the values of tensor `name`, assembled if they are stored in slices.
 
         Raises:
             NotFoundError: there is no such tensor.
-            InvalidArgumentError: its slices do not cover it.
+            InvalidArgumentError: the stored slices do not cover it.
             DataLossError: the values are damaged.
         """
         return self.read_slice(name, TensorSlice.full(len(self._tensor(name).shape)))
@@ -167,14 +167,14 @@ class V1Reader:
             ) from error
         content = table.get(_META_KEY)
         if content is None:
-            raise errors.DataLossError(f"{path} is damaged: it does not say which tensors it has")
+            raise errors.DataLossError(f"{path} is damaged: it has no list of its tensors")
         meta = _parse(content, path).meta
         check_version(meta.versions, VERSION, path)
         for tensor in meta.tensor:
             self._register(tensor, table, path)
 
     def _register(self, meta: Any, table: TableReader, path: str) -> None:
-        """Take in what one file says of one tensor."""
+        """Add a file's description of a tensor."""
         shape = tuple(dim.size for dim in meta.shape.dim)
         try:
             dtype = dtypes.as_dtype(meta.type)
@@ -185,13 +185,13 @@ class V1Reader:
             raise errors.DataLossError(
                 f"{path} is damaged at tensor {meta.name}: {error.message}"
             ) from error
-        known = self._tensors.setdefault(meta.name, _Tensor(meta.name, dtype, shape))
-        if (known.dtype, known.shape) != (dtype, shape) or min(shape, default=0) < 0:
+        existing = self._tensors.setdefault(meta.name, _Tensor(meta.name, dtype, shape))
+        if (existing.dtype, existing.shape) != (dtype, shape) or min(shape, default=0) < 0:
             raise errors.DataLossError(
-                f"{path} has tensor {meta.name} as {dtype.name} {shape}, and another file as "
-                f"{known.dtype.name} {known.shape}"
+                f"{path} has tensor {meta.name} as {dtype.name} {shape}, but another file has it "
+                f"as {existing.dtype.name} {existing.shape}"
             )
-        known.slices.update(dict.fromkeys(slices, table))
+        existing.slices.update(dict.fromkeys(slices, table))
 
     def _read(self, tensor: _Tensor, piece: TensorSlice) -> np.ndarray[Any, Any]:
         content = tensor.slices[piece].get(slice_key(key_of(tensor.name), piece))
@@ -206,7 +206,7 @@ class V1Reader:
         if stored != expected or tensor.dtype not in _FIELDS:
             raise errors.DataLossError(
                 f"{self.pattern} is damaged: slice {piece} of tensor {tensor.name} "
-                f"({tensor.dtype.name}) has {stored} values, {expected} were expected"
+                f"({tensor.dtype.name}) has {stored} values, expected {expected}"
             )
         message.dtype = tensor.dtype.enum  # type: ignore[assignment]
         message.ClearField("tensor_shape")
@@ -216,7 +216,7 @@ class V1Reader:
 
 
 class V1Writer:
-    """Writes a checkpoint of the first format: kept in memory until `finish`."""
+    """Write a checkpoint of format V1, which is held in memory until `finish`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -236,10 +236,10 @@ class V1Writer:
         """Add tensor `name`, or one slice of it.
 
         Raises:
-            UnimplementedError: the format has no place for the type.
+            UnimplementedError: the format does not support the type.
             InvalidArgumentError: the slice does not match the values, or is too large.
-            InternalError: another slice of that tensor had another whole shape or type, or
-                the slice was added before.
+            InternalError: a previous slice of the tensor had another full shape or type, or the
+                slice was already added.
         """
         if dtype not in _FIELDS:
             raise errors.UnimplementedError(f"Saving data type {dtype.name} not yet supported")
@@ -247,8 +247,8 @@ class V1Writer:
         piece = TensorSlice.full(len(whole)) if tensor_slice is None else tensor_slice
         if piece.shape(whole) != values.shape:
             raise errors.InvalidArgumentError(
-                f"slice {piece} of tensor {name} does not have the shape {values.shape} of the "
-                "values that are given for it"
+                f"slice {piece} of tensor {name} has shape {piece.shape(whole)}, but its values "
+                f"have shape {values.shape}"
             )
         if values.nbytes >= _MAX_SLICE_BYTES:
             raise errors.InvalidArgumentError(
@@ -262,7 +262,7 @@ class V1Writer:
         self._slices[key] = _slice_message(name, piece, values, dtype).SerializeToString()
 
     def finish(self) -> None:
-        """Write the file, which appears whole or not at all."""
+        """Write the file atomically."""
         with files.open_writer(self.path) as writer:
             table = TableWriter(writer.write)
             table.add(_META_KEY, self._description.SerializeToString())
@@ -271,23 +271,23 @@ class V1Writer:
             table.finish()
 
     def _describe(self, name: str, shape: tuple[int, ...], dtype: dtypes.DType) -> Any:
-        known: Any = self._meta.get(name)
-        if known is None:
-            known = self._meta[name] = self._description.meta.tensor.add(name=name)
-            known.type = dtype.enum
-            known.shape.SetInParent()
+        meta: Any = self._meta.get(name)
+        if meta is None:
+            meta = self._meta[name] = self._description.meta.tensor.add(name=name)
+            meta.type = dtype.enum
+            meta.shape.SetInParent()
             for size in shape:
-                known.shape.dim.add(size=size)
-        elif known.type != dtype.enum or tuple(dim.size for dim in known.shape.dim) != shape:
+                meta.shape.dim.add(size=size)
+        elif meta.type != dtype.enum or tuple(dim.size for dim in meta.shape.dim) != shape:
             raise errors.InternalError(
-                f"Mismatching shapes or types: tensor {name} was added with another one than "
-                f"{dtype.name} {shape}"
+                f"Mismatching shapes or types: a slice of tensor {name} is {dtype.name} {shape}, "
+                "but a previous one had another type or full shape"
             )
-        return known
+        return meta
 
 
 def is_v1_checkpoint(path: str) -> bool:
-    """Return whether the file (or the first that matches the pattern) is of this format."""
+    """Return whether the file (or the first file that matches the pattern) has format V1."""
     try:
         with V1Reader(path, preferred_shard=0, check=False):
             return True
@@ -305,7 +305,7 @@ def _parse(content: bytes, path: str) -> SavedTensorSlices:
 def _slice_message(
     name: str, piece: TensorSlice, values: np.ndarray[Any, Any], dtype: dtypes.DType
 ) -> SavedTensorSlices:
-    """Return the entry of a slice: all values one by one, unlike in other messages."""
+    """Return the entry of a slice, in which repeated values are not compressed."""
     message = proto.SavedTensorSlices()
     data: SavedSlice = message.data
     data.name = name

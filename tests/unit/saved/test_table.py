@@ -64,7 +64,7 @@ def test_keys_must_come_in_order() -> None:
     writer = TableWriter(bytearray().extend)
     writer.add(b"b", b"")
     for key in (b"a", b"b"):
-        with pytest.raises(errors.InvalidArgumentError, match="does not come after"):
+        with pytest.raises(errors.InvalidArgumentError, match="is not greater than"):
             writer.add(key, b"")
 
 
