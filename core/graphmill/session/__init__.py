@@ -1,1 +1,1 @@
-"""`Session`: the user's way to run a graph, and what stands behind it in one process."""
+"""`Session`, with which users run graphs, and its implementation for one process."""

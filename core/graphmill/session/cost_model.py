@@ -19,11 +19,11 @@ _NANOS_PER_MICRO = 1000
 
 
 def is_cost_step(options: GraphOptions, number: int) -> bool:
-    """Return whether a step is one of those that `build_cost_model` asks to measure.
+    """Return whether `build_cost_model` asks to measure a step.
 
     Args:
-        options: the session's.
-        number: how many steps of the signature there were before.
+        options: of the session.
+        number: the number of earlier steps of the signature.
     """
     every = options.build_cost_model
     counted = number + 1 - options.build_cost_model_after

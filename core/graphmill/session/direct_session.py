@@ -66,17 +66,18 @@ class DirectSession(SessionInterface):
     Args:
         host: where ops, kernels, devices and executors come from.
         config: the session's configuration.
-        devices: those of a server, which its sessions share with what lives on them; None for
-            devices of the session's own.
-        lends_fetches: whether fetched arrays may be the memory of constants and variables, as the
-            caller only reads them, and not for long; else they are the caller's own.
+        devices: the devices of a server, which its sessions share with their resources; None for
+            devices of its own.
+        lends_fetches: whether fetched arrays may share the memory of constants and variables,
+            because the caller only reads them, and not for long; else the caller owns them.
 
     Raises:
         NotFoundError: there is no such executor type.
         InvalidArgumentError: the config is malformed.
 
-    Threads: any number may run steps. `_graph_lock` guards the full graph and the making of client
-    graphs; no lock is taken by a step whose executors exist.
+    Threads: any number may run steps. `_graph_lock` guards the full graph and the creation of
+        client
+    graphs; a step whose executors exist takes no lock.
 
     Attributes:
         name: unique in the process, for observers and logs.
@@ -85,13 +86,13 @@ class DirectSession(SessionInterface):
         cancellation: cancels all steps when the session is closed.
         host: where ops, kernels, devices and executors come from.
         effects: which effects the kernels may have.
-        new_rendezvous: makes the rendezvous of a step on several devices, from its number.
+        new_rendezvous: creates the rendezvous of a step on several devices, given its id.
         is_closed: set by `close`.
-        session_state: the tensors that are kept between runs.
-        partial_runs: the partial runs that are not finished.
-        hot_steps: when a signature is built again for speed.
-        pool: the threads for expensive kernels of steps that ask for no other; None for none.
-        lends_fetches: whether fetched arrays may be the memory of constants and variables.
+        session_state: the tensors that are stored between runs.
+        partial_runs: the unfinished partial runs.
+        hot_steps: builds the graphs of signatures that run often again, with more passes.
+        pool: the default thread pool for expensive kernels; None for none.
+        lends_fetches: whether fetched arrays may share the memory of constants and variables.
         has_timeout: whether the config limits how long a step takes.
     """
 
@@ -217,13 +218,13 @@ class DirectSession(SessionInterface):
         watches: Sequence[Any] = (),
         form: CallableRewrites | None = None,
     ) -> CachedExecutors:
-        """Return what runs a signature (feeds, fetches, targets), made at the first call.
+        """Return the executors of a signature (feeds, fetches, targets), created by the first call.
 
         Args:
             key: the signature.
             is_partial: whether it is fed and fetched piece by piece (row S8).
             watches: the `DebugTensorWatch`es of the run (row P6).
-            form: what a callable asks for besides (row S7).
+            form: further options of a callable (row S7).
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
@@ -312,7 +313,7 @@ class DirectSession(SessionInterface):
         self.partial_runs.release(handle)
 
     def cancel_partial_run(self, handle: str, reason: OpError) -> None:
-        """End a partial run whose piece nobody waits for any more; not if it is finished."""
+        """Cancel a partial run whose caller has gone; do nothing if it is finished."""
         self.partial_runs.cancel(handle, reason)
 
     def explain(self, signature: Signature, *, build: bool) -> StepRecord:
@@ -424,11 +425,11 @@ class DirectSession(SessionInterface):
     def hot_partitions(
         self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
-        """Return the partitions of a signature with the passes of phase `HOT`, made again.
+        """Return newly built partitions of a signature, with the passes of phase `HOT`.
 
         Args:
             key: the signature.
-            form: what a callable asks for besides.
+            form: further options of a callable.
 
         Raises:
             OpError: a pass or a kernel refused the graph.

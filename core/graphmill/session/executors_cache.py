@@ -31,25 +31,26 @@ NEVER: Final = sys.maxsize
 
 @dataclass(slots=True)
 class ExecutorsAndKeys:
-    """All that is needed to run one signature.
+    """The executors of one signature, and what is needed to call them.
 
     Attributes:
         items: one for each partition.
         feeds, fetches: tensor names in the order of the call frame's arguments and results.
         targets: names of the nodes that run as well.
         feed_types, fetch_types: their element types.
-        feed_shapes: what the graph says of the shapes of the feeds.
-        step_count: how many steps it has run; written without a lock, a statistic.
-        last_step: number of its latest step; what the cache evicts by.
-        needed_feeds: for a partial run the feeds that each fetch needs.
-        form: what a callable asks for besides feeds, fetches and targets.
-        hot: the same graph built again for speed, or how far that has come; see `HotSteps`.
-        serving: what ordinary steps run on: `items`, or those of the hot graph; set by `HotSteps`.
-        build_at: at which step the graph is to be built again; `NEVER` for none; set by `HotSteps`.
-        num_watched: how many steps were traced, and ran on `items`, although the graph is hot.
-        is_closed: whether the executors were given back.
-        converters: for each feed the function from the caller's value to a tensor.
-        to_host: for each fetch the function from what its device gives to a host value.
+        feed_shapes: the static shapes of the feeds.
+        step_count: the number of its steps; a statistic, written without a lock.
+        last_step: id of its latest step, for eviction from the cache.
+        needed_feeds: the feeds that each fetch needs, in a partial run.
+        form: further options of a callable.
+        hot: the hot graph of the signature, or its state on the way there; see `HotSteps`.
+        serving: the partitions that ordinary steps run: `items`, or those of the hot graph; set by
+            `HotSteps`.
+        build_at: the step after which the hot graph is built; `NEVER` for none; set by `HotSteps`.
+        num_watched: the number of traced steps that ran on `items` although the graph is hot.
+        is_closed: whether the executors have been closed.
+        converters: for each feed, the function that converts the caller's value to a tensor.
+        to_host: for each fetch, the function that converts a value of its device to a host value.
         placements: why each node is on its device; empty where the session has one device.
     """
 
@@ -78,11 +79,11 @@ class ExecutorsAndKeys:
 
     @property
     def hot_items(self) -> tuple[PerPartition, ...] | None:
-        """The partitions of the hot graph; None before it is there."""
+        """The partitions of the hot graph; None until it is built."""
         return self.hot.items
 
     def close(self) -> None:
-        """Give the executors back."""
+        """Close the executors."""
         self.is_closed = True
         for item in (*self.items, *(self.hot.items or ())):
             item.executor.close()
@@ -90,7 +91,7 @@ class ExecutorsAndKeys:
 
 @dataclass(slots=True)
 class CachedExecutors:
-    """An entry as one caller sees it: the shared executors, and his order of feeds and fetches.
+    """An entry for one caller: the shared executors, and the caller's order of feeds and fetches.
 
     Attributes:
         executors: shared by all orders of one signature.
@@ -106,21 +107,21 @@ class CachedExecutors:
 
 
 class ExecutorsCacheWarning(UserWarning):
-    """A session is run with so many signatures that it spends its time on making executors."""
+    """A session runs so many signatures that it spends its time on creating executors."""
 
 
 class ExecutorsCache:
     """The executors of one session, bounded in number.
 
-    A look-up tries the signature as the caller wrote it, then sorted; what is made is stored under
-    both. Entries are made outside the lock; if another thread was first, its entry wins. Beyond
-    `capacity` the one that has not run for longest goes; callables keep what they were made with.
+    A lookup tries the signature as the caller wrote it, then sorted; entries are stored under both.
+    They are created outside the lock; if another thread was first, its entry wins. Beyond
+    `capacity` the least recently used entry is evicted; callables keep theirs.
 
-    Threads: `_lock` guards both tables for writing; a look-up by the exact key takes no lock.
+    Threads: `_lock` guards both tables for writing; a lookup by the exact key takes no lock.
 
     Args:
-        capacity: how many signatures are kept.
-        warn_at: at how many made so far the caller is warned, once.
+        capacity: the maximum number of signatures.
+        warn_at: the number of created entries at which the caller is warned, once.
     """
 
     def __init__(self, capacity: int = 256, warn_at: int = 64) -> None:
@@ -133,13 +134,13 @@ class ExecutorsCache:
         self.num_evicted = 0
 
     def find(self, key: Signature) -> CachedExecutors | None:
-        """Return the entry of a signature exactly as written, or None."""
+        """Return the entry of a signature as the caller wrote it, or None."""
         return self._exact.get(key)
 
     def get_or_create(
         self, key: Signature, create: Callable[[Signature], ExecutorsAndKeys]
     ) -> CachedExecutors:
-        """Return the entry of a signature, made by `create` for its sorted form if need be."""
+        """Return the entry of a signature, created by `create` for the sorted form if need be."""
         found = self._exact.get(key)
         if found is not None:
             return found
@@ -179,7 +180,7 @@ class ExecutorsCache:
             entry.close()
 
     def entries(self) -> list[ExecutorsAndKeys]:
-        """Return what is in the cache, oldest first."""
+        """Return the entries of the cache, oldest first."""
         with self._lock:
             return list(self._sorted.values())
 
@@ -187,7 +188,7 @@ class ExecutorsCache:
         return len(self._sorted)
 
     def _evict(self) -> None:
-        """Drop the entry that has not run for longest, if there are too many; under the lock."""
+        """Evict the least recently used entry, if there are too many; under the lock."""
         if len(self._sorted) <= self._capacity:
             return
         *older, _ = self._sorted  # not the one that was just made
@@ -211,7 +212,7 @@ class ExecutorsCache:
 
 
 def _frames_inside() -> int:
-    """Return how many frames up the first one outside of graphmill is."""
+    """Return the number of stack frames up to the first one outside of graphmill."""
     depth = 1
     frame = sys._getframe(1)  # noqa: SLF001 - what warnings itself uses; inspect.stack reads files
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("graphmill."):

@@ -1,7 +1,7 @@
-"""Feeds: values of the caller as tensors of the graph, checked (row S6).
+"""Feeds: convert the caller's values to tensors of the graph, and check them (row S6).
 
-A fed array is never copied; it enters as a view, so that what keeps a value beyond the step
-(a variable) can tell that the memory is not its own.
+A fed array is not copied; it is passed as a view, so that whatever keeps a value beyond the step (a
+variable) can see that it does not own the memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Shape, Value
 
 _PLACEHOLDERS = (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
-# By the kind of the tensor's type (see `DType.kind`), the kinds of what may be fed for it.
+# The kinds of values that may be fed, by the kind of the tensor's type (see `DType.kind`).
 _FROM_KINDS = {
     **dict.fromkeys("iub", frozenset("iub")),
     "q": frozenset("qiub"),
@@ -36,7 +36,7 @@ _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote a shape of rank 0 for
 
 
 def static_shape(node: Node, output: int, producer: int) -> Shape:
-    """Return what the graph says of the shape of a tensor; None where it says nothing."""
+    """Return the shape that the graph declares for a tensor; None without a declaration."""
     if node.op_def.traits.source in _PLACEHOLDERS:
         shape = node.attrs.get("shape")
         if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
@@ -129,9 +129,9 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Return `array` as `dtype`, if no kind of number and no integer's value is lost by it.
+    """Cast `array` to `dtype`, if that loses neither the kind of number nor an integer's value.
 
-    So 1.5 or 2**40 is no int32, but 0 and 1 are bools.
+    So 1.5 and 2**40 are refused for int32, but 0 and 1 are accepted for bool.
     """
     if _kind(array) in _FROM_KINDS[dtype.kind]:
         with np.errstate(all="ignore"):

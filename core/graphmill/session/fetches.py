@@ -1,4 +1,4 @@
-"""Fetch structures: what a caller asks for, flat, and the way back to his structure (row S6).
+"""Flatten fetch structures, and rebuild them from the fetched values (row S6).
 
 Semantics: `_FetchMapper` and `_FetchHandler` in `tensorflow/python/client/session.py`.
 """
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class FetchPlan:
-    """A fetch structure, taken apart.
+    """A flattened fetch structure.
 
     Attributes:
-        tensors: names of the tensors to fetch, each once, as `node:output`.
-        targets: names of the nodes that are only to be run.
-        rebuild: from the fetched values, in the order of `tensors`, to the caller's structure.
+        tensors: names of the tensors to fetch, without duplicates, as `node:output`.
+        targets: names of the nodes to run without fetching.
+        rebuild: builds the caller's structure from the fetched values, in the order of `tensors`.
     """
 
     __slots__ = ("rebuild", "targets", "tensors")
@@ -41,7 +41,7 @@ class FetchPlan:
 
 
 class _Collector:
-    """Visits a fetch structure; each visit returns how to build that part from the values."""
+    """Visits a fetch structure; each visit returns a function that rebuilds that part."""
 
     def __init__(self, graph: Graph | None) -> None:
         self.graph = graph
@@ -117,7 +117,7 @@ def fetch_name(fetch: Any, graph: Graph | None = None) -> str:
 
 
 def feed_name(feed: Any, graph: Graph | None = None) -> str:
-    """Return `node:output` for what a feed names; an operation's name stands for its output 0.
+    """Return `node:output` for the key of a feed; the name of an operation means its output 0.
 
     Raises:
         InvalidArgumentError: it is not a tensor or name, or one of another graph.
@@ -137,14 +137,14 @@ def target_name(target: Any, graph: Graph | None = None) -> str:
 
 
 def several(items: Any) -> Iterable[Any]:
-    """Return targets or feeds as an iterable: one that stands alone is the only one."""
+    """Return targets or feeds as an iterable: a single one, or None, is converted."""
     if items is None:
         return ()
     return (items,) if isinstance(items, str) or hasattr(items, "name") else items
 
 
 def _reference(value: Any, what: str, graph: Graph | None) -> str:
-    """Return the name of a tensor or operation object, of ours or of another library."""
+    """Return the name of a tensor or operation object, of graphmill or another library."""
     name = getattr(value, "name", None)
     if not isinstance(name, str):
         raise InvalidArgumentError(

@@ -1,8 +1,9 @@
-"""The states of the hot graph of a signature, the events that change them, and the table of both.
+"""The states of the hot graph of a signature, and the table of transitions.
 
-A signature of a session (feeds, fetches, targets) is run on the graph that was built first. Once it
-has run often, its graph is built again with the passes of phase `HOT`, which compiler plugins
-register; then it is hot. What a compiler does with its part of the graph is its own affair.
+The first steps of a signature (feeds, fetches, targets) run on the graph that was built first. When
+it has run often, its graph is built again with the passes of phase `HOT`, which compiler plugins
+register; then the signature is hot. Compilers have states of their own for their parts of the
+graph.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HotState(Label):
-    """Where a signature stands on its way to a hot graph."""
+    """The state of a signature on its way to a hot graph."""
 
     COLD = "cold"
     """Nothing is decided; steps that are watched or partial stay here."""
@@ -39,7 +40,7 @@ class HotState(Label):
 
 
 class HotEvent(Label):
-    """What happens to the graph of a signature."""
+    """An event of the graph of a signature."""
 
     NOT_WANTED = "not wanted"
     WANTED = "wanted"
@@ -55,7 +56,7 @@ class HotEvent(Label):
 
 
 class HotAction(Label):
-    """What is to be done when a state has been entered."""
+    """An action when a state is entered."""
 
     KEEP = "nothing changes for steps"
     SUBMIT = "hand the graph to the background thread"
@@ -91,15 +92,15 @@ _STORY_LENGTH: Final = 8  # the longest way through the table is shorter
 
 
 class HotGraph(StateMachine[HotState, HotEvent, HotAction]):
-    """The hot graph of one signature, or how far it has come.
+    """The hot graph of one signature, or its state on the way there.
 
     Threads: the lock of the session's `HotSteps` guards the state.
 
     Attributes:
         story: its transitions.
-        items: its partitions, once it is hot; None before.
-        reason: why it is in its state; empty where nothing is to be said.
-        since: how many steps had run when it took over; a statistic.
+        items: its partitions if it is hot, else None.
+        reason: why it is in its state; may be empty.
+        since: the number of steps before it took over; a statistic.
     """
 
     __slots__ = ("items", "reason", "since", "story")

@@ -1,10 +1,10 @@
-"""`HotSteps`: build the graph of a signature again, for speed, once it has run often (phase HOT).
+"""`HotSteps`: build the graph of a signature that runs often again, for speed (phase HOT).
 
-The executors of the first steps are made as quickly as can be. When a signature has run
+The executors of the first steps are created as quickly as possible. When a signature has run
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
-passes of phase `HOT`, and the executors of that graph take over; before the first step if the graph
-has loops of cheap nodes, and in a deterministic session, so that all run alike. Steps that are
-traced, watched or partial keep the first executors, in which every node is to be seen.
+passes of phase `HOT`, and the executors of that graph take over. This happens before the first step
+if the graph has loops of cheap nodes, and in a deterministic session, so that all steps run alike.
+Steps that are traced, watched or partial keep the first executors, in which every node is visible.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _QUEUE_FULL: Final = "the queue of the background thread was full"
 
 
 class HotOwner(Protocol):
-    """What has graphs that are built again for speed: a session, or a graph of a worker.
+    """An owner of hot graphs: a session, or a graph that a worker has registered.
 
     Attributes:
         host: where passes and kernels come from.
-        is_closed: whether nothing is to be built any more.
+        is_closed: whether no graph is built any more.
     """
 
     host: Host

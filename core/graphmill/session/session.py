@@ -82,7 +82,7 @@ class Session:
     def graph(self) -> Graph:
         """The graph that the session follows; do not change nodes that it ran.
 
-        For a session of a GraphDef or file it is made when it is first asked for.
+        For a session of a GraphDef or file it is created on first access.
         """
         if self._source is None:
             with self._source_lock:
@@ -114,7 +114,7 @@ class Session:
             fetches: a tensor or operation, the name of one (`"y:0"`, `"train"`), or any nesting of
                 lists, tuples, dicts, namedtuples and dataclasses of them. An operation gives None.
             feed_dict: values by tensor or name; any tensor can be fed, not only placeholders.
-            targets: operations that are to run as well.
+            targets: operations to run in addition.
             options: `RunOptions`: `timeout_in_ms`, `trace_level`, `output_partition_graphs` …
             run_metadata: a `RunMetadata` message that is filled.
 
@@ -125,7 +125,7 @@ class Session:
             NotFoundError: a name does not exist, or an op has no kernel.
             InvalidArgumentError: a value that is fed does not fit its tensor.
             CancelledError: the session is closed.
-            OpError: what the first failing node raised; the session can go on working.
+            OpError: the error of the first failing node; the session stays usable.
         """
         impl = self._impl
         impl.check_open()
@@ -155,7 +155,7 @@ class Session:
             feed_list: the tensors whose values the function takes, in this order.
             accept_options: whether each call may be given `RunOptions` as `options=`. Such a
                 function looks up its signature in each call.
-            options: the `RunOptions` of all calls that are given none.
+            options: the default `RunOptions` of calls.
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
@@ -165,12 +165,13 @@ class Session:
         return self._with_options(call, plan, key) if accept_options else call
 
     def make_callable_from_options(self, callable_options: Any) -> Callable[..., list[Any]]:
-        """Return a function of the fed values, in the order of `feed`, that gives all fetches (S7).
+        """Return a function of the values of `feed`, in order, that returns all fetches (S7).
 
         Args:
             callable_options: a `CallableOptions`: `feed`, `fetch`, `target`, `run_options`;
-                `tensor_connection` puts one tensor in the place of another; `feed_devices` and
-                `fetch_devices` name devices in full: a fetch stays there, a feed may be there.
+                `tensor_connection` replaces one tensor by another; `feed_devices` and
+                `fetch_devices` are full device names: a fetch stays on its device, a feed may be on
+                it.
 
         Raises:
             InvalidArgumentError: a device, a tensor or a connection is wrong.
@@ -207,13 +208,13 @@ class Session:
         *,
         options: Any = None,
     ) -> str:
-        """Begin a run that is fed and fetched piece by piece (row S8).
+        """Start a run that is fed and fetched piece by piece (row S8).
 
         Args:
-            fetches: all that will be fetched, in any structure.
+            fetches: all tensors that will be fetched, in any structure.
             feeds: all tensors that will be fed.
-            targets: operations that are to run as well, as soon as they can.
-            options: `RunOptions`; with a `trace_level` each piece can be asked for step statistics.
+            targets: operations to run in addition, as soon as they are ready.
+            options: `RunOptions`; with a `trace_level`, each piece can return step statistics.
 
         Returns:
             The handle for `partial_run`. It holds resources until everything declared has been fed
@@ -236,16 +237,16 @@ class Session:
         *,
         run_metadata: Any = None,
     ) -> Any:
-        """Feed some of what was declared, and return some fetches as soon as they are there.
+        """Feed some of the declared tensors, and return some fetches as soon as they are computed.
 
-        Everything that can run with what has been fed so far does run before this returns. All is
-        checked before anything moves: a wrong call leaves the partial run as it was.
+        Everything that can run with the values fed so far has run when this returns. The call is
+        checked before it starts: an invalid call leaves the partial run unchanged.
 
         Args:
-            handle: what `partial_run_setup` returned.
+            handle: the result of `partial_run_setup`.
             fetches: declared tensors that have not been fetched yet, in any structure.
             feed_dict: values of declared tensors that have not been fed yet.
-            run_metadata: a `RunMetadata` message that is given the statistics so far.
+            run_metadata: a `RunMetadata` message that receives the statistics so far.
 
         Raises:
             InvalidArgumentError: the handle is unknown or finished; a tensor is fed or fetched
@@ -275,14 +276,14 @@ class Session:
         targets: Iterable[Any] = (),
         build: bool = False,
     ) -> StepRecord:
-        """Return why each node of a signature runs where and as it does, and what was counted.
+        """Return where and how each node of a signature runs, with the reasons and counts.
 
-        A signature that has not run is prepared; nothing is run. `graphmill.explain.explain_all`
+        A signature that has not run is prepared, but not run. `graphmill.explain.explain_all`
         describes all signatures.
 
         Args:
             fetches, feed_list, targets: as of `make_callable`.
-            build: whether the graph is built for compilation now, if it is not yet.
+            build: whether to build the graph for compilation now, if that has not happened.
 
         Raises:
             NotFoundError: a name does not exist, or an op has no kernel.
@@ -291,9 +292,9 @@ class Session:
         return self._impl.explain(key, build=build)
 
     def reading_its_model(self) -> AbstractContextManager[None]:
-        """Let the files of a model be read in a `with` block, whatever effects are forbidden.
+        """Allow reading the files of a model in a `with` block, whatever effects are forbidden.
 
-        For who loads a model: its variables and tables are in files.
+        For loaders of models, whose variables and tables are in files.
         """
         return self._impl.loading_a_model()
 
@@ -337,7 +338,7 @@ class Session:
     def _with_options(
         self, call: Callable[..., Any], plan: FetchPlan, key: Signature
     ) -> Callable[..., Any]:
-        """Return a function as `make_callable` does that may be given `options` in each call."""
+        """Wrap the function of `make_callable` to accept `options` in each call."""
 
         def run(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
             if options is None:
@@ -351,7 +352,7 @@ class Session:
         return run
 
     def _graph_object(self) -> Graph:
-        """Return a graph object with the nodes that the session has, and follow it."""
+        """Create a graph object with the nodes of the session, and follow it."""
         from graphmill.graph.builder import Graph as BuilderGraph
 
         own = self._impl.graph
@@ -383,7 +384,7 @@ class Session:
             self._impl.extend(as_message(proto.GraphDef, graph, "graph"))
 
     def _plan(self, fetches: Any) -> FetchPlan:
-        """Return how to serve a fetch structure; kept for a name, and for a list of names."""
+        """Return the plan for a fetch structure; cached for a name and for a list of names."""
         kind = type(fetches)
         key: Any
         if (kind is list or kind is tuple) and set(map(type, fetches)) <= _NAMES:
@@ -404,7 +405,7 @@ class Session:
         return tuple([feed_name(feed, source) for feed in feeds])
 
     def _signature(self, fetches: Any, feeds: Any, targets: Any) -> tuple[FetchPlan, Signature]:
-        """Return what a call fetches, and its signature; raises if the session is closed."""
+        """Return the fetch plan and the signature of a call; raise if the session is closed."""
         self._impl.check_open()
         self._impl.sync_graph()
         plan = self._plan(fetches)
@@ -454,13 +455,13 @@ def reset(
     """Clear resource containers of all sessions of this process and close the sessions (row S10).
 
     Args:
-        target: empty, or that of a server, whose sessions are closed.
-        containers: their names; None or empty for the default container.
-        config: a `ConfigProto`; its `device_filters` say which tasks of a cluster are meant.
-        host: whose sessions; by default those over the default host.
+        target: empty, or the target of a server, whose sessions are closed.
+        containers: names of containers; None or empty for the default container.
+        config: a `ConfigProto`; its `device_filters` select tasks of a cluster.
+        host: the host whose sessions are closed; by default the default host.
 
     Raises:
-        NotFoundError: no plugin makes sessions for the target.
+        NotFoundError: no plugin supports the target.
         OpError: the server cannot be reached, or refuses.
     """
     config = as_message(proto.ConfigProto, config, "config")
@@ -482,7 +483,7 @@ def _new_session(target: str, config: ConfigProto, host: Host) -> SessionInterfa
 
 
 def _factory(target: str, host: Host) -> SessionFactory:
-    """Return what makes the sessions of a target.
+    """Return the session factory of a target.
 
     Raises:
         NotFoundError: no plugin does.

@@ -1,4 +1,4 @@
-"""Make the devices of a session, and keep the faults of one plugin's factory to itself (row S1)."""
+"""Create the devices of a session; one faulty factory does not affect others (row S1)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NAME_PREFIX = "/job:localhost/replica:0/task:0"
 def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREFIX) -> list[Device]:
     """Return all devices, types of higher priority first, then by name of the type.
 
-    A plugin of another distribution whose factory fails, or gives what is not a device, is warned
-    about, and the session has the other devices; it fails only if `device_count` asks for the type.
-    One that is built in, or that the program brought itself, fails the session.
+    If the factory of a third-party plugin fails, or returns something else than devices, there is a
+    warning, and the session has the other devices; it fails only if `device_count` asks for the
+    type. A faulty factory that is built in, or that the program passed itself, fails the session.
 
     Raises:
-        InvalidArgumentError: `device_count` asks for a type that nobody registered.
-        PluginError: a factory that counts cannot be imported.
-        OpError: one failed, or gave what is not a device.
+        InvalidArgumentError: `device_count` asks for a type that is not registered.
+        PluginError: a required factory cannot be imported.
+        OpError: a required factory failed, or returned something else than devices.
     """
     types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
     wanted = {name for name, count in config.device_count.items() if count > 0}
@@ -57,7 +57,7 @@ def devices_of(
 
     Raises:
         PluginError: the factory cannot be imported.
-        OpError: it failed, or gave what is not a device; names the plugin.
+        OpError: it failed, or returned something else than devices; names the plugin.
     """
     owner = host.devices.provenance(device_type)
     try:
@@ -77,7 +77,7 @@ def devices_of(
 
 
 def _problem_with(devices: list[Any], device_type: str, name_prefix: str) -> str:
-    """Return what is wrong with the devices that a factory made, or ""."""
+    """Return the problem with the devices that a factory created, or ""."""
     names = set()
     for device in devices:
         if not isinstance(device, Device):

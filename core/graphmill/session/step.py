@@ -1,4 +1,4 @@
-"""One step: call frame in, executors, call frame out; with its options and metadata (row S6)."""
+"""Run one step: fill the call frame, run the executors, read the results (row S6)."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
     except OpError:
         raise
     except KeyboardInterrupt:
-        # What waits must not take, after the step, what is meant for others.
+        # A pending wait must not consume, after the step, what other steps wait for.
         args.start_cancel(CancelledError("the step was interrupted"))
         raise
     except Exception as error:
@@ -243,7 +243,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool) -> l
 
 
 def _copied(value: np.ndarray[Any, Any], fetch: str) -> np.ndarray[Any, Any]:
-    """Return a copy; a view may be of a tensor that is larger than all memory."""
+    """Return a copy; a broadcast view may be larger than all memory."""
     try:
         return value.copy()
     except MemoryError as error:
@@ -253,9 +253,9 @@ def _copied(value: np.ndarray[Any, Any], fetch: str) -> np.ndarray[Any, Any]:
 
 
 def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool:
-    """Return whether nobody else holds the memory, so that the caller may have it to write to.
+    """Return whether nothing else references the memory, so that the caller may own it.
 
-    Without this a caller could write into a variable or a constant through what he fetched.
+    Otherwise a caller could write into a variable or a constant through a fetched array.
     """
     references, base_references = holders
     if not value.flags.writeable or references > _ONLY_OURS:
@@ -271,9 +271,9 @@ def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool
 
 
 def _count_ours() -> tuple[int, int]:
-    """Return what `references_to` counts where only a call frame holds an array.
+    """Return the result of `references_to` for an array that only a call frame holds.
 
-    Less than any count where counts prove nothing, so that each fetch is copied.
+    Smaller than any count where counts prove nothing, so that each fetch is copied.
     """
     if not counts_prove_ownership():
         return -1, -1
@@ -289,7 +289,7 @@ _ONLY_OURS, _BASE_ONLY_OURS = _count_ours()
 
 
 def _timeout(options: RunOptions, config: ConfigProto) -> float | None:
-    """Return how many seconds the step may take; None for any number."""
+    """Return the timeout of the step in seconds; None for none."""
     milliseconds = options.timeout_in_ms
     if milliseconds <= 0:
         milliseconds = config.operation_timeout_in_ms

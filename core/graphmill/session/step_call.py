@@ -1,4 +1,4 @@
-"""From fed values to fetched ones: one call of a signature whose executors are there (row S7)."""
+"""Run one step of a signature: convert the feeds, run, order the fetches (row S7)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def execute(
     run_metadata: RunMetadata | None,
     cancellation: CancellationManager | None = None,
 ) -> list[Value]:
-    """Run one step with values as the caller gave them; return those of the fetches.
+    """Run one step with the caller's values; return the values of the fetches.
 
     Args:
         session: whose step it is.
@@ -68,8 +68,8 @@ def make_call(
     Args:
         session: whose step it is.
         entry: what runs it.
-        rebuild: makes what the function returns of the values of the fetches.
-        count: how many values are fed.
+        rebuild: builds the function's result from the values of the fetches.
+        count: the number of fed values.
         options: how each call is run.
     """
     executors = entry.executors

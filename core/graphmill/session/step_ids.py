@@ -1,4 +1,4 @@
-"""Numbers of steps, unique in the process: observers and logs tell steps of all sessions apart."""
+"""Step ids, unique in the process, so that logs distinguish the steps of all sessions."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _numbers = itertools.count(1)
 
 
 def next_step_id() -> int:
-    """Return the number of a new step; atomic, so it takes no lock."""
+    """Return the id of a new step; atomic, so it takes no lock."""
     return next(_numbers)

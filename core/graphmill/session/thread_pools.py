@@ -1,4 +1,4 @@
-"""`ThreadPools`: which threads run a session's expensive kernels (row S2).
+"""`ThreadPools`: the thread pools for a session's expensive kernels (row S2).
 
 Semantics: `NewThreadPoolFromSessionOptions` and the constructor in
 `tensorflow/core/common_runtime/direct_session.cc`.
@@ -23,7 +23,7 @@ class ThreadPools:
 
     Args:
         config: `session_inter_op_thread_pool`, `use_per_session_threads` and
-            `inter_op_parallelism_threads` say which; a negative number of threads means none, and
+            `inter_op_parallelism_threads` select them; a negative number of threads means none, and
             so does `graphmill.deterministic`: in one thread nodes run in one order.
         host: keeps the pools that sessions share.
     """
@@ -51,14 +51,14 @@ class ThreadPools:
 
     @property
     def default(self) -> ThreadPool | None:
-        """The pool of steps that ask for no other."""
+        """The default pool."""
         return self._pools[0]
 
     def get(self, index: int) -> ThreadPool | None:
         """Return the pool that `RunOptions.inter_op_thread_pool` asks for; None for -1.
 
         Raises:
-            InvalidArgumentError: the session has no pool of that number.
+            InvalidArgumentError: the session has no pool with that index.
         """
         if index == _CALLER_THREAD:
             return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Copy | None]:
-    """Return for each feed the copy to the device of its `_Arg`; None where nothing is copied."""
+    """Return, for each feed, the copy function to the device of its `_Arg`; None for no copy."""
     devices = _devices_of(items, is_argument)
     return [
         None
@@ -36,12 +36,12 @@ def copies_in(items: Sequence[PerPartition], types: Sequence[DType]) -> list[Cop
 def copies_out(
     items: Sequence[PerPartition], types: Sequence[DType], stays: Sequence[bool] = ()
 ) -> tuple[Copy, ...]:
-    """Return for each fetch the copy to the host from the device of its `_Retval`.
+    """Return, for each fetch, the copy function from the device of its `_Retval` to the host.
 
     Args:
         items: the partitions.
         types: element types of the fetches.
-        stays: which fetches stay on their devices; the client waits until they are there.
+        stays: the fetches that stay on their devices; the client waits until they are computed.
     """
     devices = _devices_of(items, is_result)
     staying = {i for i, does_stay in enumerate(stays) if does_stay}
@@ -62,7 +62,7 @@ def _wait_for_device(device: Device) -> Copy:
 
 
 def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
-    """Return `convert` for host values; what is not a host array is taken as it is, on its device.
+    """Return `convert` for host values; values of a device are passed unchanged.
 
     Raises:
         InvalidArgumentError: its element type is another one (from the function).
