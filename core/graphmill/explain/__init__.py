@@ -1,4 +1,4 @@
-"""Why a step runs as it does: where each node went, which kernel and tier it got, and why.
+"""Explain a step: the device, kernel and tier of each node, with the reasons.
 
     from graphmill.explain import explain, explain_all
 
@@ -6,7 +6,7 @@
         for record in explain(session, fetches=["y:0"], feeds=["x:0"]):
             print(record)
 
-`Session.explain` returns all that is known of one signature (`StepRecord`).
+`Session.explain` returns the complete record of one signature (`StepRecord`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # What looks into sessions imports them; plugins that only note something must not.
+    # Functions that inspect sessions import them; plugins that only write records must not.
     if name in ("NodeRecord", "StepRecord", "explain", "explain_all"):
         from graphmill.explain import step
 

@@ -1,8 +1,8 @@
-"""What a compiler made of a graph, in words that any compiler plugin can fill in.
+"""Records of how a compiler handled a graph, which any compiler plugin can write.
 
-A pass that groups nodes notes it with the graph (`compilation_of`); what it notes lives as long as
+A pass that groups nodes attaches a record to the graph (`compilation_of`), which lives as long as
 the graph does. Records only observe: a compiler writes them and never reads them to decide. Counts
-are statistics, kept without a lock: two threads that count at the same moment may lose one.
+are statistics, updated without a lock: concurrent updates may lose one.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class CompileRecord(NamedTuple):
     Attributes:
         seconds: how long tracing and compiling took.
         outcome: `"compiled"`, `"loaded"` from the persistent cache, or `"refused"`.
-        cause: why it was tried.
+        cause: why it was compiled.
         reason: why it was refused; empty otherwise.
-        cache: what the persistent cache did, in words; empty where there is none.
+        cache: the result of the persistent cache, as text; empty without a cache.
     """
 
     seconds: float
@@ -46,12 +46,12 @@ class CompileRecord(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallCounts:
-    """How many calls each tier has served; counted by who serves them, observed by a record.
+    """The number of calls that each tier has served; updated by the tiers, read through records.
 
     Attributes:
-        num_straight, num_compiled: how many calls each tier has served.
-        num_checks_failed: how many calls of the compiled program were done again by the
-            interpreter, which then says what is wrong with the values.
+        num_straight, num_compiled: the number of calls that each tier has served.
+        num_checks_failed: the number of calls of the compiled program that the interpreter
+            repeated, to report what is wrong with the values.
     """
 
     num_straight: int = 0
@@ -61,20 +61,20 @@ class CallCounts:
 
 @dataclass(slots=True, eq=False)
 class SignatureRecord:
-    """One signature of a cluster, or all those that share one record.
+    """One signature of a cluster, or several that share a record.
 
     Attributes:
-        signature: element types and shapes of the inputs, and values that must be known, as text.
-        tier: which tier serves its calls now, `STRAIGHT_LINE` or `COMPILED`.
+        signature: element types and shapes of the inputs, and static values, as text.
+        tier: the tier that serves its calls now, `STRAIGHT_LINE` or `COMPILED`.
         is_wanted: whether it was to be compiled.
         reason: why it is not compiled, or not yet; empty if it is.
         seconds: how long tracing and compiling took.
         compiles: each attempt to compile it.
-        straight_ns, compiled_ns: the shortest call in each tier, in nanoseconds, as measured when
-            the better tier was chosen; 0 before.
+        straight_ns, compiled_ns: the shortest call in each tier, in nanoseconds, measured when the
+            faster tier was chosen; 0 before.
         state: its state in the compiler's state machine; empty where the compiler has none.
-        counts: how many calls each tier has served; also as `num_straight`, `num_compiled` and
-            `num_checks_failed`.
+        counts: the number of calls that each tier has served; also as `num_straight`,
+            `num_compiled` and `num_checks_failed`.
     """
 
     signature: str
@@ -90,7 +90,7 @@ class SignatureRecord:
 
     @property
     def num_straight(self) -> int:
-        """How many calls straight-line code has served."""
+        """The number of calls that straight-line code has served."""
         return self.counts.num_straight
 
     @num_straight.setter
@@ -99,7 +99,7 @@ class SignatureRecord:
 
     @property
     def num_compiled(self) -> int:
-        """How many calls the compiled program has served."""
+        """The number of calls that the compiled program has served."""
         return self.counts.num_compiled
 
     @num_compiled.setter
@@ -108,7 +108,7 @@ class SignatureRecord:
 
     @property
     def num_checks_failed(self) -> int:
-        """How many calls of the compiled program were done again by the interpreter."""
+        """The number of calls of the compiled program that the interpreter repeated."""
         return self.counts.num_checks_failed
 
     @num_checks_failed.setter
@@ -121,11 +121,11 @@ class ClusterRecord:
     """A region of a graph that became one node.
 
     Attributes:
-        name: of the node that stands for it.
+        name: the name of the node that replaces it.
         nodes: names of the nodes in it.
         source: its straight-line code.
-        signatures: what it was called with; a bounded number.
-        story: the last changes of state of its signatures, with their causes.
+        signatures: the signatures of its calls; a bounded number.
+        story: the latest changes of state of its signatures, with their causes.
     """
 
     name: str
@@ -142,15 +142,15 @@ class ClusterRecord:
 
 
 class RegionNote(NamedTuple):
-    """A loop or conditional of control flow v1, and what became of it.
+    """A loop or conditional of control flow v1, and whether it was converted.
 
     Attributes:
         kind: `"while"` or `"cond"`.
         name: the frame of a loop; the name scope of a conditional.
         nodes: names of its nodes.
-        is_functional: whether nodes that call functions took its place.
+        is_functional: whether functional nodes replaced it.
         reason: why it stays as it is; empty otherwise.
-        became: names of the nodes in its place.
+        became: names of the nodes that replaced it.
     """
 
     kind: str
@@ -165,8 +165,8 @@ class OutsideNote(NamedTuple):
     """A node that is in no cluster.
 
     Attributes:
-        node, op: which.
-        reason: why.
+        node, op: the node and its op.
+        reason: why it is in no cluster.
     """
 
     node: str
@@ -176,11 +176,11 @@ class OutsideNote(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Compilation:
-    """What a compiler made of one device's graph.
+    """How a compiler handled the graph of one device.
 
     Attributes:
         clusters: the regions that became one node each.
-        outside: the nodes that are in none.
+        outside: the nodes that are in no cluster.
         regions: loops and conditionals.
     """
 
@@ -195,11 +195,11 @@ class Compilation:
 
 
 def compilation_of(graph: Graph) -> Compilation:
-    """Return what is noted with a graph; a pass that compiles adds to it."""
+    """Return the record attached to a graph, for a compiling pass to write; create it if needed."""
     found: Compilation = graph.notes.setdefault(_NOTE, Compilation())
     return found
 
 
 def find_compilation(graph: Graph) -> Compilation | None:
-    """Return what is noted with a graph, or None if no compiler has seen it."""
+    """Return the record attached to a graph, or None if no compiler has seen the graph."""
     return graph.notes.get(_NOTE)

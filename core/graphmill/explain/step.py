@@ -1,4 +1,4 @@
-"""The records of one signature of a session: a node each, with device, kernel, tier and reasons."""
+"""Records of one signature of a session: for each node its device, kernel, tier and reasons."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """Why one node runs as it does.
+    """How one node runs, and why.
 
     Attributes:
         node, op: the node and its op type.
         device: full name of the device that runs it.
-        placement: why that one.
+        placement: the reason for that device.
         kernel: the kernel's function; "" for arguments, results and calls of functions.
-        plugin: who supplied the kernel.
+        plugin: the plugin that supplied the kernel.
         backend: the array library that it computes with.
-        rejected: the kernels that were passed over, each with the reason.
-        kernel_reason: why that kernel, or why none.
+        rejected: the kernels that were not chosen, each with the reason.
+        kernel_reason: the reason for the kernel, or for having none.
         tier: how it runs now: "interpreted" (the executor calls its kernel), "straight-line" or
             "compiled" (as a part of a cluster).
-        tier_reason: why so.
-        cluster: the cluster that it is in; "" for none.
+        tier_reason: the reason for the tier.
+        cluster: its cluster; "" for none.
     """
 
     node: str
@@ -67,19 +67,19 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a session knows of one signature: its nodes, and what the compiler made of them.
+    """The record of one signature of a session: its nodes, and how they were compiled.
 
-    The counts go on while the session runs; ask again for new tiers.
+    The counts continue while the session runs; create a new record for new tiers.
 
     Attributes:
         feeds, fetches, targets: the signature.
-        num_steps: how many steps it has run.
-        num_interpreted: how many of them on the first executors, where every node is interpreted.
+        num_steps: the number of its steps.
+        num_interpreted: the number of steps on the first executors, which interpret every node.
         mode: the session's mode of compilation, as in its config.
         reason: why its graph was not built again for compilation; empty if it was.
-        nodes: its nodes, as they were placed and given kernels first.
-        compilations: what the compiler made of each device's graph, by the device's name.
-        story: how its graph came to be built again, or why it was not.
+        nodes: its nodes, with their first placement and kernels.
+        compilations: the compiler's record of each device's graph, by device name.
+        story: the history of its hot graph.
     """
 
     feeds: tuple[str, ...]
@@ -103,9 +103,9 @@ def step_record(impl: DirectSession, key: Signature, *, build: bool = False) -> 
     """Return the record of a signature, which is prepared if it has not run yet.
 
     Args:
-        impl: whose.
+        impl: the session.
         key: the signature.
-        build: whether its graph is built for compilation now, if it is not yet.
+        build: whether to build its graph for compilation now, if that has not happened.
 
     Raises:
         NotFoundError: a name does not exist, or an op has no kernel.
@@ -170,7 +170,7 @@ def explain(
 
 
 def explain_all(session: Session) -> list[StepRecord]:
-    """Return the records of all signatures that a session keeps executors of.
+    """Return the records of all signatures that have executors.
 
     Those of callables with options of their own come last.
     """

@@ -1,4 +1,4 @@
-"""Which tier runs a node, and why: from what a compiler noted with the graphs of a signature."""
+"""Find the tier of each node and the reason, from the compiler's records of a signature."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _OBSERVED: Final = (
 
 
 class Tiers:
-    """Answers for the nodes of one signature.
+    """The tiers of the nodes of one signature.
 
     Args:
-        executors: what runs it.
-        hot_steps: when its session builds graphs again.
+        executors: its executors.
+        hot_steps: of its session.
 
     Attributes:
-        compilations: what the compiler made of the graph of each device, by the device's name.
+        compilations: the compiler's record of each device's graph, by device name.
         reason: why no graph was built again for compilation; empty if it was.
     """
 
@@ -80,9 +80,9 @@ class Tiers:
 
 
 def calls_by_tier(executors: Iterable[ExecutorsAndKeys]) -> dict[str, int]:
-    """Return how many calls of clusters each tier has served, for the signatures given.
+    """Return the number of cluster calls that each tier has served, for some signatures.
 
-    `checks_failed` are calls of compiled programs that the interpreter did again.
+    `checks_failed` are calls of compiled programs that the interpreter repeated.
     """
     graphs = [item.graph for one in executors for item in one.hot_items or one.items]
     compilations = [found for graph in graphs if (found := find_compilation(graph))]
@@ -118,7 +118,7 @@ def _why_not_built(executors: ExecutorsAndKeys, hot_steps: HotSteps) -> str:
 
 
 def _why_in(cluster: ClusterRecord) -> str:
-    """Return why a cluster is in the tier that it is in."""
+    """Return the reason for a cluster's tier."""
     records = cluster.signatures
     if not records:
         return "the cluster has not been called yet"

@@ -53,16 +53,16 @@ class Graph(ShapedGraph):
     graph (`as_default`) belongs to the thread or task.
 
     Attributes:
-        ops: where the definitions of ops are looked up by name.
-        control_flow: the loops and conditionals that are being built, and what is in them.
-        variables: the variables that were made in it, in order.
+        ops: the registry in which `create_op` looks up definitions.
+        control_flow: the loops and conditionals that are being built, and their nodes.
+        variables: its variables, in order of creation.
     """
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
-        """Make an empty graph.
+        """Create an empty graph.
 
         Args:
-            ops: the ops that `create_op` knows by name; by default TensorFlow's.
+            ops: the op definitions that `create_op` finds by name; by default TensorFlow's.
         """
         self._names = NameScopes()
         self._devices = DeviceScopes()
@@ -75,7 +75,7 @@ class Graph(ShapedGraph):
 
     @classmethod
     def from_graph_def(cls, graph_def: proto.GraphDef, ops: OpRegistry | None = None) -> Graph:
-        """Return the graph of a message, to look at or to build on.
+        """Return the graph of a message, to inspect or to extend.
 
         Raises:
             OpError: the message holds no valid graph; see `import_export.extend_graph`.
@@ -102,11 +102,11 @@ class Graph(ShapedGraph):
         return self._names.scope(name)
 
     def device(self, spec: DeviceSpec) -> AbstractContextManager[None]:
-        """Ask for a device for the nodes of a `with` block.
+        """Request a device for the nodes of a `with` block.
 
         Args:
             spec: a device name, whole or in part (`"/gpu:0"`, `"/job:worker"`), inner scopes win;
-                a function of the node that returns its device; None to leave the scopes around.
+                a function of the node that returns its device; None to leave the enclosing scopes.
 
         Raises:
             InvalidArgumentError: `spec` is not a device name.
@@ -116,9 +116,9 @@ class Graph(ShapedGraph):
     def control_dependencies(
         self, control_inputs: Iterable[Tensor | Node] | None
     ) -> AbstractContextManager[None]:
-        """Have the nodes of a `with` block run after others.
+        """Make the nodes of a `with` block run after others.
 
-        None leaves the scopes around, and the loops and conditionals too.
+        None leaves all enclosing scopes, loops and conditionals.
 
         Raises:
             InvalidArgumentError: one is neither a tensor nor a node of this graph.
@@ -130,11 +130,11 @@ class Graph(ShapedGraph):
     def colocate_with(
         self, op: Tensor | Node, ignore_existing: bool = False
     ) -> AbstractContextManager[None]:
-        """Ask that the nodes of a `with` block be placed where `op` is.
+        """Request that the nodes of a `with` block be placed with `op`.
 
         Args:
             op: the node, or a tensor of it.
-            ignore_existing: whether to leave the colocation scopes around.
+            ignore_existing: whether to leave the enclosing colocation scopes.
 
         Raises:
             InvalidArgumentError: `op` is neither a tensor nor a node of this graph.
@@ -142,9 +142,9 @@ class Graph(ShapedGraph):
         return self._colocated(self._as_node(op), ignore_existing)
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """Return `name` within the current scope, with a number behind it if it is taken.
+        """Return `name` within the current scope, with a numeric suffix if it is taken.
 
-        Names that differ in case only count as the same.
+        Names that differ only in case count as equal.
         """
         return self._names.unique(name, mark_as_used)
 
@@ -162,7 +162,8 @@ class Graph(ShapedGraph):
         Args:
             op_type: name of an op or of a function of the graph's library; or an `OpDef`.
             inputs: its input tensors, lists unfolded.
-            attrs: its attrs in any form; what the inputs determine, and defaults, may be left out.
+            attrs: its attrs in any form; defaults, and attrs that the inputs determine, may be
+                omitted.
             name: name within the scope, by default the op's; one that ends in `/` is taken as the
                 full name.
 
@@ -196,7 +197,7 @@ class Graph(ShapedGraph):
             value: an array, number, string, nested lists of these, or a `TensorProto`.
             dtype: its element type; by default int32 or float32 for Python numbers that fit, the
                 array's own for arrays.
-            shape: its shape; a single value is repeated, others are only reshaped.
+            shape: its shape; a single value is repeated, others are reshaped.
             name: name of the node.
 
         Raises:
@@ -221,17 +222,18 @@ class Graph(ShapedGraph):
 
         Args:
             dtype: its element type.
-            shape: its shape, None for a size that is not known; None for unknown rank.
+            shape: its shape, with None for an unknown size; None for unknown rank.
             name: name of the node.
         """
         node = self.create_op("Placeholder", (), {"dtype": dtype, "shape": shape}, name)
         return Tensor(node)
 
     def convert(self, value: Any, dtype: DTypeLike | None = None, name: str = "Const") -> Tensor:
-        """Return a tensor as it is, and anything else as a constant.
+        """Return a tensor unchanged, and convert anything else to a constant.
 
         Raises:
-            InvalidArgumentError: it is of another graph or element type, or no tensor at all.
+            InvalidArgumentError: it belongs to another graph, has another element type, or cannot
+                be converted.
         """
         if not isinstance(value, SymbolicTensor):
             return self.constant(value, dtype, name=name)
@@ -362,7 +364,7 @@ class Graph(ShapedGraph):
 
 
 def _colocation_groups(node: Node) -> list[bytes]:
-    """Return the colocation groups of a node: those it names, or the one that it founds."""
+    """Return the colocation groups of a node: those that it names, or its own."""
     named = [
         group
         for group in node.attrs.get(_COLOCATION_ATTR, ())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CondContext(ControlFlowContext):
-    """A branch: a tensor from outside comes in through a `Switch`, dead if it is not taken.
+    """A branch: tensors from outside are captured by a `Switch`, and dead if it is not taken.
 
     Attributes:
         pred: the predicate.
@@ -29,7 +29,7 @@ class CondContext(ControlFlowContext):
     """
 
     def __init__(self, graph: Graph, pred: Tensor, pivot: Tensor, branch: int) -> None:
-        """Begin a branch.
+        """Start a branch.
 
         Args:
             graph: the graph.
@@ -53,7 +53,7 @@ class CondContext(ControlFlowContext):
 
     @property
     def loop(self) -> WhileContext | None:
-        """The innermost loop around."""
+        """The innermost enclosing loop."""
         return self.outer.loop if self.outer is not None else None
 
     def admit(
@@ -73,7 +73,7 @@ class CondContext(ControlFlowContext):
             return switch(tensor, self.pred)[self.branch]
 
     def result(self, tensor: Tensor) -> Tensor:
-        """Return what the branch gives for a tensor, which may be from outside."""
+        """Return the branch's result for a tensor, which may be from outside."""
         if self.holds(tensor) or tensor in self._brought_in:
             return self.capture(tensor)
         around = tensor if self.outer is None else self.outer.capture(tensor)

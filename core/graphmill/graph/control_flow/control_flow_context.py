@@ -1,7 +1,7 @@
 """`ControlFlowContext`: one loop, or one branch of a conditional, while a graph is being built.
 
-What is built inside uses tensors from outside only through a node that brings them in: an `Enter`
-of the loop, a `Switch` of the conditional. The context adds that node, once for each tensor.
+Nodes inside use tensors from outside only through a node that captures them: an `Enter` of the
+loop, a `Switch` of the conditional. The context adds that node, once for each tensor.
 
 Semantics: ControlFlowContext of tensorflow/python/ops/control_flow_ops.py. One rule is simpler
 than there: a node inside of a loop that must wait for one outside gets an edge from a signal that
@@ -34,7 +34,7 @@ class ControlFlowContext(ABC):
     Attributes:
         graph: the graph it is built in.
         name: unique in the graph; for a loop, the name of its frame.
-        outer: the context around it, None for none.
+        outer: the enclosing context; None for none.
     """
 
     def __init__(self, graph: Graph, name: str) -> None:
@@ -47,22 +47,22 @@ class ControlFlowContext(ABC):
     @property
     @abstractmethod
     def pivot(self) -> Tensor:
-        """The tensor that is there, and live, exactly when what is being built is to run."""
+        """A tensor that is available, and live, exactly when the context should run."""
 
     @property
     @abstractmethod
     def loop(self) -> WhileContext | None:
-        """The innermost loop that this is in, or is itself."""
+        """This context if it is a loop, else the innermost enclosing loop."""
 
     @abstractmethod
     def admit(
         self, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
     ) -> tuple[list[Tensor], list[Node]]:
-        """Return what a new node inside takes in place of these inputs and control inputs."""
+        """Return the inputs and control inputs of a new node inside, captured where needed."""
 
     @abstractmethod
     def bring_in(self, tensor: Tensor) -> Tensor:
-        """Add the node that brings a tensor of the context around inside; return its output."""
+        """Add the node that captures a tensor of the enclosing context; return its output."""
 
     def is_within(self, other: ControlFlowContext) -> bool:
         """Return whether this is `other` or a context inside of it."""
@@ -79,7 +79,7 @@ class ControlFlowContext(ABC):
         return home is not None and home.is_within(self)
 
     def capture(self, tensor: Tensor) -> Tensor:
-        """Return what stands for a tensor inside: itself, if it was made there."""
+        """Return the tensor to use inside: the tensor itself if it was created there."""
         if self.holds(tensor):
             return tensor
         if tensor not in self._brought_in:
@@ -91,7 +91,7 @@ class ControlFlowContext(ABC):
         return self._brought_in[tensor]
 
     def reachable(self, control_inputs: Iterable[Node]) -> list[Node]:
-        """Return nodes that a node inside can wait for, in place of nodes of contexts around.
+        """Return nodes inside to wait for, instead of nodes of enclosing contexts.
 
         A control edge cannot cross the border of a loop's frame. Nodes for which the whole loop
         waits anyhow are left out.

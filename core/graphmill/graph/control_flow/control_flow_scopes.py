@@ -1,4 +1,4 @@
-"""The loops and conditionals of a graph that is being built: which is open, what is in which."""
+"""The loops and conditionals of a graph under construction, and the nodes in each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ControlFlowScopes:
     """The control flow of one graph.
 
     Attributes:
-        current: the loop or branch that new nodes go into; None outside of all.
+        current: the loop or branch of new nodes; None outside of all.
         controls: the control dependency scopes of the graph.
     """
 
@@ -34,7 +34,7 @@ class ControlFlowScopes:
 
     @contextmanager
     def entered(self, context: ControlFlowContext | None) -> Iterator[None]:
-        """Put what is built in the block into a context, or None for outside of all."""
+        """Add nodes of the block to a context; None means outside of all."""
         outer, self.current = self.current, context
         try:
             yield
@@ -43,7 +43,7 @@ class ControlFlowScopes:
 
     @contextmanager
     def unchecked(self) -> Iterator[None]:
-        """Let nodes that are built in the block take inputs from any context."""
+        """Allow nodes of the block to use tensors of any context."""
         outer, self._is_checked = self._is_checked, False
         try:
             yield
@@ -57,13 +57,13 @@ class ControlFlowScopes:
     def home_of(self, node: Node) -> ControlFlowContext | None:
         """Return the loop or branch in which the outputs of a node can be used.
 
-        It is the node's own, but for an `Exit` the one around.
+        That is the node's own context; for an `Exit`, the enclosing one.
         """
         context = self._contexts.get(node)
         return context.outer if context is not None and is_exit(node) else context
 
     def put(self, node: Node, context: ControlFlowContext | None) -> None:
-        """Note which context a node is in."""
+        """Record the context of a node."""
         if context is None:
             self._contexts.pop(node, None)
         else:
@@ -72,7 +72,7 @@ class ControlFlowScopes:
     def admit(
         self, name: str, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
     ) -> tuple[Sequence[Tensor], Sequence[Node]]:
-        """Return what a new node takes in place of the inputs that were given.
+        """Return the inputs of a new node, captured where needed.
 
         Args:
             name: its name, for messages.

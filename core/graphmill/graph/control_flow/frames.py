@@ -1,4 +1,4 @@
-"""Control-flow analysis: which frame each node is in, and what each frame holds (rows E3, P3).
+"""Control-flow analysis: find the frame of each node, and the nodes of each frame (rows E3, P3).
 
 Semantics: `tensorflow/core/graph/control_flow.cc` (BuildControlFlowInfo) and
 `tensorflow/core/common_runtime/immutable_executor_state.cc`.
@@ -25,13 +25,13 @@ FramePath = tuple[str, ...]
 
 @dataclass(slots=True)
 class FrameInfo:
-    """What is known of a frame before any run.
+    """The static properties of a frame.
 
     Attributes:
-        path: the frame and those around it.
-        input_count: how many `Enter` nodes lead into it.
-        parallel_iterations: how many of its iterations may run at once.
-        nodes: the nodes in it, `Enter` nodes not included (they are in the frame around it).
+        path: the names of the enclosing frames and of this one.
+        input_count: the number of `Enter` nodes that lead into it.
+        parallel_iterations: the maximum number of iterations in flight.
+        nodes: its nodes, without `Enter` nodes (which are in the parent frame).
     """
 
     path: FramePath
@@ -48,8 +48,8 @@ class FrameInfo:
 def analyse_frames(graph: Graph) -> tuple[dict[Node, FramePath], dict[FramePath, FrameInfo]]:
     """Return the frame that each node runs in, and all frames.
 
-    A node runs in the frame of its inputs; what an `Enter` gives is in the frame that it names,
-    what an `Exit` gives in the one around.
+    A node runs in the frame of its inputs. The output of an `Enter` is in the frame that it names,
+    the output of an `Exit` in the parent frame.
 
     Raises:
         InvalidArgumentError: inputs of a node come from different frames, an `Exit` or
@@ -69,7 +69,7 @@ def analyse_frames(graph: Graph) -> tuple[dict[Node, FramePath], dict[FramePath,
 
 
 def _in_data_flow_order(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes, each after its inputs, back edges of loops aside."""
+    """Return the nodes in topological order, ignoring back edges of loops."""
     nodes = list(nodes)
     waiting = {node: sum(not is_back_edge(edge) for edge in _inputs(node)) for node in nodes}
     order = [node for node in nodes if not waiting[node]]
@@ -116,7 +116,7 @@ def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
 
 
 def output_frame(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
-    """Return the frame of what a node gives: not its own for Enter and Exit."""
+    """Return the frame of a node's outputs, which is not its own for Enter and Exit."""
     path = frames[node]
     if is_enter(node):
         return (*path, frame_name(node))
@@ -126,7 +126,8 @@ def output_frame(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
 def loop_of_output(node: Node) -> str | None:
     """Return the name of the innermost frame that a node's outputs are in; None for none.
 
-    One path backwards suffices, so that this is cheap and no other part of the graph matters.
+    Following one path backwards suffices, so this is cheap and independent of the rest of the
+    graph.
     """
     left = 0  # frames that the path has gone into, through their exits
     current: Node | None = node
