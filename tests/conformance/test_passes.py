@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graphmill.testing.conformance import PassTests
+
+pytestmark = pytest.mark.divided
 
 
 class TestConstantFolding(PassTests):

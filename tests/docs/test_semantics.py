@@ -17,6 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 PAGE = (ROOT / "docs" / "reference" / "semantics.md").read_text("utf-8")

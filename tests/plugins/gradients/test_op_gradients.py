@@ -23,6 +23,8 @@ from graphmill.testing.case_graph import NODE, case_graph
 if TYPE_CHECKING:
     from graphmill.testing.case import Case
 
+pytestmark = pytest.mark.divided
+
 STEP = 1e-6
 LARGEST = 2000  # elements of an input
 NO_DERIVATIVE = {

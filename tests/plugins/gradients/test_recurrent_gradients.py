@@ -8,6 +8,8 @@ import pytest
 import graphmill
 from graphmill.ops import math, nn
 
+pytestmark = pytest.mark.divided
+
 SHAPES = {
     "x": (4, 2, 3), "cs_prev": (2, 5), "h_prev": (2, 5), "w": (8, 20),
     "wci": (5,), "wcf": (5,), "wco": (5,), "b": (20,),

@@ -8,6 +8,8 @@ import pytest
 import graphmill
 from graphmill import ops
 
+pytestmark = pytest.mark.divided
+
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.5]])
 
 

@@ -13,6 +13,8 @@ from graphmill.testing.differential.gradients import difference
 from graphmill.testing.golden import Answer
 from graphmill.testing.oracle.gradient_results import GradientRequest, ask_graphmill
 
+pytestmark = pytest.mark.divided
+
 FOLDER = Path(__file__).parents[2] / "data/gradients"
 ORDERS = {"first": 1, "second": 2}
 QUESTIONS = {

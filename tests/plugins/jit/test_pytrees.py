@@ -18,7 +18,7 @@ from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin
 from graphmill.testing.tier_programs import graph_def
 
 jax = pytest.importorskip("jax")
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,6 +19,8 @@ from graphmill.runtime.kernels.kernel import KernelDef
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 ROOT: Final = Path(__file__).parents[3]
 SPI: Final = "core/graphmill/spi/"  # hands the function on
 BINDERS: Final = {

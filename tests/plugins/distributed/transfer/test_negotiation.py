@@ -39,6 +39,8 @@ from graphmill_plugins.distributed.transfer.tensor_sender import (
 )
 from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
 
+pytestmark = pytest.mark.divided
+
 needs_shared_memory = pytest.mark.skipif(not host_identity(), reason="memory cannot be shared")
 SIZE = 1 << 18
 NUM_BYTES = 4 * SIZE

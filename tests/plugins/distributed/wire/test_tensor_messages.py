@@ -13,6 +13,8 @@ from graphmill.ops.tensor_proto import numpy_to_tensor_proto, tensor_proto_to_nu
 from graphmill_plugins.distributed.wire import tensor_messages
 from graphmill_plugins.distributed.wire.tensor_messages import NamedTensor, TensorMessage
 
+pytestmark = pytest.mark.divided
+
 KINDS = [kind for kind in vars(tensor_messages).values() if isinstance(kind, TensorMessage)]
 UNKNOWN = b"\xc2\x3e\x03new"  # field 1000, bytes
 GROUP = b"\xc3\x3e\x08\x01\xc4\x3e"  # field 1000, a group

@@ -13,6 +13,8 @@ from graphmill.testing.differential.pass_bisection import without_passes
 from graphmill.testing.generators.control_flow_graphs import structured_graph, structured_graphs
 from graphmill.testing.generators.control_flow_programs import programs, random_program
 
+pytestmark = pytest.mark.divided
+
 _OPS = graphmill.default_host().ops
 _SETTINGS = settings(
     max_examples=25,

@@ -27,7 +27,7 @@ jax = pytest.importorskip("jax")
 
 from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program  # noqa: E402
 
-pytestmark = [pytest.mark.jax, pytest.mark.usefixtures("no_cache_of_jax")]
+pytestmark = [pytest.mark.jax, pytest.mark.usefixtures("no_cache_of_jax"), pytest.mark.divided]
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
 X = np.arange(4, dtype=np.float32)
 
