@@ -1,1 +1,1 @@
-"""Clusters: their definition, the servers of their tasks. Protocols come in as plugins."""
+"""Clusters: their definition, and the servers of their tasks. Protocols are plugins."""

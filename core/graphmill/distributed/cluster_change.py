@@ -1,4 +1,4 @@
-"""`ClusterChange`: which tasks of a cluster moved or restarted, and its observers."""
+"""`ClusterChange`: the tasks of a cluster that moved or restarted, and observers of changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _logger = logging.getLogger("graphmill.distributed")
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """What has changed in a cluster.
+    """A change of a cluster.
 
     Attributes:
-        cluster: the addresses of all tasks from now on, by job and task number.
-        tasks: those that have a new address, or a new incarnation at the old one.
-        removed: those that are not there any more.
+        cluster: the new addresses of all tasks, by job and task index.
+        tasks: the tasks that have a new address, or a new incarnation at the old one.
+        removed: the tasks that no longer exist.
     """
 
     cluster: Mapping[str, Mapping[int, str]]
@@ -39,11 +39,11 @@ def change_between(
     after: Mapping[str, Mapping[int, str]],
     restarted: Iterable[Task] = (),
 ) -> ClusterChange:
-    """Return what has changed from one cluster to the other.
+    """Return the change from one cluster to another.
 
     Args:
-        before, after: the addresses by job and task number.
-        restarted: tasks that have a new incarnation though their address is the old one.
+        before, after: the addresses by job and task index.
+        restarted: tasks that have a new incarnation at an unchanged address.
     """
     old, new = _by_task(before), _by_task(after)
     moved = {task for task, address in new.items() if old.get(task) != address}
@@ -73,7 +73,7 @@ class Watchers:
         return len(self._watchers)
 
     def add(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
-        """Add a function; return what takes it out again, a second call of which does nothing."""
+        """Add a function; return a function that removes it and may be called twice."""
         key = object()
         with self._lock:
             self._watchers[key] = changed
@@ -85,7 +85,7 @@ class Watchers:
         return remove
 
     def publish(self, change: ClusterChange) -> None:
-        """Notify all observers of a change; one that raises is logged, the others still run."""
+        """Notify all observers of a change; log exceptions of observers, and continue."""
         if not change:
             return
         with self._order:

@@ -1,7 +1,7 @@
-"""`ClusterResolver`: where the tasks of a cluster are, as what started them says.
+"""`ClusterResolver`: find the addresses of a cluster's tasks in their environment.
 
 Semantics: `tf.distribute.cluster_resolver`; `TF_CONFIG` is that of TensorFlow's estimators and
-strategies. A resolver gives addresses; it starts nothing.
+strategies. A resolver returns addresses; it starts nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ClusterSpec: TypeAlias = "dict[str, dict[int, str]]"
 
 
 class ClusterResolver(ABC):
-    """Resolves the addresses of a cluster's tasks, and which of them this process is.
+    """Resolves the addresses of a cluster's tasks, and the task that this process is.
 
     Attributes:
         task_type: the job of this process; None if it is not a task.
-        task_id: its number in the job; None if it is not a task.
+        task_id: its index in the job; None if it is not a task.
     """
 
     task_type: str | None = None
@@ -40,14 +40,14 @@ class ClusterResolver(ABC):
 
     @abstractmethod
     def cluster_spec(self) -> ClusterSpec:
-        """Return the addresses as they are now.
+        """Return the current addresses.
 
         Raises:
             OpError: they are unknown.
         """
 
     def master(self, task_type: str | None = None, task_id: int | None = None) -> str:
-        """Return the target of sessions on a task; by default on that of this process.
+        """Return the target of sessions on a task; by default on the task of this process.
 
         Raises:
             NotFoundError: there is no such task.
@@ -60,7 +60,7 @@ class ClusterResolver(ABC):
         return f"grpc://{tasks[index]}"
 
     def watch(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
-        """Have `changed` called when tasks move or restart; return what ends that.
+        """Call `changed` when tasks move or restart; return a function that stops that.
 
         It is called in any thread, one call after the other. A task that moved or restarted has a
         new incarnation: what was registered on the old one is gone.
@@ -68,9 +68,9 @@ class ClusterResolver(ABC):
         return self._watchers.add(changed)
 
     def refresh(self) -> None:  # noqa: B027 - not abstract: many have nothing to do
-        """Look whether the addresses have changed, and notify the observers.
+        """Check whether the addresses have changed, and notify the observers.
 
-        A resolver that hears of changes by itself does nothing here.
+        A resolver that is notified of changes does nothing here.
 
         Raises:
             OpError: the addresses are unknown.
@@ -78,11 +78,11 @@ class ClusterResolver(ABC):
 
 
 class SimpleClusterResolver(ClusterResolver):
-    """A cluster that is written down.
+    """A cluster whose addresses are given.
 
     Args:
-        cluster: addresses by job: a list, or a dict by task number.
-        task_type, task_id: which task this process is.
+        cluster: addresses by job: a list, or a dict by task index.
+        task_type, task_id: the task that this process is.
 
     Raises:
         InvalidArgumentError: the cluster is malformed, or lacks the task.
@@ -130,7 +130,7 @@ class TFConfigClusterResolver(SimpleClusterResolver):
     It is JSON: `{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "ps", "index": 0}}`
 
     Args:
-        environment: where it is looked up; by default that of the process.
+        environment: the environment; by default that of the process.
 
     Raises:
         NotFoundError: the variable is not set.
@@ -150,14 +150,14 @@ class SlurmClusterResolver(SimpleClusterResolver):
     """The tasks of a Slurm job step, given to jobs in the order of their ranks.
 
     Args:
-        jobs: how many tasks each job has, in this order; by default all are workers.
-        port_base: the port of the first task on each node; the next has the next.
-        environment: where Slurm's variables are looked up; by default that of the process.
+        jobs: the number of tasks of each job, in order of ranks; by default all are workers.
+        port_base: the port of the first task on each node; the next task has the next port.
+        environment: the environment with Slurm's variables; by default that of the process.
 
     Raises:
         NotFoundError: the process was not started by `srun`.
-        InvalidArgumentError: the variables are malformed, or the jobs need more tasks than there
-            are.
+        InvalidArgumentError: the variables are malformed, or the jobs need more tasks than Slurm
+            started.
     """
 
     def __init__(
@@ -176,19 +176,20 @@ class SlurmClusterResolver(SimpleClusterResolver):
 
 
 class KubernetesClusterResolver(SimpleClusterResolver):
-    """Pods with stable names, as a StatefulSet or an Indexed Job with a headless service has.
+    """Pods with stable names: of a StatefulSet or an Indexed Job with a headless service.
 
-    The pod of task N of a job is `JOB-N.SUBDOMAIN`. A pod that comes back keeps its name, so that
-    addresses never change by themselves; `update` reports jobs that were scaled.
+    The pod of task N of a job is `JOB-N.SUBDOMAIN`. A restarted pod keeps its name, so addresses
+    change only when jobs are scaled, which `update` reports.
 
     Args:
-        jobs: how many tasks each job has.
+        jobs: the number of tasks of each job.
         subdomain: name of the headless service, with its namespace if that is another one.
         port: the port of all tasks.
-        environment: where the pod's name is looked up (`HOSTNAME`); by default that of the process.
+        environment: the environment with the pod's name (`HOSTNAME`); by default that of the
+            process.
 
     Raises:
-        InvalidArgumentError: the pod's name says a task that the job does not have.
+        InvalidArgumentError: the pod's name has a task index that the job does not have.
     """
 
     def __init__(
@@ -209,7 +210,7 @@ class KubernetesClusterResolver(SimpleClusterResolver):
 
 
 def spec_of(cluster: Mapping[str, Any]) -> ClusterSpec:
-    """Return the addresses by job and task number of what users write for a cluster.
+    """Return the addresses of a user's cluster description, by job and task index.
 
     Raises:
         InvalidArgumentError: it is malformed.
@@ -220,7 +221,7 @@ def spec_of(cluster: Mapping[str, Any]) -> ClusterSpec:
 
 
 def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | None, int | None]:
-    """Return the cluster that `TF_CONFIG` describes, and which task of it this process is."""
+    """Return the cluster that `TF_CONFIG` describes, and the task that this process is."""
     text = environment.get("TF_CONFIG")
     if not text:
         raise NotFoundError("the environment variable TF_CONFIG is not set")
@@ -244,7 +245,7 @@ def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | No
 def _slurm_tasks(
     jobs: Mapping[str, int] | None, port_base: int, environment: Mapping[str, str]
 ) -> tuple[ClusterSpec, str | None, int | None]:
-    """Return the cluster of a Slurm job step, and which task of it this process is."""
+    """Return the cluster of a Slurm job step, and the task that this process is."""
     nodes = _needed(environment, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
     counts = _needed(environment, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
     rank = int(_needed(environment, "SLURM_PROCID"))

@@ -33,18 +33,18 @@ class Server:
 
     Args:
         cluster: the addresses of all tasks: `{"worker": ["host:port", ...], "ps": {0: "..."}}`, a
-            `ClusterDef` message or its bytes, or a `ServerDef`, which says all; or a
-            `ClusterResolver`, whose task and whose changes of address the server follows. None for
-            a server of its own on a free port of the loopback interface, with job `localhost`.
-        job_name: the job of the task; may be left out where there is only one.
-        task_index: its number in the job.
+            `ClusterDef` message or its bytes, or a complete `ServerDef`; or a `ClusterResolver`,
+            which determines the task, and whose changes of addresses the server follows. None for a
+            single-task server on a free port of the loopback interface, with job `localhost`.
+        job_name: the job of the task; may be omitted if there is only one job.
+        task_index: the index of the task in the job.
         config: a `ConfigProto`, the default of the sessions.
         protocol: the name of a server plugin.
         host: where ops, kernels, devices and executors come from.
-        start: whether it takes calls at once; else `start` is to be called.
+        start: whether to accept calls immediately; else call `start`.
 
     Raises:
-        InvalidArgumentError: cluster, job or task do not fit each other.
+        InvalidArgumentError: cluster, job and task contradict each other.
         NotFoundError: there is no such protocol.
         OpError: the address cannot be bound.
     """
@@ -78,13 +78,13 @@ class Server:
 
     @property
     def server_def(self) -> ServerDef:
-        """A copy of the definition that the server was made of."""
+        """A copy of the definition of the server."""
         made = proto.ServerDef()
         made.CopyFrom(self._server_def)
         return made
 
     def start(self) -> None:
-        """Begin to take calls; a second call does nothing.
+        """Start to accept calls; a second call does nothing.
 
         Raises:
             OpError: the address cannot be bound.
@@ -92,10 +92,10 @@ class Server:
         self._impl.start()
 
     def stop(self, grace: float | None = None) -> None:
-        """Take no more calls, end those that run, and free everything; a second call does nothing.
+        """Stop accepting calls, end running ones, and free everything; a second call does nothing.
 
         Args:
-            grace: for how many seconds running calls may go on; None to cancel them at once.
+            grace: seconds that running calls may take to finish; None to cancel them at once.
         """
         if self._end_watch is not None:
             self._end_watch()
@@ -106,14 +106,15 @@ class Server:
         self._impl.join()
 
     def update_cluster(self, cluster: Any, restarted: Iterable[Task] = ()) -> None:
-        """Reach the other tasks where they are from now on.
+        """Use new addresses of the other tasks from now on.
 
-        A server that was made of a `ClusterResolver` does so by itself. Sessions that used a task
-        which moved or restarted fail with AbortedError or UnavailableError; new ones find it.
+        A server with a `ClusterResolver` does so by itself. Sessions that used a task that has
+        moved or restarted fail with AbortedError or UnavailableError; new sessions reach it.
 
         Args:
             cluster: the addresses of all tasks, as for the constructor.
-            restarted: tasks, as `("worker", 0)`, that have a new incarnation where they were.
+            restarted: tasks, as `("worker", 0)`, that have a new incarnation at an unchanged
+                address.
 
         Raises:
             InvalidArgumentError: the cluster is malformed, or lacks the task of the server.
@@ -130,7 +131,7 @@ class Server:
         self._server_def.cluster.CopyFrom(made)
 
     def _follow(self, resolver: ClusterResolver) -> Callable[[], None]:
-        """Watch a resolver; what changed since the server was made is taken note of, too."""
+        """Watch a resolver, and apply changes since the creation of the server."""
         end = resolver.watch(
             lambda change: self.update_cluster(resolver.cluster_spec(), change.tasks)
         )
@@ -201,7 +202,7 @@ def server_def_of(
 
 
 def cluster_def_of(cluster: Any) -> Any:
-    """Return a `ClusterDef` of what users write for one.
+    """Convert a user's cluster description to a `ClusterDef`.
 
     Raises:
         InvalidArgumentError: it is none of these, or an address is no text.

@@ -1,1 +1,1 @@
-"""The master of a cluster's sessions, whatever the protocol: it places, splits and drives steps."""
+"""The master of a cluster's sessions, for any protocol: it places, partitions and runs."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class _PartialRun:
     """One partial run.
 
-    Threads: `lock` is held by the call that does a piece; calls for one handle wait in turn.
+    Threads: `lock` is held by the call that runs a piece; calls for one handle are serialized.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class _PartialRun:
         self.is_over = False
 
     def check(self, fetches: Sequence[str], feeds: Mapping[str, Any]) -> None:
-        """Check a call before anything moves.
+        """Check a call before it has any effect.
 
         Raises:
             InvalidArgumentError: see `Session.partial_run`.
@@ -67,7 +67,7 @@ class _PartialRun:
     def run(
         self, fetches: Sequence[str], feeds: Mapping[str, Any]
     ) -> tuple[list[Value], list[Any]]:
-        """Feed, fetch, and take note of what has come."""
+        """Feed and fetch, and record what has been fetched."""
         self.check(fetches, feeds)
         converted = {name: self.registered.converters[name](v) for name, v in feeds.items()}
         self.fed.update(feeds)
@@ -105,12 +105,12 @@ class ClusterPartialRuns:
         self._numbers = itertools.count(1)
 
     def add(self, step: ClusterStep, registered: RegisteredSignature, signature: Signature) -> str:
-        """Begin a partial run; return its handle.
+        """Start a partial run; return its handle.
 
         Args:
             step: its step.
-            registered: what it runs; released at its end.
-            signature: what it may be fed and what may be fetched from it.
+            registered: the graphs that it runs; released at its end.
+            signature: the declared feeds and fetches.
         """
         with self._lock:
             handle = f"{';'.join(map(','.join, signature))};{next(self._numbers)}"
@@ -120,7 +120,7 @@ class ClusterPartialRuns:
     def run(
         self, handle: str, fetches: Sequence[str], feeds: Mapping[str, Any]
     ) -> tuple[list[Value], list[Any]]:
-        """Do one piece; return the values of the fetches, and the result of each task.
+        """Run one piece; return the values of the fetches, and the result of each task.
 
         Raises:
             InvalidArgumentError: the handle, a feed or a fetch does not fit.
@@ -137,7 +137,7 @@ class ClusterPartialRuns:
                     self._drop(handle)
 
     def cancel(self, handle: str, reason: OpError) -> None:
-        """End a partial run from another thread; one that is over is left alone."""
+        """Cancel a partial run from another thread; do nothing if it has ended."""
         with self._lock:
             found = self._runs.pop(handle, None)
         if found is None:
@@ -158,7 +158,7 @@ class ClusterPartialRuns:
             found.end()
 
     def close(self) -> None:
-        """End all; pieces that run have been cancelled by the session."""
+        """End all partial runs; the session has cancelled running pieces."""
         with self._lock:
             runs, self._runs = list(self._runs.values()), {}
         for run in runs:

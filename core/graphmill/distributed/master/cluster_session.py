@@ -1,7 +1,7 @@
 """`ClusterSession`: a session whose graph runs on the tasks of a cluster (row W2).
 
-Semantics: `tensorflow/core/distributed_runtime/master_session.cc`. It reaches the tasks by
-`WorkerInterface`s alone, whatever protocol these speak.
+Semantics: `tensorflow/core/distributed_runtime/master_session.cc`. It calls the tasks through
+`WorkerInterface`, independent of the protocol.
 """
 
 from __future__ import annotations
@@ -56,27 +56,28 @@ EARLIER: Final = 0.8
 
 
 class ClusterSession(SessionInterface):
-    """The graph of a session, and its parts on the tasks of a cluster.
+    """The graph of a session, and its partitions on the tasks of a cluster.
 
     Args:
         host: where ops and kernels come from; they say where nodes can be placed.
         config: the session's configuration.
         workers: the workers of all tasks by name, `/job:worker/replica:0/task:0`; not closed.
         master_task: the name of the master's own task.
-        local: devices of this process: what they run, other tasks' devices of their types run too.
-        timeout: how many seconds a call may take that does not run a step, unless the config has an
-            `operation_timeout_in_ms`, of which it is a little less.
+        local: devices of this process; other tasks' devices of the same types run the same kernels.
+        timeout: the timeout in seconds of calls that do not run steps, unless the config has an
+            `operation_timeout_in_ms`, in which case it is slightly less than that.
 
     Raises:
         DeadlineExceededError: a task has not answered in time; names it.
         UnavailableError: a task cannot be reached; names it.
         OpError: another error of a task.
 
-    Threads: any number may run steps. `_graph_lock` guards the full graph and the making of client
+    Threads: any number may run steps. `_graph_lock` guards the full graph and the creation of
+        client
     graphs.
 
     Attributes:
-        handle: what the session is called on its workers.
+        handle: the handle of the session on its workers.
         cancellation: cancels all steps when the session is closed.
     """
 
@@ -119,7 +120,7 @@ class ClusterSession(SessionInterface):
         graph_def: proto.GraphDef,
         large_tensors: Mapping[tuple[str, str, str], Any] | None = None,
     ) -> None:
-        """Add the nodes of a GraphDef; what was registered before is deregistered.
+        """Add the nodes of a GraphDef, and deregister earlier graphs.
 
         Raises:
             OpError: see `graphmill.graph.formats.import_export.extend_graph`.
@@ -169,7 +170,7 @@ class ClusterSession(SessionInterface):
         """Return a function that runs a signature; see `SessionInterface.make_callable`.
 
         Raises:
-            UnimplementedError: values are to stay on devices, which are another process's.
+            UnimplementedError: values should stay on devices, which belong to another process.
         """
         form = None
         if callable_options is not None:
@@ -299,7 +300,7 @@ class ClusterSession(SessionInterface):
         )
 
     def _step_timeout(self, options: RunOptions | None) -> float | None:
-        """Return how many seconds a step may take; None for any number."""
+        """Return the timeout of a step in seconds; None for none."""
         milliseconds = 0 if options is None else options.timeout_in_ms
         milliseconds = milliseconds if milliseconds > 0 else self.config.operation_timeout_in_ms
         return milliseconds / 1000 if milliseconds > 0 else None

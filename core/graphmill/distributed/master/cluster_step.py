@@ -1,4 +1,4 @@
-"""One step on several tasks: run all parts, gather, clean up; the first error ends the others.
+"""One step on several tasks: run all partitions, gather results, clean up; cancel on errors.
 
 Semantics: `RunPartitions` in `tensorflow/core/distributed_runtime/master_session.cc`.
 """
@@ -33,16 +33,16 @@ END_SECONDS: Final = 1.0
 
 
 class ClusterStep:
-    """One step, or the pieces of a partial run.
+    """A step, or all pieces of a partial run.
 
     Args:
         session_handle: the session on its workers.
-        signature: the registered graphs; the caller holds it.
+        signature: the registered graphs; the caller has acquired it.
         workers: all workers of the session.
-        step_id: number of the step, the same on all tasks.
-        cancellation: cancels it, alone or with the session.
+        step_id: id of the step, the same on all tasks.
+        cancellation: cancels the step; cancelled with the session.
         is_partial: whether it is fed and fetched piece by piece.
-        wants_costs: whether the tasks measure what nodes cost.
+        wants_costs: whether the tasks measure the costs of nodes.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class ClusterStep:
         *,
         is_last: bool = False,
     ) -> tuple[dict[str, Value], list[Any]]:
-        """Run it on all tasks; return fetched values by name, and what each task gave.
+        """Run it on all tasks; return fetched values by name, and the result of each task.
 
         Args:
             feeds: tensors by name.
             fetches: names of tensors.
-            options: what is to be measured.
-            timeout: how many seconds it may take.
+            options: the requested measurements.
+            timeout: the timeout in seconds.
             is_last: whether it is the last piece of a partial run.
 
         Raises:
-            DeadlineExceededError: the time ran out; names the tasks that had not ended.
+            DeadlineExceededError: the timeout expired; names the tasks that had not finished.
             OpError: the root cause; the other tasks have been cancelled.
         """
         calls = TaskCalls()
@@ -112,9 +112,9 @@ class ClusterStep:
         return found, [*results, *measured]
 
     def clean_up(self) -> None:
-        """Have all tasks end the step and drop its tensors; nobody waits for that.
+        """Tell all tasks to end the step and drop its tensors, without waiting for them.
 
-        A task that is gone has nothing left of the step.
+        A task that is down has nothing left of the step.
         """
         request = proto.CleanupGraphRequest(step_id=self.step_id)
         for task in self._signature.parts:
@@ -194,5 +194,5 @@ def _is_traced(options: RunOptions | None) -> bool:
 
 
 def _ignore(response: Any, error: OpError | None) -> None:
-    """Take an outcome that changes nothing any more."""
+    """Ignore an outcome that comes too late."""
     del response, error

@@ -1,4 +1,4 @@
-"""`ClusterTasks`: the workers of a session, their devices, and the calls that go to all of them.
+"""`ClusterTasks`: the workers of a session, their devices, and calls to all of them.
 
 Semantics: `DeviceFinder` in `tensorflow/core/distributed_runtime/master.cc`, and
 `CreateWorkerSessions` in `master_session.cc`.
@@ -29,14 +29,14 @@ class ClusterTasks:
     """The tasks that one session uses.
 
     Args:
-        session_handle: what the session is called on its workers.
-        workers: all of the cluster by name of the task, `/job:worker/replica:0/task:0`.
-        master_task: the master's own.
-        config: its `device_filters` say which others are used; empty for all.
-        timeout: how many seconds a call may take that does not run a step.
+        session_handle: the handle of the session on its workers.
+        workers: all workers of the cluster by task name, `/job:worker/replica:0/task:0`.
+        master_task: the name of the master's task.
+        config: its `device_filters` select the other tasks; empty for all.
+        timeout: the timeout in seconds of calls that do not run steps.
 
     Attributes:
-        workers: those that are used.
+        workers: the selected workers.
 
     Raises:
         InvalidArgumentError: a filter is malformed, or the master has no worker.
@@ -88,11 +88,11 @@ class ClusterTasks:
         ]
 
     def create_sessions(self, devices: Sequence[DeviceAttributes], *, is_isolated: bool) -> None:
-        """Begin the session on all tasks; where one fails those of the others are dropped.
+        """Create the session on all tasks; if one fails, delete those of the others.
 
         Args:
-            devices: those of all tasks.
-            is_isolated: whether the session has its resources for itself.
+            devices: the devices of all tasks.
+            is_isolated: whether the session has resources of its own.
 
         Raises:
             OpError: as `devices`.
@@ -118,8 +118,8 @@ class ClusterTasks:
     def delete_sessions(self) -> None:
         """End the session on all tasks, in bounded time.
 
-        A task that does not answer is logged: it has lost the session, or drops it when
-        it hears of this master's next life.
+        A task that does not answer is logged: it has lost the session, or drops it when it learns
+        of the master's new incarnation.
         """
         if not self._has_sessions:
             return

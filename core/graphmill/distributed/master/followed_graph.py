@@ -1,4 +1,4 @@
-"""`FollowedGraph`: a graph object whose nodes a session takes as they are added."""
+"""`FollowedGraph`: a graph object whose new nodes are added to a session."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class FollowedGraph:
-    """How far a session has followed a graph object.
+    """The part of a graph object that a session has already.
 
     Threads: the session calls it under its graph lock.
 
     Args:
-        source: what is followed.
+        source: the graph object.
     """
 
     def __init__(self, source: Graph) -> None:
@@ -27,11 +27,11 @@ class FollowedGraph:
 
     @property
     def has_grown(self) -> bool:
-        """Whether there is something to take, or to complain about."""
+        """Whether nodes were added or changed."""
         return self._source.num_node_ids != self._size or self._source.edit_count != self._edits
 
     def take(self, state: GraphExecutionState) -> None:
-        """Add what is new to the session's graph.
+        """Add new nodes to the session's graph.
 
         Raises:
             FailedPreconditionError: a node that was there before has been changed since.

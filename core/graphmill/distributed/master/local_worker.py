@@ -1,4 +1,4 @@
-"""`LocalWorker`: a worker of this process, called without a protocol.
+"""`LocalWorker`: a worker in this process, called directly.
 
 Semantics: `tensorflow/core/distributed_runtime/worker.h` as the master of its own task uses it.
 """
@@ -27,9 +27,9 @@ class LocalWorker(WorkerInterface):
     """A worker of this process.
 
     Args:
-        worker: what carries the calls out.
-        lends_outputs: whether fetched arrays may be the memory of variables, as the master only
-            reads them, and not for long.
+        worker: the worker.
+        lends_outputs: whether fetched arrays may share the memory of variables, because the master
+            only reads them, and not for long.
     """
 
     def __init__(self, worker: Worker, *, lends_outputs: bool = False) -> None:
@@ -37,14 +37,14 @@ class LocalWorker(WorkerInterface):
         self._lends_outputs = lends_outputs
 
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
-        """Give the devices of the worker."""
+        """Return the devices of the worker."""
         del request
         return _answer(done, self._status)
 
     def create_worker_session(
         self, request: proto.CreateWorkerSessionRequest, done: Done
     ) -> Withdraw:
-        """Begin a session."""
+        """Create a session."""
 
         def create() -> proto.CreateWorkerSessionResponse:
             self._worker.sessions.create(
@@ -70,7 +70,7 @@ class LocalWorker(WorkerInterface):
         return _answer(done, delete)
 
     def register_graph(self, request: proto.RegisterGraphRequest, done: Done) -> Withdraw:
-        """Make a graph ready to run."""
+        """Register a graph."""
 
         def register() -> proto.RegisterGraphResponse:
             handle = self._worker.register_graph(
@@ -87,7 +87,7 @@ class LocalWorker(WorkerInterface):
         return _answer(done, register)
 
     def deregister_graph(self, request: proto.DeregisterGraphRequest, done: Done) -> Withdraw:
-        """Forget a graph."""
+        """Deregister a graph."""
 
         def deregister() -> proto.DeregisterGraphResponse:
             self._worker.deregister_graph(
@@ -100,9 +100,9 @@ class LocalWorker(WorkerInterface):
         return _answer(done, deregister)
 
     def run_graph(self, session_handle: str, call: StepCall, done: RunDone) -> Withdraw:
-        """Run a part of a step, in a thread of the worker."""
+        """Run a partition of a step, in a thread of the worker."""
         once = _Once(done, lends=self._lends_outputs)
-        # No call comes twice here, so that nobody needs to remember its outcome.
+        # No call is repeated here, so its outcome need not be stored.
         call = replace(call, request_id=0)
         leave = self._worker.run_graph(session_handle, call, once, was_created=True)
 
@@ -113,7 +113,7 @@ class LocalWorker(WorkerInterface):
         return withdraw
 
     def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
-        """Switch the log of receives, or give it."""
+        """Switch the log of receives on or off, or return it."""
         return _answer(done, lambda: self._worker.logging(request))
 
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
@@ -141,9 +141,9 @@ class LocalWorker(WorkerInterface):
 
 
 class _Once:
-    """Passes on the first outcome of a step, with values that are the master's own or lent to it.
+    """Passes on the first outcome of a step, with values that the master owns or borrows.
 
-    What a worker of this process gives may be the memory of a variable.
+    The outputs of a worker in this process may share the memory of a variable.
 
     Threads: `_lock` decides which outcome is the first.
     """
@@ -183,4 +183,4 @@ def _answer(done: Done, work: Callable[[], Any]) -> Withdraw:
 
 
 def _nothing() -> None:
-    """Withdraw a call that has ended."""
+    """Do nothing: the call has ended."""

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class SignatureKey(NamedTuple):
-    """What graphs are registered for; equal keys share them.
+    """The key of registered graphs; equal keys share them.
 
     Attributes:
-        feeds, fetches, targets: names, sorted, each once.
-        form: what a callable asks for besides.
+        feeds, fetches, targets: names, sorted, without duplicates.
+        form: further options of a callable.
         debug_options: a serialized `DebugOptions`.
         collective_graph_key: groups the collectives of the steps.
     """
@@ -43,7 +43,7 @@ class SignatureKey(NamedTuple):
 
 
 def key_of(signature: Signature, options: Any, form: CallableRewrites | None) -> SignatureKey:
-    """Return the key of a signature as it is run with some `RunOptions`, or None."""
+    """Return the key of a signature with some `RunOptions`, or None."""
     feeds, fetches, targets = signature
     ordered = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets)))
     if options is None:
@@ -57,9 +57,9 @@ def key_of(signature: Signature, options: Any, form: CallableRewrites | None) ->
 
 
 class RegisteredSignature:
-    """One signature's graphs, registered with each task that takes part.
+    """The graphs of one signature, registered with each participating task.
 
-    They are deregistered when the session has let go of it and its last step has ended.
+    They are deregistered when the session has released it and its last step has ended.
 
     Threads: `_lock` guards the count of users.
 
@@ -67,13 +67,13 @@ class RegisteredSignature:
         session_handle: the session on its workers.
         parts: the graphs by task.
         workers: all workers of the session.
-        converters: for each feed the function from the caller's value to a tensor.
-        needed_feeds: for each fetch the feeds that it needs.
+        converters: for each feed, the function that converts the caller's value to a tensor.
+        needed_feeds: the feeds that each fetch needs.
 
     Attributes:
         parts: the graphs by task.
-        handles: what the workers call them, by task.
-        step_count: how many steps it has begun.
+        handles: the graph handles of the workers, by task.
+        step_count: the number of its steps.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class RegisteredSignature:
         """Register the graphs with all their tasks at once.
 
         Args:
-            key: what they are for.
-            config: the session's.
-            timeout: how many seconds it may take.
+            key: the key of the graphs.
+            config: of the session.
+            timeout: the timeout in seconds.
 
         Raises:
             DeadlineExceededError: a task has not answered in time; names it.
@@ -125,10 +125,10 @@ class RegisteredSignature:
             if len(self.handles) < len(self.parts):
                 self.release()
             for part in self.parts.values():
-                part.graph_def.Clear()  # it may be large, and the workers have it
+                part.graph_def.Clear()  # it may be large, and the workers have a copy
 
     def acquire(self) -> bool:
-        """Begin a step; return whether its graphs are still registered."""
+        """Start a step; return whether its graphs are still registered."""
         with self._lock:
             if not self._num_users:
                 return False
@@ -136,9 +136,9 @@ class RegisteredSignature:
         return True
 
     def release(self) -> None:
-        """End a step, or let go of it; the last to do so deregisters the graphs.
+        """Release it after a step or for the session; the last release deregisters the graphs.
 
-        Nobody waits for the workers: one that is gone has forgotten its graph already.
+        This does not wait for the workers: one that is down has no graph left.
         """
         with self._lock:
             self._num_users -= 1
@@ -158,8 +158,8 @@ def finish(calls: TaskCalls, timeout: float | None, what: str) -> None:
     """Wait until all tasks have answered.
 
     Raises:
-        DeadlineExceededError: one has not in time; the message names it.
-        OpError: the root cause of what failed.
+        DeadlineExceededError: a task has not answered in time; the message names it.
+        OpError: the root cause of the failure.
     """
     has_ended = calls.wait(timeout)
     late = calls.pending
@@ -184,7 +184,7 @@ def new_request_id() -> int:
 
 
 def _add_watches(request: proto.RegisterGraphRequest, debug_options: bytes) -> None:
-    """Add what is watched of the nodes in the request's graph."""
+    """Add the debug watches of the nodes in the request's graph."""
     if not debug_options:
         return
     request.debug_options.ParseFromString(debug_options)

@@ -1,4 +1,4 @@
-"""`RemoteDevice`: a device of another task, of which a master knows the attributes alone.
+"""`RemoteDevice`: a device of another task, of which the master only has the attributes.
 
 Semantics: `tensorflow/core/distributed_runtime/remote_device.cc`.
 """
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class RemoteDevice(Device):
-    """A device of another task; nodes can be placed on it, nothing runs on it here.
+    """A device of another task; nodes can be placed on it, but run elsewhere.
 
     Args:
-        attributes: what its task says of it.
-        like: a device of the same type of this process: it runs the same kernels. None for a type
-            that this process has none of.
+        attributes: its attributes, from its task.
+        like: a device of the same type in this process, which runs the same kernels; None if this
+            process has no such device.
     """
 
     def __init__(self, attributes: DeviceAttributes, like: Device | None) -> None:
@@ -66,7 +66,7 @@ class RemoteDevice(Device):
 
 
 def attributes_of(message: Any) -> DeviceAttributes:
-    """Return what a `DeviceAttributes` message says."""
+    """Return the attributes in a `DeviceAttributes` message."""
     return DeviceAttributes(
         message.name,
         message.device_type,
@@ -84,10 +84,10 @@ def remote_devices(
     Types of higher priority come first, then the master's own devices, then by name.
 
     Args:
-        found: what all tasks say.
+        found: the answers of all tasks.
         master_task: the name of the master's task.
         local: devices of this process.
-        host: knows the device types.
+        host: has the registered device types.
     """
     kinds = {device.device_type: device for device in local}
 

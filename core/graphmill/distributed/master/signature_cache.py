@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class SignatureCache:
-    """Registered signatures by key; the one that was not used for longest goes first.
+    """Registered signatures by key; the least recently used one is evicted first.
 
     Threads: `_lock` guards the table; signatures are registered outside of it.
 
     Args:
-        capacity: how many are kept.
+        capacity: the maximum number of signatures.
     """
 
     def __init__(self, capacity: int = 256) -> None:
@@ -35,10 +35,10 @@ class SignatureCache:
     def acquire(
         self, key: SignatureKey, create: Callable[[SignatureKey], RegisteredSignature]
     ) -> RegisteredSignature:
-        """Return what runs a signature, made at the first call; the caller calls its `release`.
+        """Return a registered signature, created by the first call; the caller must `release` it.
 
         Raises:
-            OpError: what `create` raises.
+            OpError: raised by `create`.
         """
         with self._lock:
             found = self._take(key)
@@ -58,7 +58,7 @@ class SignatureCache:
         return found or made
 
     def clear(self) -> None:
-        """Let go of all; those that run go when their steps have ended."""
+        """Release all; running ones are deregistered when their steps have ended."""
         with self._lock:
             gone, self._found = list(self._found.values()), {}
         for signature in gone:

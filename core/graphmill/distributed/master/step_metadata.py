@@ -1,7 +1,7 @@
-"""What the tasks have measured in a step, merged into one `RunMetadata`.
+"""Merge the measurements of all tasks in a step into one `RunMetadata`.
 
 Semantics: RetrieveLogs and ProcessStats in `tensorflow/core/distributed_runtime/master_session.cc`.
-Unlike there, each device has one entry, and the nodes of a cost graph have numbers of their own.
+Unlike there, each device has one entry, and the nodes of a cost graph have unique ids.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ReceiveLogs:
 
     Args:
         workers: the workers of the step's tasks.
-        step_id: number of the step.
+        step_id: id of the step.
     """
 
     def __init__(self, workers: Mapping[str, WorkerInterface], step_id: int) -> None:
@@ -39,12 +39,12 @@ class ReceiveLogs:
         self._logging: list[str] = []
 
     def begin(self) -> None:
-        """Have the tasks log; one that does not answer, or cannot, is left out."""
+        """Switch the logs on; tasks that do not answer, or cannot log, are left out."""
         request = proto.LoggingRequest(enable_rpc_logging=True)
         self._logging = list(self._call(self._workers, request))
 
     def end(self) -> list[StepResult]:
-        """Have the tasks stop, and return what they have logged."""
+        """Switch the logs off, and return their contents."""
         request = proto.LoggingRequest(disable_rpc_logging=True, fetch_step_id=[self._step_id])
         responses = self._call(self._logging, request)
         return [
@@ -63,7 +63,7 @@ class ReceiveLogs:
 
 
 def fill_metadata(metadata: RunMetadata, results: Iterable[StepResult]) -> None:
-    """Add what the tasks have measured to a `RunMetadata`."""
+    """Add the measurements of the tasks to a `RunMetadata`."""
     devices: dict[str, DeviceStepStats] = {}
     for result in results:
         if result.step_stats is not None:
@@ -84,7 +84,7 @@ def _add_stats(whole: StepStats, part: StepStats, devices: dict[str, DeviceStepS
 
 
 def _add_costs(whole: CostGraphDef, part: CostGraphDef) -> None:
-    """Add the nodes of a task, numbered on from those that are there."""
+    """Add the nodes of a task, with ids after the existing ones."""
     offset = len(whole.node)
     for node in part.node:
         made = whole.node.add()

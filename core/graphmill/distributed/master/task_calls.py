@@ -1,4 +1,4 @@
-"""`TaskCalls`: the same call to several tasks at once, and what came of it."""
+"""`TaskCalls`: the same call to several tasks at once, and its outcomes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class TaskCalls:
     """Calls in flight, one for each task.
 
-    Threads: outcomes come in any thread, `_changed` guards them; one thread starts and waits.
+    Threads: outcomes arrive in any thread, guarded by `_changed`; one thread starts and waits.
 
     Attributes:
-        results: the responses that have come, by task.
-        errors: the errors that have come, by task, the first one first.
+        results: the responses so far, by task.
+        errors: the errors so far, by task, in order of arrival.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class TaskCalls:
         self._is_interrupted = False
 
     def start(self, task: str, begin: Callable[[Done], Withdraw]) -> None:
-        """Start the call to a task; `begin` is given what takes its outcome."""
+        """Start the call to a task; `begin` receives the callback for its outcome."""
         with self._changed:
             self._pending[task] = None
         withdraw = begin(lambda result, error: self._ended(task, result, error))
@@ -47,20 +47,20 @@ class TaskCalls:
 
     @property
     def has_root_error(self) -> bool:
-        """Whether a task has failed for a reason of its own."""
+        """Whether a task has failed with an error that is not derived from another one."""
         return any(not error.is_derived for error in self.errors.values())
 
     def interrupt(self) -> None:
-        """End the waiting; called by another thread."""
+        """End the wait; called by another thread."""
         with self._changed:
             self._is_interrupted = True
             self._changed.notify_all()
 
     def wait(self, timeout: float | None, *, until_error: bool = False) -> bool:
-        """Wait until all tasks have answered; return False if time ran out.
+        """Wait until all tasks have answered; return False after the timeout.
 
         Args:
-            timeout: in seconds; None for any time.
+            timeout: in seconds; None for none.
             until_error: whether to return at the first error as well, and when interrupted.
         """
         with self._changed:
@@ -73,14 +73,14 @@ class TaskCalls:
             )
 
     def wait_for_root(self, timeout: float | None) -> None:
-        """Wait until an error is there that does not follow from another one, or all answered."""
+        """Wait until there is an error that is not derived from another, or all have answered."""
         with self._changed:
             self._changed.wait_for(
                 lambda: not self._pending or self.has_root_error or self._is_interrupted, timeout
             )
 
     def withdraw(self) -> None:
-        """Withdraw the calls that have not ended."""
+        """Cancel the calls that have not ended."""
         with self._changed:
             calls = [call for call in self._pending.values() if call is not None]
         for call in calls:
@@ -98,7 +98,7 @@ class TaskCalls:
 
 
 def named(task: str, error: OpError) -> OpError:
-    """Return an error that says which task it is from."""
+    """Return an error that names the task that it is from."""
     made = copy.copy(error)
     made.message = f"From {task}:\n{error.message}"
     made.args = (made.message,)
@@ -107,7 +107,7 @@ def named(task: str, error: OpError) -> OpError:
 
 
 def root_cause(errors: dict[str, OpError]) -> OpError:
-    """Return the error of a call to several tasks: the first that does not follow from another.
+    """Return the error of a call to several tasks: the first that is not derived from another.
 
     Further ones of that kind are listed in its message.
     """

@@ -1,4 +1,4 @@
-"""From a client graph to the graph of each task: place, bind the client's ends, split.
+"""Turn a client graph into a graph for each task: place, bind feeds and fetches, partition.
 
 Semantics: `BuildAndRegisterPartitions` in `tensorflow/core/distributed_runtime/master_session.cc`.
 """
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 
 class TaskGraph(NamedTuple):
-    """The part of one task.
+    """The partition of one task.
 
     Attributes:
-        graph_def: what it registers.
-        feed_keys, fetch_keys: the rendezvous keys of what it is fed and what is fetched from it, by
-            tensor name.
+        graph_def: the graph to register.
+        feed_keys, fetch_keys: the rendezvous keys of its feeds and fetches, by tensor name.
     """
 
     graph_def: proto.GraphDef
@@ -43,7 +42,7 @@ class TaskGraph(NamedTuple):
 
 
 class TaskGraphMaker:
-    """Makes the graphs that a session registers with its tasks.
+    """Creates the graphs that a session registers with its tasks.
 
     Threads: the session calls it under its graph lock.
 
@@ -58,14 +57,14 @@ class TaskGraphMaker:
         self._num_names = 0
 
     def make(self, graph: Graph, full: Graph) -> dict[str, TaskGraph]:
-        """Return the graphs of the tasks that take part, by the names of the tasks.
+        """Return the graphs of the participating tasks, by task name.
 
         Args:
-            graph: the client graph, whose ends are the client's transfers; it is used up.
-            full: the session's graph that it is a part of.
+            graph: the client graph, with the client's sends and receives; it is consumed.
+            full: the session's graph, of which it is a part.
 
         Raises:
-            OpError: the graph cannot be placed or split, or a pass refused it.
+            OpError: the graph cannot be placed or partitioned, or a pass refused it.
         """
         options = self._options
         place(graph, placement_options(options, None), full=full, pinned=self._pinned)
@@ -89,7 +88,7 @@ class TaskGraphMaker:
         return made
 
     def _bind(self, end: Node, made: dict[str, TaskGraph]) -> None:
-        """Let a feed come in, or a fetch go out, at the device where its node is."""
+        """Receive a feed, or send a fetch, on the device of its node."""
         device = self._devices[end.assigned_device].attributes
         tensor = end.attrs["tensor_name"].decode("utf-8", "surrogateescape")
         # What is fed may be fetched as well: the two must not take each other's value.
@@ -105,7 +104,7 @@ class TaskGraphMaker:
         (part.feed_keys if is_receive(end) else part.fetch_keys)[tensor] = key
 
     def _add(self, part: Graph, full: Graph, whole: proto.GraphDef) -> None:
-        """Add the part of a device to the graph of its task; the library is the same in all."""
+        """Add the partition of a device to the graph of its task; all share the library."""
         for node in part.nodes:
             node.attrs.pop(NEVER_DEAD_ATTR, None)
         message = graph_to_graph_def(part)
@@ -115,9 +114,9 @@ class TaskGraphMaker:
         whole.MergeFrom(message)
 
     def _make_names_unique(self, message: proto.GraphDef, full: Graph) -> None:
-        """Rename what does not belong to the session's graph: two devices may have made one name.
+        """Rename added nodes, because the names of two devices may collide.
 
-        Workers keep stateful kernels by name for the session, so that a name must not come again in
+        Workers store stateful kernels by name for the session, so a name must not be reused in
         another graph either.
         """
         new: dict[str, str] = {}

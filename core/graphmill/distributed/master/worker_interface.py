@@ -1,7 +1,7 @@
-"""`WorkerInterface`: a task's worker as its master sees it, whatever the protocol.
+"""`WorkerInterface`: a task's worker as its master sees it, independent of the protocol.
 
-Semantics: `tensorflow/core/distributed_runtime/worker_interface.h`. Control calls take and give the
-protocol's messages; tensors of RunGraph are values, so that whoever carries them encodes them once.
+Semantics: `tensorflow/core/distributed_runtime/worker_interface.h`. Control calls take and return
+the protocol's messages; tensors of RunGraph are values, so that they are encoded only once.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 class WorkerInterface(ABC):
     """One task's worker.
 
-    No call waits or raises: each gives its outcome to `done` and returns what withdraws it. A task
-    that cannot be reached gives UnavailableError.
+    No call blocks or raises: each passes its outcome to `done`, and returns a function that cancels
+    it. If a task cannot be reached, the outcome is UnavailableError.
 
     Threads: any may call anything.
     """
 
     @abstractmethod
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
-        """Ask for the devices of the task; gives a `GetStatusResponse`."""
+        """Ask for the devices of the task; the outcome is a `GetStatusResponse`."""
 
     @abstractmethod
     def create_worker_session(
         self, request: proto.CreateWorkerSessionRequest, done: Done
     ) -> Withdraw:
-        """Begin a session of this master."""
+        """Create a session of this master."""
 
     @abstractmethod
     def delete_worker_session(
@@ -51,18 +51,18 @@ class WorkerInterface(ABC):
 
     @abstractmethod
     def register_graph(self, request: proto.RegisterGraphRequest, done: Done) -> Withdraw:
-        """Make the task's part of a graph ready to run; gives a `RegisterGraphResponse`."""
+        """Register the task's partition of a graph; the outcome is a `RegisterGraphResponse`."""
 
     @abstractmethod
     def deregister_graph(self, request: proto.DeregisterGraphRequest, done: Done) -> Withdraw:
-        """Forget a registered graph."""
+        """Deregister a graph."""
 
     @abstractmethod
     def run_graph(self, session_handle: str, call: StepCall, done: RunDone) -> Withdraw:
-        """Run the task's part of a step; gives a `StepResult`."""
+        """Run the task's partition of a step; the outcome is a `StepResult`."""
 
     def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
-        """Switch the log of receives, or ask for it; gives a `LoggingResponse`.
+        """Switch the log of receives, or request it; the outcome is a `LoggingResponse`.
 
         Without an implementation nothing is logged.
         """
@@ -72,7 +72,7 @@ class WorkerInterface(ABC):
 
     @abstractmethod
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
-        """End a step: what waits for its tensors is aborted."""
+        """End a step: pending receives of its tensors are aborted."""
 
     @abstractmethod
     def cleanup_all(self, request: proto.CleanupAllRequest, done: Done) -> Withdraw:
@@ -80,4 +80,4 @@ class WorkerInterface(ABC):
 
 
 def _nothing() -> None:
-    """Withdraw a call that has ended."""
+    """Do nothing: the call has ended."""

@@ -1,1 +1,1 @@
-"""The worker of a cluster's task, whatever the protocol: sessions, graphs, rendezvous, steps."""
+"""The worker of a cluster's task, for any protocol: sessions, graphs, rendezvous, steps."""

@@ -1,8 +1,8 @@
 """`GraphMgr`: the graphs that masters have registered with one session of a worker (row W3).
 
 Semantics: `tensorflow/core/distributed_runtime/graph_mgr.cc`. TensorFlow keeps graphs until they
-are deregistered or the session ends, and its masters never deregister; here the ones that are idle
-for long go where there are very many.
+are deregistered or the session ends, and its masters never deregister; here, graphs that have been
+idle for long are evicted if there are very many.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GraphMgr:
 
     Args:
         host: where ops, kernels and executors come from.
-        devices: those of the session.
+        devices: the devices of the session.
     """
 
     def __init__(self, host: Host, devices: DeviceMgr) -> None:
@@ -46,7 +46,7 @@ class GraphMgr:
         return len(self._graphs)
 
     def register(self, registration: GraphRegistration, effects: EffectsPolicy) -> str:
-        """Make a graph ready to run; return its handle.
+        """Register a graph; return its handle.
 
         Raises:
             OpError: see `RegisteredGraph`.
@@ -58,12 +58,12 @@ class GraphMgr:
         return made.handle
 
     def all(self) -> list[RegisteredGraph]:
-        """Return the graphs that are registered now."""
+        """Return the registered graphs."""
         with self._lock:
             return list(self._graphs.values())
 
     def acquire(self, handle: str) -> RegisteredGraph:
-        """Return a graph for a step; the caller calls its `release` at the end.
+        """Return a graph for a step; the caller must `release` it at the end.
 
         Raises:
             AbortedError: it is not registered here (any more).
@@ -74,7 +74,7 @@ class GraphMgr:
         return found
 
     def deregister(self, handle: str) -> None:
-        """Forget a graph; it is closed when its last step has ended.
+        """Deregister a graph; it is closed when its last step has ended.
 
         Raises:
             AbortedError: it is not registered here (any more).
@@ -86,7 +86,7 @@ class GraphMgr:
         found.release()
 
     def deregister_all(self) -> None:
-        """Forget all graphs."""
+        """Deregister all graphs."""
         with self._lock:
             graphs, self._graphs = self._graphs, {}
         for graph in graphs.values():
