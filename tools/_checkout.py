@@ -13,7 +13,7 @@ sys.path[:0] = [str(ROOT / "core"), str(ROOT / "plugins")]
 
 
 def host() -> Any:
-    """A host with the built-in plugins that this checkout's pyproject.toml names, and no others."""
+    """Return a host with only the built-in plugins of this checkout's pyproject.toml."""
     from graphmill.plugin.host import Host
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -1,11 +1,11 @@
 """Check the messages of commits against the rules of CONTRIBUTING.md.
 
-    python tools/check_commits.py                 commits since these rules came in
-    python tools/check_commits.py RANGE           a range as git takes it: main..HEAD
+    python tools/check_commits.py                 commits since these rules were introduced
+    python tools/check_commits.py RANGE           a git range: main..HEAD
 
 A subject has at most 72 characters, begins with a verb in the imperative, ends without a full stop,
-and names one concern. A body says why, after an empty line. Only Python and git are needed; where
-there is no history (a source archive, a shallow clone), that is said and nothing is checked.
+and names one concern. After an empty line, a body says why. Only Python and git are needed. Without
+history (a source archive, a shallow clone) the tool prints a note and checks nothing.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ train transfer translate treat trim try turn type unify unpack unroll update upg
 validate vectorize verify wait warm warn watch widen word wrap write
 """
 VERBS: Final = frozenset(_VERBS.split())
-"""Imperatives that subjects begin with; a verb that is missing is added here."""
+"""The verbs that subjects may begin with; add a verb if it is missing."""
 
 
 _JOINED: Final = re.compile(
     r"(?:; |, and |, then | and (?=\w+ (?:the|a|an|its|their|all|no|each|what|how)\b))(?P<verb>\w+)"
 )
-"""Two imperatives; without a comma the second needs an object: many a verb is a noun as well."""
+"""Two imperatives. Without a comma the second needs an object, as many verbs are also nouns."""
 
 
 class Commit(NamedTuple):
@@ -67,16 +67,16 @@ class Commit(NamedTuple):
 
 
 def faults(message: str) -> Iterator[str]:
-    """Yield what is wrong with a commit message."""
+    """Yield the faults of a commit message."""
     subject, _, rest = message.strip().partition("\n")
     if len(subject) > LONGEST_SUBJECT:
-        yield f"the subject has {len(subject)} characters, at most {LONGEST_SUBJECT} are allowed"
+        yield f"the subject has {len(subject)} characters; at most {LONGEST_SUBJECT} are allowed"
     words = subject.split()
     if not words or words[0].lower().rstrip(",") not in VERBS:
         first = words[0] if words else ""
         yield f"the subject begins with {first!r}, not with an imperative of VERBS in this tool"
     elif not words[0][0].isupper():
-        yield "the subject begins with a small letter"
+        yield "the subject begins with a lower-case letter"
     if subject.endswith("."):
         yield "the subject ends with a full stop"
     if second := _second_concern(subject):
@@ -85,7 +85,7 @@ def faults(message: str) -> Iterator[str]:
     if not body:
         yield "there is no body; say why"
     elif not rest.startswith("\n"):
-        yield "no empty line stands between subject and body"
+        yield "there is no empty line between subject and body"
 
 
 def _second_concern(subject: str) -> str:

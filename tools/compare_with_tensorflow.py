@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run op cases in TensorFlow and in graphmill, live in one process, and print where they differ.
+"""Run op cases in TensorFlow and in graphmill in one process, and print the differences.
 
     python tools/compare_with_tensorflow.py --family math [--op MatMul] [--backend jax] [--verbose]
 
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--op", action="append", help="op (default: all)")
     parser.add_argument("--backend", default="numpy", choices=["numpy", "jax", "session"])
     parser.add_argument("--stored", action="store_true", help="compare with the stored answers")
-    parser.add_argument("--verbose", action="store_true", help="also say what is not applicable")
+    parser.add_argument("--verbose", action="store_true", help="also print cases that do not apply")
     options = parser.parse_args()
     cases = [
         case
@@ -68,8 +68,8 @@ def compare(
     except NotApplicableError as reason:
         return "not applicable", str(reason)
     if not case.differs and case.error != expected.error:
-        said = f"{expected.error!r} {expected.message[:200]}"
-        return "differs", f"the file says error = {case.error!r}, TensorFlow {said}"
+        theirs = f"{expected.error!r} {expected.message[:200]}"
+        return "differs", f"the file has error = {case.error!r}, TensorFlow {theirs}"
     text = difference(case, expected, got, backend)
     return ("differs" if text else "agree"), text
 

@@ -1,6 +1,6 @@
-"""The page docs/explanation/differences.md, from what the op cases give here and gave TensorFlow.
+"""Generate docs/explanation/differences.md from the results of op cases here and in TensorFlow.
 
-`tools/make_op_reference.py` writes it, or checks it.
+`tools/make_op_reference.py` writes or checks the page.
 """
 
 from __future__ import annotations
@@ -24,75 +24,83 @@ HEAD = """\
 
 <!-- Made by tools/make_op_reference.py from the op cases; edit those, or tools/differences.py. -->
 
-For people who move a model from TensorFlow, and for contributors. After this page you know
-every result that differs on purpose, and what is not supported, op by op.
+This page is for people who move a model from TensorFlow, and for contributors. It lists every
+result that differs on purpose, and every op that is not supported.
 
-TensorFlow is the referee: each op is asked thousands of questions whose answers TensorFlow gave,
-on every backend (`tests/conformance`), and random graphs are compared with it live (`tox -e
-oracle`). What follows is all that differs, from the results of these tests; a difference that is
-not here fails one.
+TensorFlow is the reference. The tests run each op on every backend and compare thousands of cases
+with TensorFlow's stored results (`tests/conformance`), and compare random graphs with it live
+(`tox -e oracle`). This page lists all differences that these tests accept. Any other difference
+fails a test.
 
-## By decision
+## Differences by design
 
-- A value is never written in place
-  ([0008](../decisions/0008-values-are-never-written-in-place.md)), so a fetched array is the
-  caller's own.
-- One event loop drives a step ([0007](../decisions/0007-one-event-loop-for-a-step.md)); results
-  of a step do not depend on threads.
-- Where a graph does not say whether a variable is read or written first, what waits for nothing
-  but the variable reads first, always. TensorFlow does so in practice, and promises nothing.
-- A step that can make no more progress fails and names what waits, where TensorFlow would hang.
-- A second send under one rendezvous key is an error, as in TensorFlow 1.0.
-- A worker aborts a receive for a step that has ended; in TensorFlow it waits for its caller's
-  deadline. A graph whose ops are not all here is refused when it is registered, with UNIMPLEMENTED
-  and their names. Of more than 256 graphs of a session those that were not run for an hour go.
-- `PyFunc` names its function by an entry point ([how](../howto/op.md#call-a-python-function)),
-  where TensorFlow has a number that means something in one process.
-- What is inside of a loop is neither fed nor fetched, and the error says why.
-- An op that fails changes nothing; TensorFlow has made the updates before the one that is wrong.
-- A resource variable without a value is `NotFound` to optimizers, as it is to a read; TensorFlow
-  reports `Internal` there.
-- A table gives its keys in the order in which they came, TensorFlow in that of a hash. The bucket
-  of a key that was removed from a dense table is empty; TensorFlow leaves the deleted key in it.
-- What was read from a reference variable is what it held then. In TensorFlow the value read shares
-  the variable's memory, so that a fetched one may show an update of the same step that came later.
-- A dataset of files that could not open one of them goes on with the next one when it is asked
-  again; TensorFlow tries the same file for ever, and `ignore_errors` never ends.
-- Ranks and element types that TensorFlow's kernels leave out are taken: `Pad` beyond rank 6,
+- **Values** are never changed in place
+  ([0008](../decisions/0008-values-are-never-written-in-place.md)), so the caller owns a fetched
+  array.
+- **Threads**: one event loop drives a step
+  ([0007](../decisions/0007-one-event-loop-for-a-step.md)), so its results do not depend on threads.
+- **Unordered reads and writes**: if a graph does not order a read and a write of a variable, a read
+  that depends only on the variable always comes first. TensorFlow usually does the same, but does
+  not guarantee it.
+- **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.
+  TensorFlow hangs.
+- **Rendezvous**: a second send under a rendezvous key is an error, as in TensorFlow 1.0.
+- **Workers**: a worker aborts a receive for a step that has ended; in TensorFlow the receive waits
+  for its caller's deadline. Registering a graph with unsupported ops fails with UNIMPLEMENTED and
+  their names. If a session has more than 256 graphs, those that did not run for an hour are
+  dropped.
+- **`PyFunc`** names its function by an entry point
+  ([how](../howto/op.md#call-a-python-function)). TensorFlow uses a number that is valid in one
+  process only.
+- **Loops**: tensors inside a loop can neither be fed nor fetched; the error says why.
+- **Failed updates**: an op that fails changes nothing. TensorFlow applies the updates that precede
+  the invalid one.
+- **Uninitialized variables**: an optimizer op on a resource variable without a value fails with
+  `NotFound`, like a read. TensorFlow reports `Internal`.
+- **Tables** export their keys in insertion order, TensorFlow in hash order. In a dense table, the
+  bucket of a removed key is empty; TensorFlow leaves the deleted key in it.
+- **Reference variables**: a read returns the value at the time of the read. In TensorFlow the
+  result shares the variable's memory, so a fetched value may show a later update of the same step.
+- **Datasets of files**: after a file that cannot be opened, the next request continues with the
+  next file. TensorFlow tries the same file forever, so `ignore_errors` never ends.
+- **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,
   `ReverseV2` and `Where` beyond rank 8, `Tile` of quantized numbers, `Cast` to eight-bit floats.
-- Where TensorFlow looks at no shape, index or option and reads what lies beyond (gradients of
-  pools, updates of variables, rows of sparse tensors, unknown modes of
-  `ImageProjectiveTransformV3`), the answer is `InvalidArgument`. What it leaves in memory as it was
-  is zero.
-- Boxes of one score keep their order in `CombinedNonMaxSuppression`; TensorFlow's sort does not
-  keep it.
+- **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of
+  bounds (gradients of pools, updates of variables, rows of sparse tensors, unknown modes of
+  `ImageProjectiveTransformV3`), graphmill raises `InvalidArgument`. Outputs that TensorFlow leaves
+  uninitialized are zero.
+- **`CombinedNonMaxSuppression`** keeps the order of boxes with equal scores; TensorFlow's sort is
+  not stable.
 
-## By rounding
+## Differences by rounding
 
-Results may differ by what `core/graphmill/testing/tolerances.toml` allows, in units of the type's
-epsilon, with a justification for each group of ops. TensorFlow's threads take numbers below the
-smallest normal one for zero, NumPy does not: quotients so small are rounded down here. Random ops
-with a seed give TensorFlow's own numbers; [the page of ops](../reference/ops.md) tells of the few
-that differ in the last bit.
+Results may differ within the tolerances of `core/graphmill/testing/tolerances.toml`, which are in
+units of the type's epsilon, with a reason for each group of ops.
 
-Means, norms and products of `float16` are made in `float32`, TensorFlow makes them in `float16`,
-where a sum beyond 65504 is infinite. `Unique` takes the two zeros of narrow floats for one. Where
-nan and infinity meet in a sum, a product of matrices or an extremum, which of them is left depends
-on the order and the width of vectors; `ReluGrad` and its like multiply, so that nan stays nan.
+- **Subnormal numbers**: TensorFlow's threads flush them to zero, NumPy does not. Quotients that
+  small are rounded down here.
+- **Random ops** with a seed give TensorFlow's own numbers. [The page of ops](../reference/ops.md)
+  lists the few that differ in the last bit.
+- **`float16`**: means, norms and products are computed in `float32`. TensorFlow computes them in
+  `float16`, where a sum beyond 65504 is infinite.
+- **Signed zeros**: `Unique` treats the two zeros of narrow floats as equal.
+- **NaN and infinity**: if both occur in a sum, a matrix product or an extremum, the result depends
+  on the order of operations and the width of vectors. `ReluGrad` and similar ops multiply, so NaN
+  stays NaN.
+- **Eigenvectors and singular vectors** are determined only up to their sign or phase, which may
+  differ from TensorFlow's. Eigenvalues of non-symmetric real matrices may come in another order.
+- **JPEG and PNG**: the pixels of a JPEG may differ by one or two, because Pillow computes the
+  cosine transform accurately and TensorFlow fast. The bytes of an encoded PNG depend on the version
+  of zlib; its pixels do not.
+- **Cancellation**: rounding errors grow if a result is a small difference of large numbers, or if a
+  gradient is cut at zero. Examples are the gradient of a bias before a batch normalisation, which
+  is zero except for rounding and of which Adam makes full-size steps, and `Relu6Grad` of a value
+  that is zero except for rounding. TensorFlow's own results change as much if the last bit of its
+  input changes.
 
-Singular vectors and eigenvectors are determined up to their sign (or phase), and need not have
-TensorFlow's; eigenvalues of real matrices that are not symmetric need not come in its order. Pixels
-of a JPEG may differ by a step or two, since Pillow computes the cosine transform accurately and
-TensorFlow fast; the bytes of an encoded PNG depend on the version of zlib, its pixels do not.
+## Other results
 
-Rounding grows where a result is a small difference of large numbers (the gradient of a bias before
-a batch normalisation is zero but for rounding, and Adam makes steps of full size of it), or where a
-gradient is cut at zero (`Relu6Grad` of a value that is zero but for rounding). TensorFlow differs
-from itself as much there when its input changes by the last bit.
-
-## Other answers
-
-Questions that TensorFlow and graphmill answer differently, on purpose.
+Cases in which the results of TensorFlow and graphmill differ on purpose.
 
 | ops | TensorFlow | graphmill | why |
 |---|---|---|---|
@@ -100,7 +108,7 @@ Questions that TensorFlow and graphmill answer differently, on purpose.
 SKIPPED = """
 ## Compiled code
 
-What XLA answers otherwise than the same op interpreted, or cannot be asked.
+Cases in which XLA's result differs from that of the interpreted op, or which XLA cannot run.
 
 | ops | where | why |
 |---|---|---|
@@ -108,8 +116,8 @@ What XLA answers otherwise than the same op interpreted, or cannot be asked.
 MISSING = """
 ## Ops without a kernel
 
-A graph that needs one of these is refused before it runs, with all that are missing named at
-once; a plugin may [bring one](../howto/kernel.md).
+A graph that needs one of these ops is refused before it runs; the error lists all missing ops. A
+plugin can [add a kernel](../howto/kernel.md).
 
 """
 
@@ -120,7 +128,7 @@ def page(host: Host) -> str:
 
 
 def other_answers(host: Host) -> list[str]:
-    """Return a row for each group of cases that differ for one reason."""
+    """Return a table row for each group of cases that differ for the same reason."""
     runner = SessionRunner(host)
     ops: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for case in load_cases():
@@ -131,7 +139,7 @@ def other_answers(host: Host) -> list[str]:
             ours = runner.run(case)
         except NotApplicableError:
             continue
-        ops[told(theirs), told(ours), plain(case.differs)].add(case.op)
+        ops[outcome(theirs), outcome(ours), plain(case.differs)].add(case.op)
     return [
         f"| {names(found)} | {theirs} | {ours} | {why} |\n"
         for (theirs, ours, why), found in sorted(ops.items(), key=lambda item: min(item[1]))
@@ -139,7 +147,7 @@ def other_answers(host: Host) -> list[str]:
 
 
 def compiled() -> list[str]:
-    """Return a row for each reason why cases are not asked of compiled code."""
+    """Return a table row for each reason why compiled code does not run some cases."""
     ops: dict[tuple[str, str], set[str]] = defaultdict(set)
     for case in load_cases():
         for backend, reason in case.skip.items():
@@ -152,16 +160,16 @@ def compiled() -> list[str]:
 
 def missing(host: Host) -> list[str]:
     """Return a line for each family that has ops without a kernel."""
-    known = set(host.kernels.ops())
+    with_kernel = set(host.kernels.ops())
     families: dict[str, set[str]] = defaultdict(set)
     for name in host.ops.names():
-        if name not in known and not name.startswith("_"):
+        if name not in with_kernel and not name.startswith("_"):
             families[host.ops.get(name).family].add(name)
     return [f"- **{family}**: {names(found)}\n" for family, found in sorted(families.items())]
 
 
-def told(answer: Answer | NotApplicableError) -> str:
-    """Return an answer in a word."""
+def outcome(answer: Answer | NotApplicableError) -> str:
+    """Return the error class of a result, or "a value"."""
     error = getattr(answer, "error", "")
     return f"`{error}`" if error else "a value"
 
@@ -172,5 +180,5 @@ def plain(text: str) -> str:
 
 
 def names(ops: set[str]) -> str:
-    """Return names in order."""
+    """Return the names sorted, as Markdown code."""
     return " ".join(f"`{op}`" for op in sorted(ops))

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Ask every op with the element types of TensorFlow's CPU kernels that no case has: *.types.toml.
+"""Add cases for element types of TensorFlow's CPU kernels that no case covers: *.types.toml.
 
-A type's question is made from a case table that the op has already, with other element types in
-its place. TensorFlow judges: what it refuses is left out. Needs an environment with
-`tensorflow-cpu`, NumPy and this checkout:
+The new cases are existing case tables of the op with other element types. Cases that TensorFlow
+refuses are left out. Needs an environment with `tensorflow-cpu`, NumPy and this checkout:
 
     python tools/grow_op_cases.py [--file math]
 
-writes the case files; `tools/make_op_cases.py` then stores the answers.
+writes the case files; `tools/make_op_cases.py` then stores TensorFlow's results.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from graphmill.testing.dtype_coverage import types_asked
 from graphmill.testing.oracle.cpu_types import cpu_types
 
 LEFT_OUT = {"variant", "resource"}  # no values can be written for them
-HEADER = "# Element types that no other file asks for; written by tools/grow_op_cases.py.\n"
+HEADER = "# Element types that no other file covers; written by tools/grow_op_cases.py.\n"
 SPEC = re.compile(r"^([a-z]\w*)(?=[\[: ]|$)")
 
 
@@ -72,17 +71,17 @@ def read_tables(stems: list[str]) -> dict[str, list[dict[str, Any]]]:
 def first_fit(
     ops: OpRegistry, op: str, attr: str, names: list[str], tables: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return a table that asks for the types, made from the first one that can be turned so."""
+    """Return a table that covers the types, from the first table that can be converted; or None."""
     for table in tables:
         if {"error", "differs", "compare", "unspecified", "expect"} & table.keys():
             continue
-        made = turned(ops, op, attr, names, table)
+        made = with_types(ops, op, attr, names, table)
         if made is not None:
             return made
     return None
 
 
-def turned(
+def with_types(
     ops: OpRegistry, op: str, attr: str, names: list[str], table: dict[str, Any]
 ) -> dict[str, Any] | None:
     made = copy.deepcopy(table)
@@ -113,13 +112,13 @@ def are_types(values: Any) -> bool:
 def is_type(name: str) -> bool:
     try:
         as_dtype(name)
-    except Exception:  # noqa: BLE001 - whatever it is, it is not a type
+    except Exception:  # noqa: BLE001 - every error means that it is not a type
         return False
     return True
 
 
 def refer(ops: OpRegistry, op: str, attr: str, table: dict[str, Any]) -> bool:
-    """Make the inputs of a type attr refer to it; say whether one does."""
+    """Make the inputs of a type attr refer to it; return whether one does, or none needs to."""
     if "in" not in table:
         return False
     args = ops.get(op).input_args
@@ -167,7 +166,7 @@ def toml(value: Any) -> str:
 
 
 def write(family: str, tables: list[str]) -> None:
-    """Write those questions of a family that TensorFlow answers."""
+    """Write the cases of a family for which TensorFlow has a result."""
     stem = f"{family}.types"
     readable = [text for text in tables if can_be_read(text, stem)]
     good = answered("\n\n".join(readable), stem)
@@ -185,11 +184,11 @@ def write(family: str, tables: list[str]) -> None:
         return
     path = case_files()[0].parent / f"{stem}.toml"
     path.write_text(HEADER + "\n" + "\n\n".join(grouped(kept)) + "\n", "utf-8")
-    print(f"{stem}: {len(kept)} tables, {len(good)} of their questions have answers")
+    print(f"{stem}: {len(kept)} tables; TensorFlow has results for {len(good)} of their cases")
 
 
 def grouped(texts: list[str]) -> list[str]:
-    """Put ops with the same question under one header."""
+    """Merge the tables of ops with the same cases under one header."""
     groups: dict[str, list[str]] = defaultdict(list)
     for text in texts:
         header, _, body = text.partition("\n")
@@ -203,12 +202,12 @@ def grouped(texts: list[str]) -> list[str]:
 def can_be_read(text: str, stem: str) -> bool:
     try:
         return bool(list(parse_cases(text, stem)))
-    except Exception:  # noqa: BLE001 - a table that cannot be turned is left out
+    except Exception:  # noqa: BLE001 - an invalid table is left out
         return False
 
 
 def answered(text: str, stem: str) -> set[str]:
-    """Return the ids of the cases that TensorFlow answers; a crash of it counts as a refusal."""
+    """Return the ids of cases for which TensorFlow has a result; a crash counts as a refusal."""
     good: set[str] = set()
     refused: set[str] = set()
     while True:
@@ -235,15 +234,15 @@ def answered(text: str, stem: str) -> set[str]:
 def ask() -> int:
     from graphmill.testing.oracle import tensorflow_oracle
 
-    text, stem, known = json.loads(sys.stdin.read())
+    text, stem, finished = json.loads(sys.stdin.read())
     for case in parse_cases(text, stem):
-        if case.id in known:
+        if case.id in finished:
             continue
         print("BEGIN", case.id, flush=True)
         try:
             answer = tensorflow_oracle.ask(case)
             word = "REFUSED" if answer.error else "GOOD"
-        except Exception:  # noqa: BLE001 - a question that cannot be asked
+        except Exception:  # noqa: BLE001 - an invalid case
             word = "REFUSED"
         print(word, case.id, flush=True)
     return 0

@@ -1,7 +1,7 @@
 """Copy the example files into the pages that show them.
 
-A page has a line `<!-- file: docs/examples/x.py -->` before a fenced block, which is made to hold
-what the file holds.
+A page has a line `<!-- file: docs/examples/x.py -->` before a fenced block; the tool replaces the
+content of the block by that of the file.
 
     python tools/include_examples.py            write the pages
     python tools/include_examples.py --check    fail if a page differs from what would be written
@@ -24,7 +24,7 @@ def pages() -> list[Path]:
 
 
 def included(text: str) -> str:
-    """Return a page's text with its blocks filled."""
+    """Return a page's text with the contents of the files in its blocks."""
 
     def fill(match: re.Match[str]) -> str:
         return match[1] + (ROOT / match[2]).read_text(encoding="utf-8") + match[3]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "plugins", "contrib_devices", "contrib_executors")
-# What holds no texts for users: answers of test cases, tests of plugins, files made by tools.
+# Folders without texts for users: test cases, tests of plugins, caches.
 SKIPPED = {"cases", "tests", "__pycache__"}
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 OUTPUT_FUNCTIONS = {"print", "echo", "write"}
@@ -54,7 +54,7 @@ def text_of(node: ast.AST) -> str | None:
 
 
 def kind_of_call(call: ast.Call) -> str | None:
-    """Return the kind of the texts among the arguments of a call, or None where it says nothing."""
+    """Return the kind of the texts in the arguments of a call, or None if it is unclear."""
     match call.func:
         case ast.Attribute(value=ast.Name(id="warnings"), attr="warn"):
             return "warning"
@@ -74,7 +74,7 @@ def kind_of_call(call: ast.Call) -> str | None:
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """Return whether a node is a string that stands alone: a docstring, also of an attribute."""
+    """Return whether a node is a string statement: a docstring, also of an attribute."""
     return isinstance(node, ast.Expr) and text_of(node.value) is not None
 
 
@@ -109,7 +109,7 @@ def messages_of(path: Path) -> Iterator[Message]:
 
 
 def sources(below: Iterable[Path]) -> Iterator[Path]:
-    """Yield the Python files of folders, without those that hold no texts for users."""
+    """Yield the Python files of folders, except those without texts for users."""
     for folder in below:
         files = [folder] if folder.is_file() else sorted(folder.rglob("*.py"))
         yield from (path for path in files if not SKIPPED & set(path.relative_to(folder).parts))
@@ -120,10 +120,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paths", nargs="*", type=Path, help="files or folders (default: all)")
     parser.add_argument("--kind", action="append", choices=KINDS, help="list only this kind")
-    given = parser.parse_args(arguments)
-    for path in sources(given.paths or [ROOT / folder for folder in FOLDERS]):
+    options = parser.parse_args(arguments)
+    for path in sources(options.paths or [ROOT / folder for folder in FOLDERS]):
         for message in messages_of(path):
-            if not given.kind or message.kind in given.kind:
+            if not options.kind or message.kind in options.kind:
                 shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
                 print(f"{shown}:{message.line}: {message.kind}: {message.text}")
 

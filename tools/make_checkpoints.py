@@ -2,8 +2,9 @@
 
     python tools/make_checkpoints.py        (in an environment with tensorflow)
 
-``contents.json`` beside them says what each holds, in the order in which it was saved: the tests
-read the checkpoints and compare, and write the same contents and compare the files' bytes.
+``contents.json`` lists the contents of each checkpoint, in the order in which they were saved. The
+tests read the checkpoints and compare them with it, and write the same contents and compare the
+bytes of the files.
 A tensor is a list: name, dtype, shape, values (flat; strings as latin-1 text), and for a slice
 of a partitioned variable the text that SaveV2 takes: the whole shape and the slice.
 """
@@ -120,19 +121,19 @@ def _odd_shapes() -> list[list]:
 
 
 def _parts(own_dtype: str) -> list[list[list]]:
-    """Return three shards: a matrix cut in both directions, and variables of each shard."""
+    """Return three shards: a matrix split in both dimensions, and variables of each shard."""
     shards: list[list[list]] = [[], [], []]
-    for number, (rows, columns) in enumerate([("0,3", "-"), ("3,2", "0,4"), ("3,2", "4,2")]):
+    for shard, (rows, columns) in enumerate([("0,3", "-"), ("3,2", "0,4"), ("3,2", "4,2")]):
         first, count = (int(n) for n in rows.split(","))
         lower, upper = (
             (0, 6) if columns == "-" else (int(columns[0]), int(columns[0]) + int(columns[2]))
         )
         values = [6 * i + j for i in range(first, first + count) for j in range(lower, upper)]
         part = ["matrix", "float32", [count, upper - lower], values, f"5 6 {rows}:{columns}"]
-        vector = ["vector", "int64", [100], list(range(100 * number, 100 * number + 100))]
-        shards[number] += [part, [*vector, f"300 {100 * number},100"]]
-        shards[number].append([f"own_{number}", own_dtype, [3], [number, 1, 2]])
-    # One slice that takes everything is not a slice.
+        vector = ["vector", "int64", [100], list(range(100 * shard, 100 * shard + 100))]
+        shards[shard] += [part, [*vector, f"300 {100 * shard},100"]]
+        shards[shard].append([f"own_{shard}", own_dtype, [3], [shard, 1, 2]])
+    # A slice that covers the whole tensor does not count as a slice.
     shards[2].append(["whole", "int32", [2], [8, 9], "2 0,2"])
     return shards
 
@@ -140,7 +141,7 @@ def _parts(own_dtype: str) -> list[list[list]]:
 def _partitioned() -> list[list]:
     shards = _parts("bfloat16")
     with tempfile.TemporaryDirectory() as folder:
-        prefixes = [f"{folder}/{number}" for number in range(len(shards))]
+        prefixes = [f"{folder}/{shard}" for shard in range(len(shards))]
         for prefix, tensors in zip(prefixes, shards, strict=True):
             _save(Path(prefix), tensors)
         gen_io_ops.merge_v2_checkpoints(prefixes, str(FOLDER / "partitioned"))

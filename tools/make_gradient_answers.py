@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write TensorFlow's gradients of the cases in tests/data/gradients: one .npz beside each file.
+"""Write TensorFlow's gradients of the cases in tests/data/gradients: one .npz file per case file.
 
 Needs an environment with `tensorflow-cpu`, NumPy and this checkout:
 
@@ -26,7 +26,9 @@ def main() -> None:
         for case in load_cases(stems=[stem], folder=FOLDER):
             answer = ask_tensorflow(case, GradientRequest(order))
             if answer.error:
-                raise SystemExit(f"{case.id}: TensorFlow says {answer.error}: {answer.message}")
+                raise SystemExit(
+                    f"{case.id}: TensorFlow failed with {answer.error}: {answer.message}"
+                )
             pairs = zip(answer.outputs, answer.dtypes, strict=True)
             arrays.update({f"{case.id}|{i}|{name}": v for i, (v, name) in enumerate(pairs)})
         np.savez_compressed(FOLDER / f"{stem}.npz", **arrays)

@@ -40,7 +40,7 @@ FIELDS = ("When", "How often", "May change", "Threads")
 
 
 def hooks() -> dict[str, Callable[..., object]]:
-    """Return the hooks in the order in which they are written."""
+    """Return the hooks in the order of their definitions."""
     found = {n: f for n, f in vars(hookspecs).items() if n.startswith(HOOK_PREFIX)}
     return dict(sorted(found.items(), key=lambda item: inspect.getsourcelines(item[1])[1]))
 
@@ -70,7 +70,7 @@ def section(name: str, hook: Callable[..., object]) -> str:
 
 
 def registrar_section(name: str, registrar: type) -> str:
-    """Return the part of the page about one thing that registration hooks are given."""
+    """Return the part of the page about one registrar, an argument of registration hooks."""
     parts = [f"### `{name}`", inspect.getdoc(registrar) or ""]
     for method, function in vars(registrar).items():
         if method.startswith("_") or not inspect.isfunction(function):
@@ -89,15 +89,15 @@ def page() -> str:
     found = hooks()
     contents = "\n".join(f"- [`{name}`](#{name}): {summary(hook)}" for name, hook in found.items())
     sections = "\n\n".join(section(name, hook) for name, hook in found.items())
-    given = "\n\n".join(registrar_section(*item) for item in REGISTRARS.items())
+    registrar_part = "\n\n".join(registrar_section(*item) for item in REGISTRARS.items())
     return (
         f"{HEAD}{introduction}\n\n{contents}\n\n{sections}\n\n"
-        f"## What registration hooks are given\n\n{given}\n"
+        f"## What registration hooks are given\n\n{registrar_part}\n"
     )
 
 
 def summary(hook: Callable[..., object]) -> str:
-    """Return the first line of a hook's docstring, to go on in a list."""
+    """Return the first line of a hook's docstring in the form of a list entry."""
     first = (inspect.getdoc(hook) or "").splitlines()[0]
     return first[0].lower() + first[1:].rstrip(".")
 

@@ -1,9 +1,10 @@
-"""Write plugins/graphmill_plugins/kernels/_ops.py: which ops each kernel module has kernels for.
+"""Write plugins/graphmill_plugins/kernels/_ops.py: the ops of each kernel module.
 
 python tools/make_kernel_index.py            write it
 python tools/make_kernel_index.py --check    fail if it differs from what would be written
 
-With it the first use of an op imports the modules that have it, and not its whole family.
+With this index, the first use of an op imports only the modules that have its kernels, not its
+whole family.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def modules() -> list[str]:
 
 
 def entry(module: str) -> str:
-    """Return the lines of one module."""
+    """Return the lines of the index for one module."""
     found = kernels_of(importlib.import_module(f"{kernels.__name__}.{module}"))
     ops = " ".join(sorted({op for definition in found for op in definition.ops}))
     line = f'    "{module}": "{ops}",\n'

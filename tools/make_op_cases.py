@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Write TensorFlow's answers to the op cases: core/graphmill/testing/cases/results/*.npz.
+"""Write TensorFlow's results of the op cases: core/graphmill/testing/cases/results/*.npz.
 
 Needs an environment with `tensorflow-cpu`, NumPy and this checkout:
 
     python tools/make_op_cases.py [--file math] [--all] [--check]
 
-Only cases whose question changed are asked again (`--all`: every one). Exits with 1 and writes
-nothing for a file in which a case's `error` is not what TensorFlow says.
+Only cases that changed run again (with `--all`, every case). If the `error` of a case is not
+TensorFlow's, the tool writes nothing for that file and exits with 1.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from graphmill.testing.oracle import tensorflow_oracle
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--file", action="append", help="stem of a case file (default: all)")
-    parser.add_argument("--all", action="store_true", help="ask everything again")
-    parser.add_argument("--check", action="store_true", help="say what is stale, write nothing")
+    parser.add_argument("--all", action="store_true", help="run every case again")
+    parser.add_argument("--check", action="store_true", help="report stale results, write nothing")
     options = parser.parse_args()
     stems = options.file or [path.stem for path in case_files()]
     return max(make(stem, ask_all=options.all, check=options.check) for stem in stems)
@@ -40,22 +40,24 @@ def make(stem: str, *, ask_all: bool, check: bool) -> int:
     stale = [c for c in cases if c.id not in old or old[c.id].digest != c.digest]
     gone = set(old) - {c.id for c in cases}
     if check or not (stale or gone):
-        print(f"{stem}: {len(cases)} cases, {len(stale)} without a fresh answer, {len(gone)} gone")
+        print(
+            f"{stem}: {len(cases)} cases, {len(stale)} without a current result, {len(gone)} gone"
+        )
         return int(check and bool(stale or gone))
     start = time.perf_counter()
     new = {case.id: old[case.id] for case in cases if case not in stale}
     wrong = 0
     for case in stale:
         answer = ask(case)
-        wrong += complain(case, answer.error, answer.message)
-        new[case.id] = Stored(case.digest, without_chance(case, answer))
+        wrong += report_error(case, answer.error, answer.message)
+        new[case.id] = Stored(case.digest, reproducible(case, answer))
     took = time.perf_counter() - start
     if wrong:
-        print(f"{stem}: {wrong} cases are not as their file says; nothing written")
+        print(f"{stem}: {wrong} cases do not have the error in their file; nothing written")
         return 1
     write_answers(path, new, tensorflow_oracle.version())
     size = path.stat().st_size
-    print(f"{stem}: {len(cases)} cases, {len(stale)} asked in {took:.1f} s, {size} bytes")
+    print(f"{stem}: {len(cases)} cases, {len(stale)} run in {took:.1f} s, {size} bytes")
     return 0
 
 
@@ -66,8 +68,8 @@ def ask(case: Case) -> Answer:
         raise SystemExit(f"{case.id}: {type(error).__name__}: {error}") from error
 
 
-def without_chance(case: Case, answer: Answer) -> Answer:
-    """Put zeros where TensorFlow left what was in memory, so that the file is always the same."""
+def reproducible(case: Case, answer: Answer) -> Answer:
+    """Replace outputs with undefined content by zeros, so that the file is reproducible."""
     outputs = [
         np.zeros_like(value) if case.compare == "shape" or index in case.unspecified else value
         for index, value in enumerate(answer.outputs)
@@ -75,18 +77,18 @@ def without_chance(case: Case, answer: Answer) -> Answer:
     return replace(answer, outputs=tuple(outputs))
 
 
-def complain(case: Case, error: str, message: str) -> int:
+def report_error(case: Case, error: str, message: str) -> int:
     if case.differs or error == case.error:
         return 0
-    said = f"{error}: {brief(message)}" if error else "an answer"
-    print(f"{case.id}: the file says error = {case.error!r}, TensorFlow gives {said}")
+    theirs = f"{error}: {brief(message)}" if error else "a result"
+    print(f"{case.id}: the file has error = {case.error!r}, TensorFlow gives {theirs}")
     return 1
 
 
 def brief(message: str) -> str:
-    """Leave out where in Python the node was made."""
-    told = message.partition("\nNode: ")[2].partition("\n\t [[")[0].strip() or message
-    return told.partition("\nRegistered devices")[0][:300]
+    """Remove the Python traceback of the node from TensorFlow's message."""
+    text = message.partition("\nNode: ")[2].partition("\n\t [[")[0].strip() or message
+    return text.partition("\nRegistered devices")[0][:300]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Bring `core/graphmill/ops/definition/op_defs.jsonl` up to date with an installed TensorFlow.
+"""Update `core/graphmill/ops/definition/op_defs.jsonl` from an installed TensorFlow.
 
     python tools/make_op_defs.py            # rewrite the file
-    python tools/make_op_defs.py --check    # say what differs; exit status 1 if anything does
+    python tools/make_op_defs.py --check    # list the differences; exit status 1 if there are any
     python tools/make_op_defs.py --family NewOp=math --family OtherNewOp=nn
 
 Needs TensorFlow in the Python that runs it. Ops that the installed TensorFlow does not have (those
-of 1.15, marked `src`) stay as they are; ops that are new need a family. Texts are left out.
+of 1.15, marked `src`) are kept. New ops need a family. Descriptions are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def registered_ops() -> dict[str, Any]:
-    """Return the definitions that TensorFlow registers, as our messages, without texts."""
+    """Return TensorFlow's registered op definitions as graphmill messages, without descriptions."""
     import tensorflow as tf  # noqa: F401 - loads the library, which registers the ops
     from tensorflow.python.client import pywrap_tf_session as c_api
 
@@ -65,7 +65,7 @@ def registered_ops() -> dict[str, Any]:
 def updated(
     old: dict[str, str], registered: dict[str, Any], families: dict[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the new lines by op, and what stands in the way of them."""
+    """Return the new lines by op, and a list of problems."""
     lines, problems = {}, []
     for name, line in old.items():
         if name not in registered:
@@ -76,7 +76,7 @@ def updated(
         row = json.loads(old.get(name, "{}"))
         family = families.get(name, row.get("family"))
         if family is None:
-            problems.append(f"{name}: new; say --family {name}=FAMILY")
+            problems.append(f"{name}: new; pass --family {name}=FAMILY")
             continue
         op_def = OpDef.from_proto(message, family)
         if name in old and op_def_from_json(old[name]) == op_def:

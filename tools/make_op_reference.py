@@ -40,25 +40,30 @@ The columns:
   "all" means that each type has a case with TensorFlow's result (except variants and
   resources); "all but" lists the types without one.
 - **backends**: NumPy runs everything on the host; JAX lowers the op for its devices.
-- **compiled**: whether a compiler may trace it; if not, why: it needs *values* on the host, has
-  *state*, *waits*, or gives a *shape* that depends on values.
-- **effects**: what it may do beyond computing outputs (`graphmill.ops.definition.effects`).
-- **cases**: how many questions TensorFlow answered.
+- **compiled**: whether a compiler may trace the op. If not, the reason: it needs *values* on the
+  host, has *state*, *waits*, or has an output *shape* that depends on values.
+- **effects**: what the op may do beyond computing outputs (`graphmill.ops.definition.effects`).
+- **cases**: the number of test cases.
 
-Notes below a table tell where a case differs from TensorFlow on purpose or is not run on a
+Notes below a table list the cases that differ from TensorFlow on purpose or do not run on a
 backend.
 
-Random ops with a seed give TensorFlow's own numbers, bit for bit, except the last bit of
-`float64` values made with logarithms, sines or powers (normal, truncated normal, gamma), where
-TensorFlow takes the C library's and we NumPy's. `ParameterizedTruncatedNormal`, also without
-state, draws what TensorFlow draws in one thread: where it splits a large tensor between threads,
-its numbers depend on their number. Candidate samplers, fractional pooling, distorted crops and
-binomial samples give TensorFlow's draws too; `RecordInput` and the noise of `ExtractGlimpse` are
-our own, as TensorFlow's depend on chance whatever the seed.
+Random ops with a seed give TensorFlow's numbers, bit for bit, with these exceptions:
 
-What has no kernel here though a graph may name it: `CudnnRNNV3` and `CudnnRNNBackpropV3`, which
-TensorFlow itself has on GPUs only (functions that name them beside others run as long as these are
-not reached); and some of the `Xla…` ops, which TensorFlow has inside XLA only.
+- The last bit of `float64` values may differ if they are computed with logarithms, sines or powers
+  (normal, truncated normal, gamma). TensorFlow uses the functions of the C library, graphmill those
+  of NumPy.
+- `ParameterizedTruncatedNormal`, also the stateless op, draws the numbers that TensorFlow draws in
+  one thread. If TensorFlow splits a large tensor among threads, its numbers depend on their count.
+- `RecordInput` and the noise of `ExtractGlimpse` draw other numbers. TensorFlow's are not
+  reproducible, whatever the seed.
+
+Candidate samplers, fractional pooling, distorted crops and binomial samples also give TensorFlow's
+draws.
+
+Ops without a kernel that graphs may contain are `CudnnRNNV3` and `CudnnRNNBackpropV3`, which
+TensorFlow has only on GPUs, and some `Xla…` ops, which TensorFlow has only inside XLA. A function
+that contains one of the `CudnnRNN…` ops runs as long as the op is not reached.
 
 """
 WITHOUT_VALUES = {"variant", "resource"}
@@ -72,8 +77,8 @@ def page(host: Host) -> str:
     for case in cases:
         by_op[case.op].append(case)
     families: dict[str, list[OpDef]] = defaultdict(list)
-    known = set(host.ops.names())
-    for op in sorted(set(host.kernels.ops()) & known):
+    registered = set(host.ops.names())
+    for op in sorted(set(host.kernels.ops()) & registered):
         if not op.startswith("_") and ">" not in op:  # `>`: an op of an installed plugin
             families[host.ops.get(op).family].append(host.ops.get(op))
     total = sum(map(len, families.values()))
@@ -93,7 +98,7 @@ def page(host: Host) -> str:
 
 
 def row(host: Host, op: OpDef, cases: list[Case], asked: Asked) -> str:
-    """Return the line of an op."""
+    """Return the table row of an op."""
     on_numpy = [r.definition for r in host.kernels.registrations(op, ("numpy",))]
     on_jax = [r.definition for r in host.kernels.registrations(op, ("jax",))]
     lowered = [k for k in on_jax if not k.host and (k.keeps_variable or not k.stateful)]
@@ -108,7 +113,7 @@ def row(host: Host, op: OpDef, cases: list[Case], asked: Asked) -> str:
 
 
 def obstacle(kernels: list[KernelDef]) -> str:
-    """Return why no kernel is traced."""
+    """Return the reasons why no kernel can be traced."""
     reasons = {
         "waits": any(kernel.async_ for kernel in kernels),
         "state": any(kernel.stateful for kernel in kernels),
@@ -119,31 +124,31 @@ def obstacle(kernels: list[KernelDef]) -> str:
 
 
 def types(op: str, asked: Asked) -> str:
-    """Return which element types cases ask for."""
+    """Return the element types that cases cover, by type attr."""
     cells = []
     for attr, names in cpu_types().get(op, {}).items():
         wanted = [name for name in names if name not in WITHOUT_VALUES]
         missing = [name for name in wanted if name not in asked[op][attr]]
         if not wanted:
             continue
-        told = "all" if not missing else "all but " + " ".join(missing)
+        covered = "all" if not missing else "all but " + " ".join(missing)
         if len(missing) > len(wanted) // 2:
-            told = " ".join(sorted(asked[op][attr])) or "none"
-        cells.append(f"{attr}: {told}")
+            covered = " ".join(sorted(asked[op][attr])) or "none"
+        cells.append(f"{attr}: {covered}")
     return "; ".join(cells)
 
 
 def differences(cases: list[Case]) -> list[str]:
     """Return the ways in which cases of an op differ from TensorFlow."""
-    told: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for case in cases:
         if case.differs:
-            told[case.differs] = None
+            notes[case.differs] = None
         for backend, reason in case.skip.items():
-            told[f"not run on {backend}: {reason}"] = None
+            notes[f"not run on {backend}: {reason}"] = None
         if case.close:
-            told[f"other tolerances: {case.close.why}"] = None
-    return [" ".join(text.split()).rstrip(".") for text in told]
+            notes[f"other tolerances: {case.close.why}"] = None
+    return [" ".join(text.split()).rstrip(".") for text in notes]
 
 
 def main() -> int:

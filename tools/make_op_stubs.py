@@ -1,9 +1,9 @@
 """Write the type stubs of `graphmill.ops.<family>` from the op definitions.
 
     python tools/make_op_stubs.py            # write core/graphmill/ops/<family>.pyi
-    python tools/make_op_stubs.py --check    # say which differ; exit status 1 if any does
+    python tools/make_op_stubs.py --check    # list stale stubs; exit status 1 if there are any
 
-The functions themselves are made at run time; editors and type checkers read the stubs.
+The functions themselves are created at run time; editors and type checkers read the stubs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def family_stub(family: str) -> str:
-    """Return the stub of the module that has a family's functions."""
+    """Return the stub of the module with a family's functions."""
     ops = [bundled_ops().get(name) for name in bundled_ops().families()[family]]
     body = "\n".join(op_stub(op) for op in ops if op is not None)
     return HEADER + imports(body) + "\n" + body
@@ -92,7 +92,7 @@ def imports(body: str) -> str:
 
 
 def op_stub(op: OpDef) -> str:
-    """Return the stub of one op's function, with that of its named tuple of outputs."""
+    """Return the stub of one op's function and of its named tuple of outputs."""
     result, extra = returns(op)
     parameters = [f"{parameter_name(arg.name)}: {input_type(arg)}" for arg in op.input_args]
     parameters.append("*")
@@ -125,12 +125,12 @@ def attr_parameter(attr: AttrDef) -> str:
 
 
 def default_text(default: Any) -> str:
-    """Return a default as a stub may have it: a simple literal, or `...`."""
+    """Return a default in the form for stubs: a simple literal, or `...`."""
     value = plain_value(default)
     if value is None or isinstance(value, bool):
         return repr(value)
     if isinstance(value, (int, float)) and math.isfinite(value):
-        # A float is that of the shortest float32; stubs may not have long numbers.
+        # The shortest text of the float32; linters do not allow long numbers in stubs.
         text = repr(value) if isinstance(value, int) else str(np.float32(value))
         return text if len(text) <= 10 else "..."
     if isinstance(value, str) and len(value) <= 40 and '"' not in value:
@@ -141,7 +141,7 @@ def default_text(default: Any) -> str:
 
 
 def returns(op: OpDef) -> tuple[str, str]:
-    """Return the result type of an op's function, and the stub of the class it needs if any."""
+    """Return the result type of an op's function, and the stub of its class, or ""."""
     types = ["list[Tensor]" if arg.is_list else "Tensor" for arg in op.output_args]
     if not types:
         return "Node", ""
@@ -151,7 +151,7 @@ def returns(op: OpDef) -> tuple[str, str]:
     fields = ""
     for position, (arg, python_type) in enumerate(zip(op.output_args, types, strict=True)):
         field = parameter_name(arg.name)
-        # Names that a named tuple cannot have become its positions, as at run time.
+        # Names that a named tuple cannot have are replaced by positions, as at run time.
         field = f"_{position}" if field.startswith("_") else field
         clash = "  # type: ignore[assignment]" if field in ("count", "index") else ""
         fields += f"    {field}: {python_type}{clash}\n"

@@ -2,9 +2,8 @@
 
     python tools/make_proto_samples.py        (an environment with tensorflow-cpu)
 
-Each sample is small and uses as many kinds of field as fit. They are serialized
-deterministically (map entries by key), so a reader that knows every field writes the same
-bytes again.
+Each sample is small and uses many kinds of fields. The samples are serialized deterministically
+(map entries sorted by key), so a reader that supports every field writes the same bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def graph_def() -> v1.GraphDef:
 
 
 def config_proto() -> v1.ConfigProto:
-    """Return a session config that reaches into each of its parts."""
+    """Return a session config with values in each of its parts."""
     config = v1.ConfigProto(
         device_count={"CPU": 2, "GPU": 0},
         intra_op_parallelism_threads=3,
@@ -74,7 +73,7 @@ def config_proto() -> v1.ConfigProto:
 
 
 def run_metadata() -> v1.RunMetadata:
-    """Return what a fully traced run reports."""
+    """Return the metadata of a fully traced run."""
     metadata = v1.RunMetadata()
     with v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
         y = tf.identity(v1.placeholder_with_default([1.0, 2.0], [2], name="x"), name="y")

@@ -1,18 +1,18 @@
 """Generate the Python modules and stubs of ``core/graphmill/proto`` from its ``.proto`` files.
 
-    python tools/make_protos.py            write what differs
-    python tools/make_protos.py --check    write nothing; exit 1 and list what differs
+    python tools/make_protos.py            write the files that differ
+    python tools/make_protos.py --check    write nothing; list the files that differ and exit with 1
 
-The ``.proto`` files are the source: they are edited by hand, and everything generated from them
-is committed, so that users and contributors need no protoc. Three kinds of file are made:
+The ``.proto`` files are edited by hand. The files generated from them are committed, so users and
+contributors do not need protoc. There are three kinds of generated files:
 
 * ``<name>_pb2.py``   by protoc;
 * ``<name>_pb2.pyi``  by mypy-protobuf, a protoc plugin;
 * ``_index.py``       the table "message or enum name -> module" of the lazy package, and the
   same names as imports that only type checkers and editors see.
 
-The generators are pinned, because their output differs from release to release and because code
-made by protoc 31.1 is the oldest that the oldest supported protobuf runtime (6.31.1) accepts.
+The generators are pinned, because their output differs between releases, and because the oldest
+supported protobuf runtime (6.31.1) needs code of protoc 31.1.
 ``tox -e protos`` installs ``PINS`` and runs the check.
 """
 
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         if not options.check:
             _install(made, differing)
     for name, what in differing:
-        print(f"{what if options.check else 'mended'}: core/{PACKAGE}/{name}")
+        print(f"{what if options.check else 'updated'}: core/{PACKAGE}/{name}")
     if options.check and differing:
         print("run `python tools/make_protos.py` and commit the result", file=sys.stderr)
         return 1
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _wrong_tools() -> str:
-    """Say which pinned generator is missing or has another version ("" when all is well)."""
+    """Return a message if a pinned generator is missing or has another version, else ""."""
     found = {}
     for name in PINS:
         try:
@@ -73,7 +73,7 @@ def _wrong_tools() -> str:
 
 
 def _generate(scratch: Path) -> Path:
-    """Make all generated files below `scratch`; return the folder that holds them."""
+    """Generate all files below `scratch`; return their folder."""
     protoc = importlib.import_module("grpc_tools.protoc")
     beside_python = str(Path(sys.executable).parent)
     plugin = shutil.which("protoc-gen-mypy", path=beside_python) or "protoc-gen-mypy"
@@ -89,7 +89,7 @@ def _generate(scratch: Path) -> Path:
         *(f"{PACKAGE}/{path.name}" for path in sorted((SEARCH_ROOT / PACKAGE).glob("*.proto"))),
     ]
     if protoc.main(arguments) != 0:
-        raise SystemExit(2)  # protoc has said why
+        raise SystemExit(2)  # protoc has printed the reason
     made = scratch / PACKAGE
     table = _names(descriptor_set.read_bytes())
     (made / "_index.py").write_text(_index_source(table), encoding="utf-8")
@@ -99,8 +99,8 @@ def _generate(scratch: Path) -> Path:
 def _names(descriptor_set: bytes) -> dict[str, str]:
     """Map each top-level message and enum to its module.
 
-    A name that occurs in two proto packages goes to the outer one: `VersionDef` is TensorFlow's
-    of `versions.proto`, not the proto splitter's.
+    For a name in two proto packages, the outer package is used: `VersionDef` is that of
+    TensorFlow's `versions.proto`, not that of the proto splitter.
     """
     from google.protobuf import descriptor_pb2
 
@@ -115,7 +115,7 @@ def _names(descriptor_set: bytes) -> dict[str, str]:
 
 
 def _index_source(table: dict[str, str]) -> str:
-    """Write the table for the running program, and the same names for type checkers."""
+    """Return the source of `_index.py`: the table, and the same names for type checkers."""
     modules = sorted(path.stem + "_pb2" for path in (SEARCH_ROOT / PACKAGE).glob("*.proto"))
     rows = [f'    "{name}": "{module}",' for name, module in table.items()]
     imports = [f"    from graphmill.proto import {module} as {module}" for module in modules]
@@ -137,7 +137,7 @@ def _index_source(table: dict[str, str]) -> str:
 
 
 def _differences(made: Path) -> list[tuple[str, str]]:
-    """Compare the made files with the package's; return (file name, what is wrong) pairs."""
+    """Compare the generated files with the package's; return pairs of file name and problem."""
     home = SEARCH_ROOT / PACKAGE
     new = {path.name for path in made.iterdir()}
     old = {path.name for pattern in GENERATED for path in home.glob(pattern)}
@@ -151,7 +151,7 @@ def _differences(made: Path) -> list[tuple[str, str]]:
 
 
 def _install(made: Path, differing: list[tuple[str, str]]) -> None:
-    """Bring the package's generated files up to date."""
+    """Update the generated files of the package."""
     for name, what in differing:
         target = SEARCH_ROOT / PACKAGE / name
         if what == "obsolete":

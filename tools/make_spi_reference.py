@@ -1,4 +1,4 @@
-"""Write docs/reference/spi.md from graphmill.spi and the docstrings of what it lists.
+"""Write docs/reference/spi.md from graphmill.spi and the docstrings of its names.
 
 python tools/make_spi_reference.py            write it
 python tools/make_spi_reference.py --check    fail if it differs from what would be written
@@ -47,7 +47,7 @@ def modules() -> list[ModuleType]:
 
 @cache
 def homes(module: ModuleType) -> dict[str, str]:
-    """Return where each name of a module is defined, as type checkers see it."""
+    """Return the module that defines each name of a module, as type checkers see it."""
     tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     imports = [s for s in ast.walk(tree) if isinstance(s, ast.ImportFrom) and s.module]
     return {alias.name: str(s.module) for s in imports for alias in s.names if alias.asname}
@@ -81,7 +81,7 @@ def summary(module: ModuleType, name: str) -> str:
     """Return one line about a name.
 
     Raises:
-        ValueError: it has no docstring, and if it is a constant, no text below it.
+        ValueError: it has no docstring; for a constant, no string below it.
     """
     home = homes(module)[name]
     if home.endswith("_pb2"):
@@ -90,7 +90,7 @@ def summary(module: ModuleType, name: str) -> str:
         return (inspect.getdoc(getattr(module, name)) or "").partition("\n")[0]
     text = described(home).get(name, "")
     if not text:
-        raise ValueError(f"{home}.{name} has no docstring; what a plugin may import needs one")
+        raise ValueError(f"{home}.{name} has no docstring, which every name in graphmill.spi needs")
     return text.replace("|", "\\|")
 
 

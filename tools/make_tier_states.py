@@ -28,7 +28,7 @@ _FROM_EVERY_PROGRAM: Final = (Event.PROGRAM_RAISED, Event.SLOT_LOST, Event.REPLA
 
 
 def page() -> str:
-    """Return the page with the tables of the code."""
+    """Return the page with the diagrams and tables generated from the code."""
     drawn = {
         (state, event): row
         for (state, event), row in TRANSITIONS.items()
@@ -51,7 +51,7 @@ def page() -> str:
 
 
 def diagram(table: Table) -> str:
-    """Return the table as a state diagram for Mermaid."""
+    """Return the table as a Mermaid state diagram."""
     first, _ = next(iter(table))
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {_id(first)}"]
     names = dict.fromkeys(
@@ -66,15 +66,15 @@ def diagram(table: Table) -> str:
 
 
 def states(kind: type[Enum]) -> str:
-    """Return a row for each state, with the text below it in the code."""
-    told = _texts(kind)
+    """Return a row for each state, with the docstring of its member."""
+    texts = _texts(kind)
     lines = ["| state | meaning |", "|---|---|"]
-    lines += [f"| {state.value} | {_plain(told[state.name])} |" for state in kind]
+    lines += [f"| {state.value} | {_plain(texts[state.name])} |" for state in kind]
     return "\n".join(lines)
 
 
 def transitions(table: Table) -> str:
-    """Return a row for each transition; those that differ in the first state only are one."""
+    """Return a row for each transition; those that differ only in the first state share a row."""
     rows: dict[tuple[Any, ...], list[str]] = {}
     for (before, event), (after, action) in table.items():
         rows.setdefault((event.value, after.value, action.value), []).append(before.value)
@@ -95,7 +95,7 @@ def _plain(text: str) -> str:
 
 
 def _texts(kind: type[Enum]) -> dict[str, str]:
-    """Return the string that stands below each member."""
+    """Return the string below each member of an enum."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
     found = {}
@@ -108,7 +108,7 @@ def _texts(kind: type[Enum]) -> dict[str, str]:
 
 
 def main(args: list[str]) -> int:
-    """Write the page, or compare it."""
+    """Write or check the page; return the exit status."""
     text = page()
     if args == ["--check"]:
         if PAGE.read_text("utf-8") != text:

@@ -1,9 +1,9 @@
-"""Measure what the servers of a cluster need; prints the table of docs/explanation/capacity.md.
+"""Measure the resources of a cluster's servers; print the table of docs/explanation/capacity.md.
 
     python tools/measure_capacity.py [--workers 16] [--sessions 100] [--waiting 500]
 
-Linux only: it reads /proc. Memory is proportional set size: pages that processes share are counted
-once. Times are of whatever else the machine does, too.
+Linux only: it reads /proc. Memory is the proportional set size, which counts shared pages once.
+Other load on the machine affects the times.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Task:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("READY "):
-            raise SystemExit(f"{command} has not started: {line!r}")
+            raise SystemExit(f"{command} did not start: {line!r}")
         self.target = f"grpc://{line.split()[1]}"
         self.seconds_to_ready = time.monotonic() - began
         self.folder = Path(f"/proc/{self.process.pid}")
@@ -108,7 +108,7 @@ def sessions(count: int) -> None:
 
 
 def waiting(count: int) -> None:
-    """Measure steps that wait for a queue, each a call of its own."""
+    """Measure concurrent steps that wait for a queue."""
     graph = graphmill.Graph()
     with graph.as_default():
         queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], shared_name="q")
@@ -122,7 +122,7 @@ def waiting(count: int) -> None:
         waiters = [threading.Thread(target=session.run, args=(taken,)) for _ in range(count)]
         for waiter in waiters:
             waiter.start()
-        while task.threads() < count:  # each has one of its own
+        while task.threads() < count:  # each step has a thread
             time.sleep(0.1)
         each = (task.pss() - before) * MIB / count
         began = time.monotonic()
@@ -135,7 +135,7 @@ def waiting(count: int) -> None:
 
 
 def spread(count: int) -> graphmill.Graph:
-    """Return a graph with a part on each task, whose sum the first one computes."""
+    """Return a graph with one node on each task, whose sum the first task computes."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

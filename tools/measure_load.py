@@ -2,9 +2,9 @@
 
     python tools/measure_load.py [--megabytes 100] [--runs 1]
 
-Two models of one kind each are made: weights as constants in the graph, and weights in
-variables. Each is loaded, and run, in a process of its own; the peak is what Linux counts as its
-resident memory (VmHWM): the interpreter and all libraries are in it.
+The tool makes two models: one has its weights as constants in the graph, the other in variables.
+It loads and runs each in a new process. The peak is the process's peak resident memory (VmHWM),
+which includes the interpreter and all libraries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ start = time.perf_counter()
 import numpy as np
 import graphmill
 def peak():
-    # Not ru_maxrss, which a process has in part from the one that started it.
+    # Not ru_maxrss, which a process inherits in part from its parent.
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 import graphmill.saved_model
@@ -77,7 +77,7 @@ def measure(path: Path, runs: int = 1) -> tuple[float, float, float, float, floa
 
 
 def make_model(folder: Path, kind: str, megabytes: int) -> Path:
-    """Write a SavedModel of that many MiB of weights: a chain of matrix products."""
+    """Write a SavedModel with `megabytes` MiB of weights: a chain of matrix products."""
     rng = np.random.default_rng(0)
     model = proto.SavedModel(saved_model_schema_version=1)
     meta = model.meta_graphs.add()
@@ -87,9 +87,9 @@ def make_model(folder: Path, kind: str, megabytes: int) -> Path:
     x = graph.node.add(name="x", op="Placeholder")
     x.attr["dtype"].type = 1
     last, weights = "x", {}
-    for number in range(megabytes):
+    for index in range(megabytes):
         values = (rng.standard_normal((SIDE, SIDE), np.float32) / 23).astype(np.float32)
-        weight = f"w{number}"
+        weight = f"w{index}"
         if kind == "constants":
             _constant(graph, weight, values)
             weights[weight] = weight
@@ -104,7 +104,7 @@ def make_model(folder: Path, kind: str, megabytes: int) -> Path:
                 shape=values.shape,
             )
             weight = _node(graph, f"{weight}/read", "ReadVariableOp", weight, dtype=1)
-        last = _node(graph, f"y{number}", "MatMul", last, weight, T=1)
+        last = _node(graph, f"y{index}", "MatMul", last, weight, T=1)
     signature = meta.signature_def["serving_default"]
     for info, tensor in ((signature.inputs["x"], "x:0"), (signature.outputs["y"], f"{last}:0")):
         info.name, info.dtype, info.tensor_shape.unknown_rank = tensor, 1, True
@@ -123,8 +123,8 @@ def _saver(meta: Any, names: list[str]) -> None:
     _strings(graph, "save/slices", [b""] * len(names))
     _node(graph, "save/RestoreV2", "RestoreV2", "save/Const", "save/names", "save/slices")
     graph.node[-1].attr["dtypes"].list.type.extend([1] * len(names))
-    for number, name in enumerate(names):
-        value = f"save/RestoreV2:{number}"
+    for index, name in enumerate(names):
+        value = f"save/RestoreV2:{index}"
         _node(graph, f"save/{name}", "AssignVariableOp", name, value, dtype=1)
     _node(graph, "save/restore_all", "NoOp", *[f"^save/{name}" for name in names])
     meta.saver_def.filename_tensor_name = "save/Const:0"

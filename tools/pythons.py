@@ -1,8 +1,8 @@
 """Find the Python interpreters of this machine, one for each minor version.
 
-Looked at are the folders of the path, the versions of pyenv, and the interpreter that runs this. A
-name alone says little: pyenv has shims for versions that are not selected, Debian's interpreters
-may lack pip. So each candidate is run before it counts.
+The candidates are in the folders of PATH, in pyenv's versions, and the running interpreter. A name
+is not reliable: pyenv has shims for versions that are not selected, and Debian's interpreters may
+lack pip. So each candidate is run before it is used.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _PROBE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter that runs and can make an environment."""
+    """An interpreter that runs and can create a virtual environment."""
 
     executable: Path
     version: tuple[int, int, int]
     makes_venv: bool = True
-    """Whether it has `venv` with `ensurepip`; else virtualenv does it, which pip installs."""
+    """Whether it has `venv` with `ensurepip`; otherwise pip installs virtualenv."""
 
     @property
     def minor(self) -> int:
@@ -72,7 +72,7 @@ def find_pythons(
 
 
 def _candidates(environment: Mapping[str, str], minors: list[int]) -> Iterator[Path]:
-    """Yield what may be an interpreter: of the path, of pyenv, and the running one."""
+    """Yield paths of possible interpreters: on PATH, of pyenv, and the running one."""
     folders = [Path(name) for name in environment.get("PATH", "").split(os.pathsep) if name]
     folders += _pyenv_folders(environment)
     for minor in minors:
@@ -86,10 +86,10 @@ def _pyenv_folders(environment: Mapping[str, str]) -> list[Path]:
     root = environment.get("PYENV_ROOT")
     pyenv = shutil.which("pyenv", path=environment.get("PATH", ""))
     if root is None and pyenv is not None:
-        told = subprocess.run(
+        done = subprocess.run(
             [pyenv, "root"], env=dict(environment), capture_output=True, text=True, check=False
         )
-        root = told.stdout.strip() or None
+        root = done.stdout.strip() or None
     if root is None and "HOME" in environment:
         root = str(Path(environment["HOME"]) / ".pyenv")
     if root is None:
@@ -102,9 +102,9 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def probe(candidate: Path, environment: Mapping[str, str] = os.environ) -> Python | None:
-    """Run a candidate; return what it is, or None if it does not run or cannot be used.
+    """Run a candidate; return its description, or None if it does not run or cannot be used.
 
-    Usable is a released CPython with a GIL that has `ensurepip` or pip.
+    It can be used if it is a released CPython with a GIL that has `ensurepip` or pip.
     """
     if not (candidate.is_file() and os.access(candidate, os.X_OK)):
         return None
@@ -113,12 +113,12 @@ def probe(candidate: Path, environment: Mapping[str, str] = os.environ) -> Pytho
             [str(candidate), "-I", "-c", _PROBE], env=dict(environment), stdin=subprocess.DEVNULL,
             capture_output=True, text=True, check=False, timeout=_PROBE_SECONDS,
         )  # fmt: skip
-        told = json.loads(done.stdout) if done.returncode == 0 else None
+        facts = json.loads(done.stdout) if done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError):
         return None
-    if told is None or not (told["is_final"] and told["is_usual"]):
+    if facts is None or not (facts["is_final"] and facts["is_usual"]):
         return None
-    if not (told["makes_venv"] or told["has_pip"]):
+    if not (facts["makes_venv"] or facts["has_pip"]):
         return None
-    major, minor, patch = told["version"]
-    return Python(Path(told["executable"]), (major, minor, patch), told["makes_venv"])
+    major, minor, patch = facts["version"]
+    return Python(Path(facts["executable"]), (major, minor, patch), facts["makes_venv"])

@@ -1,19 +1,19 @@
 """Run the commands of the README on every supported Python that this machine has.
 
-    python tools/run_ci.py                      what `.ci/run` does
-    python tools/run_ci.py --dry-run            say what would run
+    python tools/run_ci.py                      the same as `.ci/run`
+    python tools/run_ci.py --dry-run            print what would run
     python tools/run_ci.py --python 3.12 --command test --dependencies newest
-    python tools/run_ci.py --compiled FOLDER    keep what JAX compiles for the next time
-    python tools/run_ci.py --undivided          every run takes all tests
+    python tools/run_ci.py --compiled FOLDER    keep JAX's compiled programs for the next time
+    python tools/run_ci.py --undivided          each run executes all tests
 
-Each command runs with the newest dependencies that pip gives each Python, and on the lowest one
-with the oldest dependencies that are declared to work. Every run has a copy of the work tree, a
-HOME and an environment of its own (`run_readme.py`); they share pip's downloads, and the tests what
-JAX compiles. Tests marked `divided`, which take half of the time and depend little on Python and on
-the versions of dependencies, are divided among the runs of the test command: together they run each
-once (tests/shares.py). As many run at once as there are cores, the longest first. The output of a
-run is kept in a log, which is printed when the run ends. A table of all runs follows, and on the
-last line the sum of their tests.
+Each command runs on every Python with the newest dependencies that pip selects, and on the lowest
+Python also with the oldest dependencies that are allowed. Every run has its own copy of the work
+tree, HOME and environment (`run_readme.py`). The runs share pip's downloads, and the tests share
+JAX's compiled programs. Tests marked `divided` take half of the time and depend little on the
+versions of Python and of dependencies; they are divided among the runs of the test command, so that
+each runs once in total (tests/shares.py). There are as many runs at a time as cores, the longest
+first. The output of a run is written to a log, which is printed when the run ends. At the end the
+tool prints a table of all runs, and on the last line the total number of tests.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 OLDEST = ROOT / "tools" / "oldest-dependencies.txt"
 OLDEST_MINORS = (11,)
-"""The minor versions of Python 3 for which all of the oldest dependencies have wheels."""
+"""The minor versions of Python 3 that all of the oldest dependencies have wheels for."""
 COMPILED = "compiled"
-"""The name of the folder beside the logs, while they are written, for what JAX compiles."""
+"""The name of the temporary folder for JAX's compiled programs, next to the logs."""
 LIMIT_SECONDS = 50 * 60
 _WAIT_SECONDS = 1.0
-_MINUTES = {"test": 10, "run": 1}  # about, to start the longest first
+_MINUTES = {"test": 10, "run": 1}  # approximate, to start the longest first
 _CLOSING = re.compile(r"(?:=+ )?(?P<counts>\d+ \w+(?:, \d+ \w+)*) in \d[\d.]*s\b.*")
 _COUNT = re.compile(r"(\d+) (\w+)")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A command of the README, a Python, and which dependencies pip installs for it."""
+    """A command of the README, a Python, and the kind of dependencies: newest or oldest."""
 
     python: Python
     dependencies: str
@@ -83,7 +83,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, and how many tests it ran."""
+    """The exit code, time and number of tests of a run."""
 
     run: Run
     code: int
@@ -93,29 +93,29 @@ class Outcome:
 
 
 def plan(pythons: Sequence[Python], commands: Iterable[str]) -> list[Run]:
-    """Return all runs, the longest first; those that find the programs of another one come last."""
+    """Return all runs, the longest first; those that reuse others' programs come last."""
     names = list(commands)
     runs = [Run(python, "newest", name) for python in pythons[:2] for name in names]
     if pythons and pythons[0].minor in OLDEST_MINORS:
         runs += [Run(pythons[0], "oldest", name) for name in names]
-    # The newest JAX needs a newer Python than the lowest one; the others get that of the second.
+    # The newest JAX needs a newer Python than the lowest one, so these share the second one's JAX.
     runs += [Run(python, "newest", name) for python in pythons[2:] for name in names]
     return sorted(runs, key=lambda run: -_MINUTES.get(run.command, 1))
 
 
 def divide(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs, those of tests each with its share of the tests that are divided."""
+    """Return the runs; each run of the tests gets a share of the tests that are divided."""
     divided = list(runs)
-    places = [place for place, run in enumerate(divided) if run.command == "test"]
-    for number, place in enumerate(places, 1):
-        divided[place] = replace(divided[place], share=f"{number}/{len(places)}")
+    indices = [index for index, run in enumerate(divided) if run.command == "test"]
+    for number, index in enumerate(indices, 1):
+        divided[index] = replace(divided[index], share=f"{number}/{len(indices)}")
     return divided
 
 
 def tests_of(output: str, code: int) -> tuple[int, int]:
-    """Return how many tests passed and failed, as pytest's last closing line in an output says.
+    """Return how many tests passed and failed, from pytest's last summary line in an output.
 
-    A run without such a line counts as one test; one that failed has at least one that failed.
+    A run without such a line counts as one test. A run that failed has at least one failed test.
     """
     closings = [found for line in output.splitlines() if (found := _CLOSING.fullmatch(line))]
     if not closings:
@@ -126,7 +126,7 @@ def tests_of(output: str, code: int) -> tuple[int, int]:
 
 
 class Running:
-    """The processes that run now, to be ended with this one. Threads may share it."""
+    """The processes that run now, which end with this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._processes: set[subprocess.Popen[bytes]] = set()
@@ -134,10 +134,10 @@ class Running:
         self._is_over = False
 
     def start(self, arguments: Sequence[str], output: TextIO) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own, whose output goes to a file."""
+        """Start a process in a process group of its own; its output goes to a file."""
         with self._lock:
             if self._is_over:
-                raise RuntimeError("no run starts while all are stopped")
+                raise RuntimeError("no run can start after all were stopped")
             process = subprocess.Popen(
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -146,7 +146,7 @@ class Running:
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process and its descendants, unless it has ended."""
+        """Kill a process and its descendants, unless it has ended."""
         with self._lock:
             self._processes.discard(process)
         if process.poll() is None:
@@ -154,7 +154,7 @@ class Running:
             process.wait()
 
     def end_all(self) -> None:
-        """End all processes; no other starts."""
+        """Kill all processes, and prevent new ones."""
         with self._lock:
             self._is_over = True
             left = list(self._processes)
@@ -169,9 +169,9 @@ def execute(
     limit: float = LIMIT_SECONDS,
     compiled: Path | None = None,
 ) -> Outcome:
-    """Run one of them into its log; end it and all that it started after `limit` seconds.
+    """Execute a run with its output in a log; kill it and its descendants after `limit` seconds.
 
-    Tests find what JAX compiled, and leave it, in `compiled`; by default in a folder of the logs.
+    `compiled` is the folder of JAX's compiled programs; by default it is in the folder of the logs.
     """
     print(f"started: {run}", flush=True)
     log = logs / run.log_name
@@ -181,7 +181,7 @@ def execute(
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
-            file.write(f"\nstopped: no end after {limit:g} s\n")
+            file.write(f"\nstopped: the run did not end within {limit:g} s\n")
             code = 124
         finally:
             running.end(process)
@@ -191,12 +191,12 @@ def execute(
 
 
 def _shared(run: Run, compiled: Path) -> list[str]:
-    """Return the options for what a run shares with others; the README's answer needs nothing."""
+    """Return the options for resources that a run shares with others; only tests have any."""
     return ["--compiled", str(compiled)] if run.command == "test" else []
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Return a line for each run: what it was, how it ended, how long it took."""
+    """Return a table with the result, time and number of tests of each run."""
     rows = [("python", "dependencies", "command", "result", "seconds", "tests")]
     for one in outcomes:
         result = "passed" if one.code == 0 else "failed"
@@ -218,7 +218,7 @@ def execute_all(
     outcomes: dict[Run, Outcome] = {}
     running = Running()
     with ThreadPoolExecutor(at_once) as pool:
-        try:  # a run that was submitted may have begun before the next line is reached
+        try:  # a submitted run may start before the next line
             pending = [pool.submit(execute, run, logs, running, compiled=compiled) for run in runs]
             for outcome in _as_completed(pending):
                 outcomes[outcome.run] = outcome
@@ -232,9 +232,9 @@ def execute_all(
 
 
 def _as_completed(pending: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
-    """Give outcomes as they come, and handle signals meanwhile.
+    """Yield outcomes as runs end, and handle signals meanwhile.
 
-    A signal that arrives just before this thread blocks does not wake it, so that no wait is long.
+    A signal that arrives just before this thread blocks does not wake it, so each wait is short.
     """
     left = set(pending)
     while left:
@@ -243,7 +243,7 @@ def _as_completed(pending: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; return 1 if anything failed."""
+    """Execute the runs that the command line selects; return 1 if anything failed."""
     commands = commands_of((ROOT / "README.md").read_text(encoding="utf-8"))
     options = _parser(sorted(commands)).parse_args(arguments)
     minors = [int(name.partition(".")[2]) for name in options.python] or MINORS
@@ -281,15 +281,22 @@ def _parser(commands: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     versions = [f"3.{minor}" for minor in MINORS]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    parser.add_argument("--dry-run", action="store_true", help="say what would run")
+    parser.add_argument("--dry-run", action="store_true", help="print what would run")
     parser.add_argument("--python", action="append", choices=versions, default=[])
     parser.add_argument("--command", action="append", choices=commands)
     parser.add_argument("--dependencies", choices=["newest", "oldest"])
     parser.add_argument(
-        "--compiled", type=Path, help="a folder to keep what JAX compiles (default: none stays)"
+        "--compiled",
+        type=Path,
+        help="folder for JAX's compiled programs (default: a temporary one)",
     )
-    parser.add_argument("--undivided", action="store_true", help="every run takes all tests")
-    parser.add_argument("--at-once", type=int, default=cores, help="runs (default: one a core)")
+    parser.add_argument("--undivided", action="store_true", help="each run executes all tests")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=cores,
+        help="number of concurrent runs (default: one per core)",
+    )
     return parser
 
 

@@ -3,14 +3,14 @@
     python tools/run_readme.py run      set up and classify a digit; check the answer
     python tools/run_readme.py test     set up and run the tests
 
-The commands stand in README.md as the code block that follows a comment `<!-- command: NAME -->`,
-or `<!-- command: NAME; prints: PATTERN -->` where a line of the output must match a regular
-expression. Only Python and its standard library are needed. Of the environment only the path, the
-locale and what pip needs to reach a package index come through.
+A command is the code block in README.md after a comment `<!-- command: NAME -->`, or
+`<!-- command: NAME; prints: PATTERN -->` if a line of the output must match a regular expression.
+Only Python and its standard library are needed. The command gets only these parts of the
+environment: the path, the locale, and the variables that pip needs to reach a package index.
 
-With `--compiled FOLDER`, JAX keeps each program that it compiles in that folder and takes it from
-there: the processes of one run, and runs with the same JAX, compile no program twice. With
-`--share 1/4`, the tests take that share of those that are divided among runs (tests/shares.py).
+With `--compiled FOLDER`, JAX caches compiled programs in that folder, so that the processes of a
+run, and runs with the same JAX, compile no program twice. With `--share 1/4`, the tests run that
+share of the tests that are divided among runs (tests/shares.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEPT = re.compile(
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the README: a line for the shell, and what its output must hold."""
+    """A command of the README: a line for the shell, and a pattern that its output must match."""
 
     name: str
     line: str
@@ -55,7 +55,7 @@ def commands_of(text: str) -> dict[str, Command]:
 
 
 def copy_tree(target: Path) -> None:
-    """Copy what git tracks or would track into `target`; without git, all but hidden folders."""
+    """Copy the files that git does not ignore to `target`; without git, all but generated ones."""
     git = shutil.which("git")
     listing = [git or "false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
@@ -65,25 +65,25 @@ def copy_tree(target: Path) -> None:
         return
     for name in filter(None, listed.stdout.decode().split("\0")):
         source = ROOT / name
-        if source.is_file():  # not so for a file that is deleted in the work tree
+        if source.is_file():  # false for a file that is deleted in the work tree
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name)
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Return the environment of a new user: an empty HOME, and pip's way to its index."""
+    """Return the environment of a new user: an empty HOME, and pip's settings for its index."""
     kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
     cache = Path(os.environ.get("PIP_CACHE_DIR") or _default_cache())
     return {**kept, "HOME": str(home), "PIP_CACHE_DIR": str(cache), "COLUMNS": "100"}
 
 
 def with_share(environment: dict[str, str], share: str) -> dict[str, str]:
-    """Return an environment in which the tests take a share of those that are divided."""
+    """Return an environment in which the tests run a share of the divided tests."""
     return {**environment, "GRAPHMILL_TEST_SHARE": share}
 
 
 def with_compiled(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    """Return an environment in which JAX keeps every program that it compiles in a folder."""
+    """Return an environment in which JAX caches every compiled program in a folder."""
     return {
         **environment,
         "JAX_COMPILATION_CACHE_DIR": str(folder.resolve()),
@@ -93,15 +93,15 @@ def with_compiled(environment: dict[str, str], folder: Path) -> dict[str, str]:
 
 
 def _default_cache() -> Path:
-    """Return a folder for downloads that the runs of one user share; it holds nothing installed."""
+    """Return the folder of pip's downloads, which all runs of a user share."""
     return Path(tempfile.gettempdir()) / f"graphmill-pip-cache-{os.getuid()}"
 
 
 def with_python(environment: dict[str, str], scratch: Path, python: Python) -> dict[str, str]:
-    """Return an environment in which `python3 -m venv` works and means one interpreter.
+    """Return an environment in which `python3 -m venv` works with a given interpreter.
 
-    A `python3` in front of the path starts that interpreter. Debian leaves `ensurepip` out of
-    Python; then it hands `-m venv` over to virtualenv.
+    A `python3` script at the front of the path starts that interpreter. If the interpreter lacks
+    `ensurepip`, as on Debian, the script runs virtualenv for `-m venv`.
     """
     shim = scratch / "bin" / "python3"
     shim.parent.mkdir()
@@ -137,11 +137,11 @@ def run(
     """Run one command in a fresh copy of the work tree; return the exit status.
 
     Args:
-        command: what the README says.
-        python: what `python3` means in it; the running interpreter if left out.
-        constraints: a file that limits the versions of what pip installs.
-        compiled: a folder where JAX finds and keeps compiled programs; none if left out.
-        share: which of the divided tests are run; all if left out.
+        command: the command of the README.
+        python: the interpreter of `python3`; by default the running one.
+        constraints: a constraints file for pip.
+        compiled: the folder of JAX's compiled programs; by default there is none.
+        share: the share of the divided tests to run; by default all.
 
     Raises:
         RuntimeError: the interpreter does not run, or has neither `ensurepip` nor pip.
@@ -168,7 +168,7 @@ def run(
         if not any(re.search(command.pattern, line) for line in output):
             print(f"no line of the output matches {command.pattern!r}", file=sys.stderr)
             return 1
-        print(f"(the answer is right; {seconds:.0f} s with set-up)")
+        print(f"(the result is correct; {seconds:.0f} s with set-up)")
     return code
 
 
@@ -187,24 +187,26 @@ def _echo(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, li
 
 
 def _installed(folder: Path) -> str:
-    """Return names and versions of the distributions in the environment that a command made."""
+    """Return names and versions of the distributions in the environment that a command created."""
     found = folder.glob(".venv/lib*/python*/site-packages/*.dist-info")
     return ", ".join(sorted({path.stem.replace("-", " ", 1) for path in found}, key=str.lower))
 
 
 def main() -> int:
-    """Run the command that is named on the command line."""
+    """Run the command of the README that the command line names."""
     commands = commands_of((ROOT / "README.md").read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description="Run a command of the README in a fresh copy.")
     parser.add_argument("name", choices=sorted(commands))
-    parser.add_argument("--python", type=Path, help="what `python3` means in it (default: this)")
-    parser.add_argument("--constraints", type=Path, help="limits for what pip installs")
-    parser.add_argument("--compiled", type=Path, help="where JAX keeps compiled programs")
+    parser.add_argument(
+        "--python", type=Path, help="the interpreter of `python3` (default: this one)"
+    )
+    parser.add_argument("--constraints", type=Path, help="a constraints file for pip")
+    parser.add_argument("--compiled", type=Path, help="folder of JAX's compiled programs")
     parser.add_argument("--share", help="the share of the divided tests, as 1/4 (default: all)")
     options = parser.parse_args()
     python = None if options.python is None else probe(options.python)
     if options.python is not None and python is None:
-        parser.error(f"{options.python} is no Python that can make an environment")
+        parser.error(f"{options.python} is not a Python that can create an environment")
     return run(commands[options.name], python, options.constraints, options.compiled, options.share)
 
 

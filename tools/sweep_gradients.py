@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Draw op instances, ask TensorFlow and graphmill for gradients, and print where they differ.
+"""Draw op instances, compute gradients in TensorFlow and graphmill, and print the differences.
 
     python tools/sweep_gradients.py --tensorflow PYTHON [--op MatMul] [--family math] [--count 20]
         [--seed 0] [--order 2] [--cases] [--strict] [--out differences.jsonl]
 
 PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Instances are
-drawn as by `sweep_ops.py`, and asked with shapes known and unknown by turns; `--cases` asks the
-stored cases, programs included. What is told: `graphmill.testing.oracle.gradient_results`.
+drawn as in `sweep_ops.py`, some with static shapes and some without. `--cases` uses the stored
+cases, including programs, instead. `graphmill.testing.oracle.gradient_results` computes the
+gradients.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20, help="instances of each op")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--order", type=int, choices=(1, 2), default=1)
-    parser.add_argument("--cases", action="store_true", help="ask the stored cases instead")
+    parser.add_argument("--cases", action="store_true", help="use the stored cases instead")
     parser.add_argument("--tensorflow", default=sys.executable, metavar="PYTHON")
-    parser.add_argument("--strict", action="store_true", help="tell known differences, too")
-    parser.add_argument("--out", help="file for the differences, one JSON object a line")
+    parser.add_argument("--strict", action="store_true", help="report accepted differences too")
+    parser.add_argument("--out", help="file for the differences, one JSON object per line")
     options = parser.parse_args()
     seeds = by_op(options)
     counts: Counter[str] = Counter()
@@ -68,7 +69,7 @@ def main() -> int:
             for text in questions(op, cases, options):
                 wanted = theirs.ask(text)
                 waited += wanted.error in (HANGS, CRASHED, "DeadlineExceeded")
-                if waited > 2:  # an op that waits for others, or ends TensorFlow
+                if waited > 2:  # the op waits for other nodes, or crashes TensorFlow
                     break
                 outcome, difference = judge(text, wanted, ours.ask, strict=options.strict)
                 counts[outcome] += 1
@@ -79,8 +80,8 @@ def main() -> int:
                     found = {"op": op, "text": text, "difference": difference}
                     print(json.dumps(found), file=out, flush=True)
     took = time.perf_counter() - start
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    print(f"\n{len(seeds)} ops: {told}; {took:.0f} s")
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    print(f"\n{len(seeds)} ops: {summary}; {took:.0f} s")
     return int(counts["differ"] > 0)
 
 
@@ -97,7 +98,7 @@ def by_op(options: argparse.Namespace) -> dict[str, list[Case]]:
 
 
 def questions(op: str, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:
-    """Yield what is asked about one op."""
+    """Yield the questions about one op."""
     if options.cases:
         texts = (case_text(op, table_of(case)) for case in cases if not case.error)
         requests = [GradientRequest(options.order, shapes=known) for known in (True, False)]

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Draw op instances that no case has, ask TensorFlow and graphmill, and print where they differ.
+"""Draw op instances that no case covers, run them in TensorFlow and graphmill, and compare.
 
     python tools/sweep_ops.py --tensorflow PYTHON [--op MatMul] [--family math] [--count 20]
         [--seed 0] [--backends session,jax] [--strict] [--out differences.jsonl]
 
 PYTHON is the interpreter of an environment with `tensorflow-cpu` (default: this one). Each system
-answers in a process of its own, so that one that crashes or hangs is told and started again. What
-is printed can be pasted into a case file. `graphmill.testing.generators.op_instances` draws the
-instances.
+runs in a process of its own; if it crashes or hangs, this is reported and the process is restarted.
+The printed differences can be pasted into a case file. The instances are drawn by
+`graphmill.testing.generators.op_instances`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backends", default="session", help="session, numpy, jax")
     parser.add_argument("--tensorflow", default=sys.executable, metavar="PYTHON")
-    parser.add_argument("--strict", action="store_true", help="tell known differences, too")
-    parser.add_argument("--out", help="file for the differences, one JSON object a line")
+    parser.add_argument("--strict", action="store_true", help="report accepted differences too")
+    parser.add_argument("--out", help="file for the differences, one JSON object per line")
     options = parser.parse_args()
     seeds = by_op(options.family)
     counts: Counter[str] = Counter()
@@ -56,8 +56,8 @@ def main() -> int:
                 if out:
                     print(json.dumps(found), file=out, flush=True)
     took = time.perf_counter() - start
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    print(f"\n{len(ops)} ops: {told}; {took:.0f} s")
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    print(f"\n{len(ops)} ops: {summary}; {took:.0f} s")
     return int(counts["differ"] > 0)
 
 
@@ -76,7 +76,7 @@ def sweep(op, seeds, options, theirs, ours, counts):
     for text in Sweep(OpRegistry().get(op), seeds, options.seed).texts(options.count):
         wanted = theirs.ask(text)
         hung += wanted.error in (HANGS, "DeadlineExceeded")
-        if hung > 2:  # an op that waits for others: most changes make it wait for ever
+        if hung > 2:  # the op waits for other nodes, so most instances would hang
             return
         for backend, process in ours.items():
             outcome, difference = judge(text, wanted, process.ask, backend, strict=options.strict)
@@ -92,9 +92,9 @@ def sweep(op, seeds, options, theirs, ours, counts):
 
 
 def brief(message: str) -> str:
-    """Leave out where in Python the node was made."""
-    told = message.partition("\nNode: ")[2].partition("\n\t [[")[0].strip() or message
-    return told.partition("\nRegistered devices")[0][:300]
+    """Remove the Python traceback of the node from TensorFlow's message."""
+    text = message.partition("\nNode: ")[2].partition("\n\t [[")[0].strip() or message
+    return text.partition("\nRegistered devices")[0][:300]
 
 
 if __name__ == "__main__":

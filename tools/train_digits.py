@@ -1,22 +1,21 @@
-"""Train the example network of `examples/digits` and write every file that the example ships.
+"""Train the example network of `examples/digits` with TensorFlow, and write the example's files.
 
 The network is a small convolutional classifier for scikit-learn's bundled handwritten digits
 (8 x 8 pixels, 1797 of them, from the UCI "Optical Recognition of Handwritten Digits" set). It is
-trained once and saved in the three forms in which TensorFlow models are met:
+trained once and saved in the three common formats of TensorFlow models:
 
     saved_model_tf2/    a `tf.Module` with a `tf.function`, written by `tf.saved_model.save`
     saved_model_tf1/    a `tf.compat.v1` graph with reference variables, written by `simple_save`
     digits_frozen.pb    the same graph with its variables folded into constants
 
-beside `heldout.npz` (every digit that was not trained on, with TensorFlow's own answers) and a few
-of those digits as PNG. Needs an environment with `tensorflow-cpu`, `scikit-learn` and `pillow`;
-graphmill needs none of them to run the result (pillow only for the PNG files):
+and also `heldout.npz` (every digit that was not used for training, with TensorFlow's results) and a
+few of those digits as PNG. Needs an environment with `tensorflow-cpu`, `scikit-learn` and `pillow`.
+graphmill needs none of them to run the model (only pillow, for the PNG files):
 
     python tools/train_digits.py [FOLDER]
 
-Run it twice in the same environment and the weights are the same: the seeds are fixed and
-TensorFlow's ops are made deterministic. Another TensorFlow version or processor may give other
-last digits.
+In the same environment, each run gives the same weights: the seeds are fixed, and TensorFlow's ops
+are deterministic. Another TensorFlow version or processor may change the last digits.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ PICTURES = {"zero": 0, "three": 3, "seven": 7, "nine": 9}
 def load_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return training images and labels, then held-out ones; images are uint8 [n, 8, 8, 1].
 
-    The set has 17 grey levels (0..16); they are spread over 0..255 so that what is trained on is
-    exactly what an 8-bit PNG holds.
+    The 17 grey levels of the set (0..16) are scaled to 0..255, so that an 8-bit PNG file represents
+    the training data exactly.
     """
     digits = load_digits()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., np.newaxis]
@@ -105,7 +104,7 @@ class Digits(tf.Module):
 
 
 def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the images moved by at most one pixel each way, empty pixels filled with paper."""
+    """Return the images shifted by at most one pixel in each direction, filled with paper."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     offsets = rng.choice([0, 1, 2], size=(len(images), 2), p=[0.2, 0.6, 0.2])
     return np.stack(
@@ -114,7 +113,7 @@ def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def train(model: Digits, images: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
-    """Minimise cross entropy with Adam, the learning rate falling along a half cosine."""
+    """Minimise the cross entropy with Adam and a half-cosine decay of the learning rate."""
     names = sorted(model.weights)
     first = {name: tf.Variable(tf.zeros_like(model.weights[name])) for name in names}
     second = {name: tf.Variable(tf.zeros_like(model.weights[name])) for name in names}
@@ -184,21 +183,21 @@ def save_tf2(model: Digits, saved_model: Path) -> None:
 def save_pictures(
     images: np.ndarray, labels: np.ndarray, predicted: np.ndarray, folder: Path
 ) -> None:
-    """Write one rightly read held-out digit of each class in `PICTURES`, as 8-bit PNG."""
+    """Write a correctly classified held-out digit of each class in `PICTURES` as 8-bit PNG."""
     for name, digit in PICTURES.items():
         index = int(np.flatnonzero((labels == digit) & (predicted == digit))[0])
         Image.fromarray(images[index, :, :, 0]).save(folder / f"{name}.png", optimize=True)
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes in a file or in everything below a folder."""
+    """Return the size in bytes of a file, or of all files below a folder."""
     if path.is_file():
         return path.stat().st_size
     return sum(item.stat().st_size for item in path.rglob("*") if item.is_file())
 
 
 def main(folder: Path) -> int:
-    """Train, measure, write; return 1 when the network is too bad or a file too big to ship."""
+    """Train and write the files; return 1 if the accuracy is too low or a file is too large."""
     tf.config.experimental.enable_op_determinism()
     tf.random.set_seed(SEED)
     rng = np.random.default_rng(SEED)
@@ -209,7 +208,7 @@ def main(folder: Path) -> int:
     outputs = model.classify(tf.constant(test_x / np.float32(255), tf.float32))
     predicted = outputs["classes"].numpy()
     accuracy = float(np.mean(predicted == test_y))
-    print(f"held-out digits: {len(test_y)}, right: {accuracy:.2%}")
+    print(f"held-out digits: {len(test_y)}, correct: {accuracy:.2%}")
 
     folder.mkdir(parents=True, exist_ok=True)
     targets = [folder / "saved_model_tf1", folder / "saved_model_tf2", folder / "digits_frozen.pb"]

@@ -1,6 +1,6 @@
-"""Run the model of the examples on each device and in each executor that is installed.
+"""Run the example model on each installed device and in each installed executor.
 
-python tools/try_installed.py        with the interpreter of the environment to try
+python tools/try_installed.py        with the interpreter of the environment to test
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEEDS = {"GPU": "a GPU", "TORCH": "PyTorch"}
 
 
 def main() -> int:
-    """Try all; return how many fail."""
+    """Test all devices and executors; return the number of failures."""
     host = graphmill.default_host()
     options = [("--device", name) for name in sorted(host.devices.keys())]
     options += [("--executor", name) for name in sorted(filter(None, host.executors.keys()))]
@@ -29,32 +29,32 @@ def main() -> int:
         registry = host.devices if option == "--device" else host.executors
         outcome = answer(option, name)
         failed += not outcome and not is_lacking(name)
-        told = outcome or (f"needs {NEEDS[name]}" if is_lacking(name) else "FAILED")
-        print(f"{option[2:]:9} {name:25} {registry.provenance(name).distribution:24} {told}")
+        result = outcome or (f"needs {NEEDS[name]}" if is_lacking(name) else "FAILED")
+        print(f"{option[2:]:9} {name:25} {registry.provenance(name).distribution:24} {result}")
     return failed
 
 
 def answer(option: str, name: str) -> str:
-    """Return how the model answered; "" if it failed, is wrong, or ran elsewhere."""
-    found = told_by("run", *MODEL, option, name)
+    """Return a description of success; "" if the model failed, is wrong, or ran elsewhere."""
+    found = json_of("run", *MODEL, option, name)
     if found is None or found["outputs"]["classes"]["value"] != [7]:
         return ""
     if option == "--executor":
-        return "right"
-    nodes = told_by("explain", MODEL[0], option, name)["nodes"]
-    there = sum(f"device:{name}:" in node["device"] for node in nodes)
-    return f"right, {there} of {len(nodes)} nodes there" if there else ""
+        return "correct"
+    nodes = json_of("explain", MODEL[0], option, name)["nodes"]
+    placed = sum(f"device:{name}:" in node["device"] for node in nodes)
+    return f"correct, {placed} of {len(nodes)} nodes on the device" if placed else ""
 
 
-def told_by(command: str, *arguments: str) -> Any:
-    """Return what `graphmill` prints as JSON; None if it fails."""
+def json_of(command: str, *arguments: str) -> Any:
+    """Return the JSON output of a `graphmill` command; None if it fails."""
     line = [sys.executable, "-m", "graphmill", command, *arguments, "--json"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     return None if done.returncode else json.loads(done.stdout)
 
 
 def is_lacking(name: str) -> bool:
-    """Return whether this machine has not got what a device needs."""
+    """Return whether this machine lacks the hardware or package that a device needs."""
     if name == "TORCH":
         return find_spec("torch") is None
     return name == "GPU"

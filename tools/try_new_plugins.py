@@ -1,6 +1,6 @@
-"""Make a plugin of each kind, install it with pip, and run its own tests.
+"""Create a plugin of each kind, install it with pip, and run its tests.
 
-python tools/try_new_plugins.py FOLDER        the environment gets each, and loses it again
+python tools/try_new_plugins.py FOLDER        installs each into the environment and removes it
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphmill.templates.render import KINDS, write_plugin
 
 
 def main(folder: Path) -> int:
-    """Try all kinds; return how many fail."""
+    """Test all kinds; return the number of failures."""
     failed = []
     for kind in KINDS:
         name = f"try-{kind}"
@@ -23,7 +23,7 @@ def main(folder: Path) -> int:
         run("-m", "pip", "install", "--quiet", "--no-deps", str(project), check=True)
         try:
             tests = ("-m", "pytest", "-q", "--graphmill-every", "10", "tests")
-            if run(*tests, cwd=project) or is_ill(f"graphmill-{name}"):
+            if run(*tests, cwd=project) or has_problems(f"graphmill-{name}"):
                 failed.append(kind)
         finally:
             run("-m", "pip", "uninstall", "--quiet", "--yes", f"graphmill-{name}", check=True)
@@ -31,8 +31,8 @@ def main(folder: Path) -> int:
     return len(failed)
 
 
-def is_ill(distribution: str) -> bool:
-    """Return whether `graphmill doctor` has advice on a distribution, or does not know it."""
+def has_problems(distribution: str) -> bool:
+    """Return whether `graphmill doctor` has advice on a distribution, or does not list it."""
     command = [sys.executable, "-m", "graphmill", "doctor", "--json"]
     found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
     advice = [line for line in found["advice"] if distribution in line]

@@ -1,12 +1,12 @@
-"""Hold every executor to the naive evaluator on many random structured graphs, and to TensorFlow.
+"""Compare every executor with the reference evaluator and TensorFlow on random structured graphs.
 
     python tools/verify_executors.py --seeds 0:100000
     python tools/verify_executors.py --seeds 0:2000 --chaos
     python tools/verify_executors.py --seeds 0:2000 --references
     python tools/verify_executors.py --seeds 0:5000 --tensorflow
 
-CI does a few hundred of the same (tests/integration/test_structured_graphs.py). What was run with
-what result is written in docs/explanation/verification.md.
+CI checks a few hundred graphs (tests/integration/test_structured_graphs.py). The runs and their
+results are documented in docs/explanation/verification.md.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ CPUS = tuple(f"/device:CPU:{index}" for index in range(3))
 
 
 class Seeded:
-    """Registers the executor that takes ready nodes in random orders."""
+    """Registers the executor that runs ready nodes in random order."""
 
     @hookimpl
     def graphmill_register_executors(self, executors: Any) -> None:
-        """Register it."""
+        """Register the executor."""
         executors.add("SEEDED", SeededExecutorFactory(0))
 
 
 def main() -> int:
-    """Check the seeds; return how many graphs were wrong, at most 100."""
+    """Check the seeds; return the number of wrong results, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:1000", help="FIRST:LAST, the last not included")
     parser.add_argument("--executors", default="DEFAULT,INLINE,SEEDED")
-    parser.add_argument("--orders", type=int, default=2, help="random orders of each graph")
-    parser.add_argument("--spread", type=int, default=4, help="each nth graph on three devices too")
+    parser.add_argument("--orders", type=int, default=2, help="random orders per graph")
     parser.add_argument(
-        "--chaos", action="store_true", help="let kernels end in threads of their own"
+        "--spread", type=int, default=4, help="run every Nth graph on three devices too"
     )
+    parser.add_argument("--chaos", action="store_true", help="let kernels end in other threads")
     parser.add_argument(
-        "--references", action="store_true", help="let references to a variable go through too"
+        "--references", action="store_true", help="let references pass through loops and branches"
     )
     parser.add_argument("--tensorflow", action="store_true", help="compare with TensorFlow only")
     arguments = parser.parse_args()
@@ -94,7 +94,7 @@ def check(
     hosts: tuple[Host, Host],
     arguments: Any,
 ) -> list[str]:
-    """Return what is wrong in each executor, and on three devices now and then."""
+    """Return the differences in each executor, for some seeds also on three devices."""
     host, plain = hosts
     found = []
     for executor in arguments.executors.split(","):
@@ -111,7 +111,7 @@ def check(
 
 
 def differs_from_tensorflow(made: StructuredGraph, wanted: dict[str, Any]) -> str:
-    """Return where TensorFlow gives something else than the naive evaluator, or nothing."""
+    """Return the first difference between TensorFlow and the reference evaluator, or ""."""
     import tensorflow as tf
 
     from graphmill.testing.oracle.tensorflow_oracle import session_config

@@ -1,12 +1,12 @@
-"""Hold compiled steps to interpreted ones, and look for what compiling leaves behind.
+"""Compare compiled steps with interpreted ones, and look for leaks of compilation.
 
     python tools/verify_jit.py --kind structured --seeds 0:3000
     python tools/verify_jit.py --cases
     python tools/verify_jit.py --values
     python tools/verify_jit.py --compilations 10000
 
-CI does some of the same (tests/plugins/jit/test_agreement.py, test_stress.py). What was run with
-what result is written in docs/explanation/verification.md.
+CI checks a part of this (tests/plugins/jit/test_agreement.py, test_stress.py). The runs and their
+results are documented in docs/explanation/verification.md.
 """
 
 from __future__ import annotations
@@ -42,20 +42,24 @@ from graphmill.testing.runners.kernel_runner import NotApplicableError
 TASKS = Path("/proc/self/task")
 _PER_SESSION = 10
 _COLUMNS = 97
-_TELL_EVERY = 250
+_REPORT_EVERY = 250
 
 
 def main() -> int:
-    """Run what is asked for; return how many answers were wrong, at most 100."""
+    """Run the selected checks; return the number of wrong results, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", choices=KINDS, default="structured", help="of random graphs")
+    parser.add_argument(
+        "--kind", choices=KINDS, default="structured", help="the kind of random graphs"
+    )
     parser.add_argument("--seeds", default="", help="FIRST:LAST, the last not included")
     parser.add_argument(
         "--deterministic", action="store_true", help="bit for bit, nothing compiled"
     )
     parser.add_argument("--cases", action="store_true", help="all op cases, each in a cluster")
     parser.add_argument("--values", action="store_true", help="all ops, unusual values")
-    parser.add_argument("--compilations", type=int, default=0, help="so many, of small clusters")
+    parser.add_argument(
+        "--compilations", type=int, default=0, help="the number of small clusters to compile"
+    )
     arguments = parser.parse_args()
     wrong = 0
     host = Host()
@@ -73,14 +77,14 @@ def main() -> int:
 
 
 def check_graphs(kind: str, first: int, last: int, host: Host, deterministic: bool) -> int:
-    """Check random graphs; return how many differ."""
+    """Check random graphs; return the number of differences."""
     start, wrong = time.monotonic(), 0
     for seed in range(first, last):
         difference = find_jit_difference(kind, seed, host, deterministic=deterministic)
         if difference:
             wrong += 1
             sys.stdout.write(difference + "\n")
-        if not (seed + 1 - first) % _TELL_EVERY:
+        if not (seed + 1 - first) % _REPORT_EVERY:
             sys.stdout.write(f"{seed + 1 - first} {kind} graphs, {wrong} differ\n")
             sys.stdout.flush()
     seconds = time.monotonic() - start
@@ -89,27 +93,27 @@ def check_graphs(kind: str, first: int, last: int, host: Host, deterministic: bo
 
 
 def check_cases(host: Host) -> int:
-    """Check all op cases; return how many are answered wrongly."""
-    start, wrong, told = time.monotonic(), 0, Counter[str]()
+    """Check all op cases; return the number of wrong results."""
+    start, wrong, outcomes = time.monotonic(), 0, Counter[str]()
     asked = runner("jit", host)
     for case in load_cases():
         try:
             difference = verdict(case, asked.run, "jit")
         except NotApplicableError:
-            told["not applicable"] += 1
+            outcomes["not applicable"] += 1
             continue
-        told["answered"] += 1
+        outcomes["run"] += 1
         if difference:
             wrong += 1
             sys.stdout.write(f"{case.id}: {difference}\n")
-    counts = ", ".join(f"{count} {what}" for what, count in told.items())
+    counts = ", ".join(f"{count} {what}" for what, count in outcomes.items())
     seconds = time.monotonic() - start
     sys.stdout.write(f"op cases: {counts}, {wrong} wrong, {seconds:.0f} s\n")
     return wrong
 
 
 def check_values(host: Host) -> int:
-    """Check infinities, NaN and the like in all ops that can be traced; return how many differ."""
+    """Check special values in all ops that can be traced; return the number of differences."""
     start, wrong, asked = time.monotonic(), 0, 0
     by_op: dict[str, list[Case]] = {}
     for case in load_cases():
@@ -128,20 +132,20 @@ def check_values(host: Host) -> int:
 
 
 def watch_memory(count: int, host: Host) -> None:
-    """Compile a small cluster for `count` different shapes; tell memory and threads on the way."""
+    """Compile a small cluster for `count` different shapes; report memory and threads regularly."""
     graph = GraphMaker(host.ops)
     graph.placeholder("x", Input("float32", (1, 1), "", 0))
     for text in ("a = Mul(x, x)", "y = AddV2(a, x)"):
         graph.node(parse_node(text, {}))
-    done, start, told_at = 0, time.monotonic(), 0
+    done, start, report_at = 0, time.monotonic(), 0
     while done < count:
         with Session(graph=graph.graph_def, config=jit_config("eager"), host=host) as session:
             for _ in range(_PER_SESSION):
                 shape = 1 + done % _COLUMNS, 1 + done // _COLUMNS
                 session.run("y:0", {"x:0": np.ones(shape, np.float32)})
                 done += 1
-        if done >= told_at:
-            told_at += max(_PER_SESSION, count // 20)
+        if done >= report_at:
+            report_at += max(_PER_SESSION, count // 20)
             gc.collect()
             sys.stdout.write(
                 f"{done} compilations, {time.monotonic() - start:.0f} s: {_memory():.0f} MB, "
@@ -159,7 +163,7 @@ def _memory() -> float:
 
 
 class _Mallinfo(ctypes.Structure):
-    """What glibc's `mallinfo2` returns (malloc.h)."""
+    """The result of glibc's `mallinfo2` (malloc.h)."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -171,9 +175,9 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _allocated() -> float:
-    """Return what C's allocator has given out and not got back, in MB; nan without glibc's.
+    """Return the memory in use by C's allocator, in MB; NaN if it is not glibc's.
 
-    Resident memory also grows where what was freed lies between what was not.
+    Unlike resident memory, this does not grow with fragmentation.
     """
     ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if ask is None:

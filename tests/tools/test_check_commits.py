@@ -31,7 +31,7 @@ def test_good_message_has_no_faults(check_commits, message: str) -> None:
         ("Fix " + "x" * 70 + "\n\nWhy.", "74 characters"),
         ("Fixed a race\n\nWhy.", "begins with 'Fixed'"),
         ("Fixes a race\n\nWhy.", "begins with 'Fixes'"),
-        ("fix a race\n\nWhy.", "small letter"),
+        ("fix a race\n\nWhy.", "lower-case letter"),
         ("Fix a race.\n\nWhy.", "full stop"),
         ("Fix a race and rename the module\n\nWhy.", "two concerns ('… and rename')"),
         ("Fix a race; add a test\n\nWhy.", "two concerns ('… ; add')"),

@@ -192,7 +192,7 @@ def test_a_run_that_does_not_end_fails(
     run = ci.Run(python(ci, 11), "newest", "test")
     outcome = ci.execute(run, tmp_path, ci.Running(), limit=0.1)
     assert (outcome.code, outcome.failed) == (124, 1)
-    assert "stopped: no end after 0.1 s" in (tmp_path / run.log_name).read_text()
+    assert "stopped: the run did not end within 0.1 s" in (tmp_path / run.log_name).read_text()
 
 
 def test_the_children_of_a_run_end_with_it(ci: Any) -> None:
