@@ -94,8 +94,8 @@ class SignatureRecord:
         return self.counts.num_straight
 
     @num_straight.setter
-    def num_straight(self, number: int) -> None:
-        self.counts.num_straight = number
+    def num_straight(self, count: int) -> None:
+        self.counts.num_straight = count
 
     @property
     def num_compiled(self) -> int:
@@ -103,8 +103,8 @@ class SignatureRecord:
         return self.counts.num_compiled
 
     @num_compiled.setter
-    def num_compiled(self, number: int) -> None:
-        self.counts.num_compiled = number
+    def num_compiled(self, count: int) -> None:
+        self.counts.num_compiled = count
 
     @property
     def num_checks_failed(self) -> int:
@@ -112,8 +112,8 @@ class SignatureRecord:
         return self.counts.num_checks_failed
 
     @num_checks_failed.setter
-    def num_checks_failed(self, number: int) -> None:
-        self.counts.num_checks_failed = number
+    def num_checks_failed(self, count: int) -> None:
+        self.counts.num_checks_failed = count
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +136,7 @@ class ClusterRecord:
 
     @property
     def tier(self) -> str:
-        """The best tier that any of its signatures has."""
+        """The best tier of any of its signatures."""
         tiers = {record.tier for record in self.signatures}
         return COMPILED if COMPILED in tiers else STRAIGHT_LINE
 

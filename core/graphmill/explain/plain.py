@@ -1,4 +1,4 @@
-"""Records as plain values."""
+"""Convert records to plain values for JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from graphmill.runtime.state_machine import Story
 
 INLINE: Final = "inline"
-"""Metadata of a field whose own fields stand in its place, as if they were the record's."""
+"""Key of field metadata: if true, the field's own fields appear as fields of the record."""
 
 
 def as_plain(value: Any) -> Any:

@@ -172,13 +172,13 @@ def explain(
 def explain_all(session: Session) -> list[StepRecord]:
     """Return the records of all signatures that have executors.
 
-    Those of callables with options of their own come last.
+    Callables that were made with their own options come last.
     """
     return session._impl.explain_all()  # noqa: SLF001 - looks into a session, as its friends may
 
 
 def step_records(session: DirectSession) -> list[StepRecord]:
-    """Return the records of all signatures that a session keeps executors of."""
+    """Return the records of all signatures in a session's executor caches."""
     return [_step_record(session, made) for made in session.kept_executors()]
 
 

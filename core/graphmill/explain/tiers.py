@@ -41,7 +41,7 @@ class Tiers:
             found = find_compilation(item.graph)
             if found is not None:
                 self.compilations[item.device.name] = found
-                self._take(found)
+                self._add(found)
             if item.device.observes_kernels:
                 reason = _OBSERVED.format(item.device.name, type(item.device).__name__)
                 self._outside.update((node.name, reason) for node in item.graph.nodes)
@@ -66,7 +66,7 @@ class Tiers:
                 return INTERPRETED, "it is not in the graph that was rebuilt for compilation", ""
             node = became[0]
 
-    def _take(self, compilation: Compilation) -> None:
+    def _add(self, compilation: Compilation) -> None:
         for cluster in compilation.clusters:
             self._cluster_of.update(dict.fromkeys((cluster.name, *cluster.nodes), cluster))
         self._outside.update((note.node, note.reason) for note in compilation.outside)

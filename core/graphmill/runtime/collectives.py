@@ -1,9 +1,9 @@
 """Collectives: combine the tensors of a group of devices (row R6).
 
-Semantics: tensorflow/core/framework/collective.h. A kernel hands a `CollectiveRequest` to a
-`CollectiveExecutor`: its device's, else that of the step. A waiting member occupies no thread; when
+Semantics: tensorflow/core/framework/collective.h. A kernel hands a `CollectiveRequest` to the
+`CollectiveExecutor` of its device, or else of the step. A waiting member occupies no thread; when
 the last member has joined, all get their results. Tensors are always combined in the order of
-ranks, so the result is the same bit for bit in each run.
+ranks, so results are bitwise reproducible.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 COLLECTIVE_MEMBERS_ATTR: Final = "_collective_members"
-"""Attr of a node that communicates, in a graph of several tasks: names and incarnations of all
-devices with such nodes. The master of a cluster writes it."""
+"""Attr of a collective node in a graph of several tasks: names and incarnations of all devices
+that have such nodes. The master of a cluster writes it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,19 +44,19 @@ class CollectiveRequest:
     """The part of one member in a collective.
 
     Attributes:
-        kind: the op for messages; members of one instance agree on it.
+        kind: the op type, for messages; members of one instance must agree on it.
         group_key, group_size: the group, and its number of members.
         instance_key: the collective within the group.
-        iteration: the iterations of the loops around the node, which keeps them apart.
+        iteration: the iterations of the loops around the node; each is a separate collective.
         device: full name of the member's device.
         node: name of the node.
-        value: the member's tensor in host memory; None where it only receives.
-        agreed: the values that all members must have in common, by name for messages.
+        value: the member's tensor in host memory; None if the member only receives.
+        agreed: the values on which all members must agree; the names are for messages.
         combine: computes the results from the requests of all members, in the order of ranks.
         rank: the member's rank; None to order members by device name.
         timeout: seconds to wait for the other members; 0 for no limit.
         members: the devices of all tasks that can be members, as the master of a cluster wrote them
-            into the node; empty where there is one task.
+            into the node; empty for a single task.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class CollectiveRequest:
 
     @property
     def key(self) -> tuple[Hashable, Hashable, str]:
-        """What members of one collective have in common."""
+        """The key under which the members of one collective meet."""
         return self.group_key, self.instance_key, self.iteration
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class CollectiveRequest:
 class CollectiveExecutor(ABC):
     """Runs collectives; a device may supply its own (`Device.collectives`).
 
-    Threads: any may call anything.
+    Threads: all methods may be called from any thread.
     """
 
     @abstractmethod
@@ -100,8 +100,9 @@ class CollectiveExecutor(ABC):
 
         Args:
             request: the member's part.
-            cancellation: of the member's step; when it is cancelled, all members fail.
-            done: takes the result or the error, once, in any thread, perhaps before this returns.
+            cancellation: the manager of the member's step; cancelling it fails all members.
+            done: called once with the result or the error, in any thread, possibly before this
+                method returns.
         """
 
 
@@ -111,7 +112,7 @@ class LocalCollectives(CollectiveExecutor):
     Args:
         num_devices: the number of devices that can be members; None if unknown.
 
-    Threads: `_lock` guards all; nothing is called under it.
+    Threads: `_lock` guards all attributes; no callback is called under it.
     """
 
     def __init__(self, num_devices: int | None = None) -> None:
@@ -134,7 +135,7 @@ class LocalCollectives(CollectiveExecutor):
             meeting.members.append(member)
             error = meeting.error
             is_whole = error is None and len(meeting.members) == request.group_size
-            leaving = meeting.take() if error is not None or is_whole else []
+            leaving = meeting.take_all() if error is not None or is_whole else []
             if is_whole:
                 del self._meetings[key]
         if error is not None:
@@ -145,7 +146,7 @@ class LocalCollectives(CollectiveExecutor):
             member.watch(lambda failure: self._abort(meeting, member, failure))
 
     def _refusal(self, meeting: _Meeting, request: CollectiveRequest) -> OpError | None:
-        """Return why a member cannot join; under the lock."""
+        """Return the error if a member cannot join, else None; call it under the lock."""
         size = request.group_size
         if size < 1:
             return InvalidArgumentError(f"{request}: the group size must be positive, got {size}")
@@ -163,9 +164,9 @@ class LocalCollectives(CollectiveExecutor):
         """Fail all waiting members, and those that join later."""
         with self._lock:
             if not meeting.members:
-                return  # it has ended meanwhile
+                return  # the collective has ended
             meeting.error = error
-            leaving = meeting.take()
+            leaving = meeting.take_all()
         _fail(leaving, error, author)
 
 
@@ -193,7 +194,7 @@ class _Group:
 
 
 class _Member:
-    """A waiting member, with the callbacks to withdraw when it stops waiting."""
+    """A waiting member, with its cancellation callback and timer."""
 
     def __init__(
         self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
@@ -207,7 +208,7 @@ class _Member:
         self._lock = threading.Lock()
 
     def watch(self, abort: Callable[[OpError], None]) -> None:
-        """Have all members fail when the member's step is cancelled or its time is up."""
+        """Call `abort` when the member's step is cancelled or its timeout expires."""
         request = self.request
         with self._lock:
             if self._has_left:
@@ -230,7 +231,7 @@ class _Member:
             self._cancellation.deregister(token)
 
     def leave(self) -> None:
-        """Withdraw its callbacks."""
+        """Remove the cancellation callback and the timer."""
         with self._lock:
             self._has_left = True
             timer, token = self._timer, self._token
@@ -253,13 +254,13 @@ class _Meeting:
         self.members: list[_Member] = []
         self.error: OpError | None = None
 
-    def take(self) -> list[_Member]:
+    def take_all(self) -> list[_Member]:
         """Remove and return all waiting members."""
         taken, self.members = self.members, []
         return taken
 
     def refusal(self, request: CollectiveRequest) -> OpError | None:
-        """Return why a member does not match the waiting ones; None if it does."""
+        """Return the error if a member does not match the waiting ones, else None."""
         for other in (member.request for member in self.members):
             if other.device == request.device:
                 return InternalError(
@@ -268,12 +269,12 @@ class _Meeting:
                 )
             if other.kind != request.kind:
                 return InternalError(f"{request} does not match {other}")
-            for what, mine in request.agreed.items():
-                if mine != other.agreed[what]:
-                    kind = InvalidArgumentError if what != "dtype" else InternalError
+            for name, value in request.agreed.items():
+                if value != other.agreed[name]:
+                    kind = InvalidArgumentError if name != "dtype" else InternalError
                     return kind(
-                        f"{request} has {what} {mine}, but {other} has {what} "
-                        f"{other.agreed[what]}; members of an instance must agree"
+                        f"{request} has {name} {value}, but {other} has {name} "
+                        f"{other.agreed[name]}; members of an instance must agree"
                     )
         return None
 
@@ -291,10 +292,10 @@ def _fail(members: Sequence[_Member], error: OpError, author: _Member | None) ->
 
 
 def _finish(members: list[_Member]) -> None:
-    """Give each member its result, or all the error of combining."""
+    """Call `done` of each member with its result, or of all with the error of combining."""
     for member in members:
         member.leave()
-    members.sort(key=_place)
+    members.sort(key=_rank_key)
     try:
         results = members[0].request.combine([member.request for member in members])
     except OpError as error:
@@ -308,8 +309,8 @@ def _finish(members: list[_Member]) -> None:
         member.done(result, None)
 
 
-def _place(member: _Member) -> tuple[Any, ...]:
-    """Return the sort key: the given rank, else the device, with CPU:2 before CPU:10."""
+def _rank_key(member: _Member) -> tuple[Any, ...]:
+    """Return the sort key: the rank if given, else the device, with CPU:2 before CPU:10."""
     request = member.request
     parts = re.split(r"(\d+)", request.device)
     by_name = tuple(int(part) if part.isdigit() else part for part in parts)

@@ -16,4 +16,4 @@ class _Dead(enum.Enum):
 
 
 DEAD: Final = _Dead.DEAD
-"""A kernel such as `Switch` returns it for the outputs that carry no value in this step."""
+"""The value that a kernel such as `Switch` returns for an output that carries no value."""

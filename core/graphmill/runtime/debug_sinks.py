@@ -29,8 +29,8 @@ class WatchedTensor:
 
     Attributes:
         node_name, output_slot: the tensor.
-        debug_op: the debug op that was applied to it, as `"DebugIdentity"`.
-        device: full name of the device that it is on.
+        debug_op: the debug op that was applied to it, such as `"DebugIdentity"`.
+        device: full name of the tensor's device.
         value: the value, as NumPy array or scalar.
         wall_time: seconds since the epoch.
     """
@@ -50,8 +50,8 @@ def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..
     """Send a watched value to `file:///folder` or `callback://name`.
 
     Raises:
-        NotFoundError: no callback of that name was given to the host.
-        InvalidArgumentError: the URL is of another kind.
+        NotFoundError: the host has no callback of that name.
+        InvalidArgumentError: the URL has another scheme.
         OpError: the file cannot be written.
     """
     if url.startswith(_FILE):
@@ -73,20 +73,21 @@ def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..
 def write_event(tensor: WatchedTensor, root: Path) -> Path:
     """Write a watched value below `root` as tfdbg does; return the path of the file.
 
-    `<root>/_tfdbg_device_,job_…/<node>_<slot>_<debug op>_<microseconds>`, an `Event` message.
+    The file is `<root>/_tfdbg_device_,job_…/<node>_<slot>_<debug op>_<microseconds>`; it holds an
+    `Event` message.
     """
     device = "_tfdbg_device_" + tensor.device.replace("/", ",").replace(":", "_")
     stamp = int(tensor.wall_time * _MICROS)
     path = root / device / f"{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}_{stamp}"
     content = _event(tensor).SerializeToString()
     path.parent.mkdir(parents=True, exist_ok=True)
-    number = 0
+    suffix = 0
     while True:  # two values within a microsecond get distinct suffixes
-        unique = path if not number else path.with_name(f"{path.name}-{number}")
+        unique = path if not suffix else path.with_name(f"{path.name}-{suffix}")
         try:
             descriptor = os.open(unique, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
-            number += 1
+            suffix += 1
             continue
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -113,7 +114,7 @@ def _event(tensor: WatchedTensor) -> Any:
     array = np.asarray(tensor.value)
     value.tensor.CopyFrom(numpy_to_tensor_proto(array))
     if array.dtype != object and array.size and not value.tensor.tensor_content:
-        # tfdbg reads numbers from the content alone.
+        # tfdbg reads numeric values only from `tensor_content`.
         message = value.tensor
         dtype, shape = message.dtype, [dim.size for dim in message.tensor_shape.dim]
         message.Clear()

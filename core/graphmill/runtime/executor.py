@@ -1,4 +1,4 @@
-"""The executor interface: what runs one partition of a graph (rows E1, E2).
+"""The interface of executors, each of which runs one partition of a graph (rows E1, E2).
 
 Semantics: `tensorflow/core/common_runtime/executor.h` and `local_executor_params.h`.
 """
@@ -73,15 +73,15 @@ class ExecutorArgs:
         step_id: id of the step.
         call_frame: arguments and results.
         runner: the event loop of the step.
-        parent_cancellation: what may cancel the step from outside.
-        own_cancellation: the step's own manager, None until it is asked for.
-        own_collectives: those of the step, None until they are asked for.
+        parent_cancellation: the manager that can cancel the step from outside.
+        own_cancellation: the step's own manager; None until first use.
+        own_collectives: the step's executor of collectives; None until first use.
         stats_collector: collects node statistics; None if they were not requested.
         call_depth: the nesting depth of function calls.
         num_awaited: how many kernels of this run (of all its partitions, but not of functions that
-            it calls) run elsewhere or wait; executors keep count, in the driving thread.
-        receiving: how many of these are receives, by who waits for them. `DeadlockDetector` reads
-            both.
+            it calls) run in other threads or wait; executors count, in the driving thread.
+        receiving: how many of these are receives, by the run that waits for them.
+            `DeadlockDetector` reads both.
     """
 
     __slots__ = (
@@ -137,7 +137,8 @@ class ExecutorArgs:
         self.call_depth = 0
         self.num_awaited = 0
         self.receiving: dict[Receiver, int] = {}
-        # Of the step, for a function call; not itself: a cycle would keep results until collected.
+        # The step's arguments if this is a function call; else None, as a cycle would keep results
+        # alive until the garbage collector runs.
         self._root: ExecutorArgs | None = None
         self.own_cancellation: CancellationManager | None = None
         self.own_collectives = collectives
@@ -220,7 +221,7 @@ class Receiver(Protocol):
         ...
 
     def story(self) -> str:
-        """Describe what each of its nodes waits for."""
+        """Describe what each of the run's nodes waits for."""
         ...
 
     def iteration_names(self) -> dict[str, str]:
@@ -252,8 +253,8 @@ class Executor(ABC):
         """Run and wait.
 
         Raises:
-            OpError: the first error of the run; that of its cancellation if it does not end after
-                one.
+            OpError: the first error of the run, or the reason of its cancellation if the run does
+                not end within the grace period.
         """
         outcome: list[OpError | None] = []
         self.run_async(args, outcome.append)
@@ -263,15 +264,15 @@ class Executor(ABC):
         if outcome[0] is not None:
             raise outcome[0]
 
-    def close(self) -> None:  # noqa: B027 - an executor without kernels of its own has none to drop
-        """Release what the executor holds."""
+    def close(self) -> None:  # noqa: B027 - not every executor holds resources
+        """Release the executor's resources."""
 
 
 class ExecutorBarrier:
     """Combines the `done` calls of all partitions of a step into one (rows E8, E9).
 
-    The first error aborts the rendezvous and cancels the others; what they raise then is derived
-    from it. Semantics: `tensorflow/core/common_runtime/executor.h`.
+    The first error aborts the rendezvous and cancels the other partitions, whose errors are then
+    marked as derived. Semantics: `tensorflow/core/common_runtime/executor.h`.
 
     Threads: like the executors, it belongs to the thread that drives the step.
 
@@ -314,11 +315,11 @@ class ExecutorFactory(ABC):
     """Creates executors of one type; registered under its name, which `executor_type` selects.
 
     Attributes:
-        needs_passes: names of graph passes without which it cannot work; a session is refused if
+        needs_passes: names of graph passes that its executors require; creating a session fails if
             one is missing.
-        forbids_passes: names of graph passes that must not run before it.
-        observes_kernels: whether it must see each call of a kernel, so that no graph of its
-            sessions is compiled. One that runs whatever nodes it is given says False.
+        forbids_passes: names of graph passes that must not run on its graphs.
+        observes_kernels: whether its executors must see each call of a kernel, so that no graph of
+            its sessions is compiled. Set it to False if they run any node, compiled ones included.
     """
 
     needs_passes: tuple[str, ...] = ()
@@ -330,5 +331,5 @@ class ExecutorFactory(ABC):
         """Return an executor of `graph`.
 
         Raises:
-            InvalidArgumentError: this type of executor cannot run the graph; says why.
+            InvalidArgumentError: this type of executor cannot run the graph; the message says why.
         """

@@ -1,4 +1,4 @@
-"""The cost graph of a step: how long each node took and how large its outputs are (row S6).
+"""Report the cost graph of a step: each node's run time and output sizes (row S6).
 
 Semantics: `tensorflow/core/graph/costmodel.cc` (AddToCostGraphDef).
 """
@@ -33,18 +33,18 @@ def is_cost_step(options: GraphOptions, number: int) -> bool:
 def cost_graph(
     graph: Graph, device: str, collector: StepStatsCollector, message: CostGraphDef
 ) -> None:
-    """Add the nodes of one partition to a `CostGraphDef`, with what `collector` measured.
+    """Add the nodes of one partition to a `CostGraphDef`, with the statistics of `collector`.
 
     Times are microseconds, as in TensorFlow; sizes are bytes.
     """
     measured = {stats.node_name: stats for stats in collector.nodes(device)}
-    numbers = {node: len(message.node) + index for index, node in enumerate(graph.nodes)}
-    for node, number in numbers.items():
-        entry = message.node.add(name=node.name, device=device, id=number)
+    ids = {node: len(message.node) + index for index, node in enumerate(graph.nodes)}
+    for node, node_id in ids.items():
+        entry = message.node.add(name=node.name, device=device, id=node_id)
         for edge in node.in_edges:
-            entry.input_info.add(preceding_node=numbers[edge.src], preceding_port=edge.src_output)
+            entry.input_info.add(preceding_node=ids[edge.src], preceding_port=edge.src_output)
         entry.control_input.extend(
-            numbers[edge.src] for edge in node.control_in_edges if edge.src in numbers
+            ids[edge.src] for edge in node.control_in_edges if edge.src in ids
         )
         stats = measured.get(node.name)
         if stats is None:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 MAX_VARIANTS = 16
-"""For how many sets of options that change the graph a session keeps executors."""
+"""Maximum number of option sets that change the graph for which a session caches executors."""
 _session_numbers = itertools.count(1)
 
 
@@ -72,7 +72,7 @@ class DirectSession(SessionInterface):
             because the caller only reads them, and not for long; else the caller owns them.
 
     Raises:
-        NotFoundError: there is no such executor type.
+        NotFoundError: the executor type is not registered.
         InvalidArgumentError: the config is malformed.
 
     Threads: any number may run steps. `_graph_lock` guards the full graph and the creation of
@@ -181,17 +181,22 @@ class DirectSession(SessionInterface):
             self._state.freeze()
 
     def follow(self, source: Graph, num_taken: int = 0) -> None:
-        """Take the nodes of a graph object, now and whenever it has grown."""
+        """Copy the nodes of a graph object, now and whenever the graph has grown.
+
+        Args:
+            source: the graph object.
+            num_taken: how many of its node ids the session has already.
+        """
         with self._graph_lock:
             self._source, self._source_size = source, num_taken
             self._source_edits = source.edit_count
             self.sync_graph()
 
     def sync_graph(self) -> None:
-        """Take what the followed graph object has got since the last time.
+        """Copy the nodes that were added to the followed graph object since the last call.
 
         Raises:
-            FailedPreconditionError: a node that was there before has been changed since.
+            FailedPreconditionError: a node that the session has copied was changed or removed.
         """
         source = self._source
         if source is None or (
@@ -242,7 +247,7 @@ class DirectSession(SessionInterface):
         return found
 
     def kept_executors(self) -> list[ExecutorsAndKeys]:
-        """Return the executors of all signatures; not those of partial and watched runs."""
+        """Return the cached executors of all signatures, except of partial and watched runs."""
         with self._graph_lock:
             variants = list(self._variant_caches.values())
         of_callables = [e for cache in variants for e in cache.entries() if e.form is not None]
@@ -263,7 +268,7 @@ class DirectSession(SessionInterface):
             return found
 
     def thread_pool(self, index: int) -> ThreadPool | None:
-        """Return the pool that `RunOptions.inter_op_thread_pool` asks for; -1 is none (row S2)."""
+        """Return the pool that `RunOptions.inter_op_thread_pool` selects; None for -1 (row S2)."""
         return self._pools.get(index)
 
     def run(
@@ -274,7 +279,7 @@ class DirectSession(SessionInterface):
         run_metadata: RunMetadata | None,
         cancellation: CancellationManager | None = None,
     ) -> list[Value]:
-        """Run one step, which `cancellation` cancels alone; see `SessionInterface.run`."""
+        """Run one step; `cancellation` cancels only this step. See `SessionInterface.run`."""
         entry = self._cache.find(signature) if options is None else None
         if entry is None:
             entry = self.executors(signature, watches=watches_of(options))
@@ -317,19 +322,19 @@ class DirectSession(SessionInterface):
         self.partial_runs.cancel(handle, reason)
 
     def explain(self, signature: Signature, *, build: bool) -> StepRecord:
-        """Return why each node of a signature runs where and as it does."""
+        """Return for each node of a signature its device, kernel and tier, with reasons."""
         from graphmill.explain.step import step_record
 
         return step_record(self, signature, build=build)
 
     def explain_all(self) -> list[StepRecord]:
-        """Return the records of all signatures that the session keeps executors of."""
+        """Return the records of all signatures in the session's executor caches."""
         from graphmill.explain.step import step_records
 
         return step_records(self)
 
     def loading_a_model(self) -> AbstractContextManager[None]:
-        """Let the files of a model be read in a `with` block, whatever effects are forbidden."""
+        """Permit reading the files of a model in a `with` block, even if effects are forbidden."""
         return self.effects.loading_a_model()
 
     def list_devices(self) -> list[DeviceAttributes]:
@@ -357,7 +362,7 @@ class DirectSession(SessionInterface):
         self._pools.close()
 
     def after_fork_in_child(self) -> None:
-        """Give up what other threads were doing for the session; they are not in this process."""
+        """Abandon the work of other threads for the session; a fork does not copy threads."""
         if self.is_closed:
             return
         for device in self.devices:

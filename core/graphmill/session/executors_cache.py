@@ -26,7 +26,7 @@ Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Names of feeds, fetches and targets."""
 
 NEVER: Final = sys.maxsize
-"""A step that does not come."""
+"""A step count that is never reached."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class ExecutorsAndKeys:
     """The executors of one signature, and what is needed to call them.
 
     Attributes:
-        items: one for each partition.
+        items: the partitions with their executors.
         feeds, fetches: tensor names in the order of the call frame's arguments and results.
         targets: names of the nodes that run as well.
         feed_types, fetch_types: their element types.
@@ -94,10 +94,10 @@ class CachedExecutors:
     """An entry for one caller: the shared executors, and the caller's order of feeds and fetches.
 
     Attributes:
-        executors: shared by all orders of one signature.
-        feed_order: for each argument of the executors, its position among the caller's feeds; None
-            if the orders are the same.
-        fetch_order: for each fetch of the caller, its position among the executors' results; None
+        executors: the executors, shared by all orders of one signature.
+        feed_order: for each argument of the executors, its index among the caller's feeds; None if
+            the orders are the same.
+        fetch_order: for each of the caller's fetches, its index among the executors' results; None
             if the orders are the same.
     """
 
@@ -111,7 +111,7 @@ class ExecutorsCacheWarning(UserWarning):
 
 
 class ExecutorsCache:
-    """The executors of one session, bounded in number.
+    """A bounded cache of the executors of one session.
 
     A lookup tries the signature as the caller wrote it, then sorted; entries are stored under both.
     They are created outside the lock; if another thread was first, its entry wins. Beyond
@@ -193,8 +193,8 @@ class ExecutorsCache:
             return
         *older, _ = self._sorted  # not the one that was just made
         oldest = min(older, key=lambda key: self._sorted[key].last_step)
-        gone = self._sorted.pop(oldest)
-        for key in [key for key, entry in self._exact.items() if entry.executors is gone]:
+        evicted = self._sorted.pop(oldest)
+        for key in [key for key, entry in self._exact.items() if entry.executors is evicted]:
             del self._exact[key]
         self.num_evicted += 1
 
@@ -205,7 +205,7 @@ class ExecutorsCache:
         warnings.warn(
             f"this session has been run with {self.num_made} different sets of feeds, fetches and "
             "targets. The graph is pruned and built again for each set, which costs far more "
-            "than a step; use fewer sets, or keep the callables that make_callable returns",
+            "than a step. Use fewer sets, or reuse the callables that make_callable returns",
             ExecutorsCacheWarning,
             stacklevel=_frames_inside() + 1,
         )
@@ -214,7 +214,7 @@ class ExecutorsCache:
 def _frames_inside() -> int:
     """Return the number of stack frames up to the first one outside of graphmill."""
     depth = 1
-    frame = sys._getframe(1)  # noqa: SLF001 - what warnings itself uses; inspect.stack reads files
+    frame = sys._getframe(1)  # noqa: SLF001 - as `warnings` does; inspect.stack reads files
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("graphmill."):
         frame = frame.f_back
         depth += 1
@@ -222,7 +222,7 @@ def _frames_inside() -> int:
 
 
 def _order(source: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Return for each name of `wanted` its position in `source`; None if they are the same."""
+    """Return for each name of `wanted` its index in `source`; None if the two are the same."""
     if source == wanted:
         return None
     position = {name: index for index, name in enumerate(source)}

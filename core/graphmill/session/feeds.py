@@ -32,7 +32,7 @@ _FROM_KINDS = {
     "f": frozenset("fiub"),
     "c": frozenset("cfiub"),
 }
-_SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote a shape of rank 0 for an unknown one
+_SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote rank 0 for an unknown shape
 
 
 def static_shape(node: Node, output: int, producer: int) -> Shape:
@@ -48,7 +48,7 @@ def static_shape(node: Node, output: int, producer: int) -> Shape:
 
 
 def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
-    """Return the inferred shape of an inner tensor of a graph object; None where it is unknown.
+    """Return the inferred shape of an inner tensor of a graph object; None if it is unknown.
 
     A placeholder without a shape can be fed with any.
     """
@@ -63,7 +63,7 @@ def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
         return None
     try:
         shape = graph.shapes_of(node)[output]
-    except InvalidArgumentError:  # of a node on the way, which does not run: the value is fed
+    except InvalidArgumentError:  # of an ancestor, which does not run because the tensor is fed
         return None
     return None if shape.rank is None else ShapeAttr(-1 if n is None else n for n in shape)
 
@@ -71,14 +71,14 @@ def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
 def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Value]:
     """Return the function that turns a fed value into a tensor of `dtype` and `shape`.
 
-    It raises InvalidArgumentError, naming the tensor, for a value that does not fit.
+    The function raises InvalidArgumentError with the tensor's name for a value that does not fit.
     """
     if dtype is resource:
         return lambda value: _handle(name, value)
     if not dtype.is_numpy_compatible:
         return lambda value: value
     expected = dtype.as_numpy_dtype
-    known = shape is not None and -1 not in shape
+    is_static = shape is not None and -1 not in shape
     ndarray = np.ndarray
     takes_scalars = shape is None or not shape
     # Kernels work several times faster on NumPy scalars than on arrays without dimensions.
@@ -90,11 +90,11 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
         if (
             type(value) is ndarray
             and value.dtype is expected
-            and (not known or value.shape == shape)
+            and (not is_static or value.shape == shape)
         ):
             if scalar_type is not None and not value.ndim:
                 return value[()]
-            if known or shape is None:
+            if is_static or shape is None:
                 return value.view()
             array = value
         else:
@@ -122,7 +122,7 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
             f"the value fed for tensor '{name}' is not an array: {error}"
         ) from error
     if array.dtype == expected:
-        return array.view()  # it may be an object's own
+        return array.view()  # `__array__` may have returned the object's own array
     if array.size == 0 and not hasattr(value, "__array__"):
         return array.astype(expected)  # an empty list has no type
     return _cast(name, array, dtype)
@@ -149,7 +149,7 @@ def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[An
 
 
 def _kind(array: np.ndarray[Any, Any]) -> str:
-    """Return the kind of an array's element type, "" if TensorFlow has no such type."""
+    """Return the kind of an array's element type; "" if TensorFlow has no such type."""
     try:
         return as_dtype(array.dtype).kind
     except InvalidArgumentError:
@@ -200,9 +200,9 @@ def _encoded(name: str, item: str | bytes) -> bytes:
         ) from error
 
 
-def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    return len(given) == len(shape) and all(
-        want in (-1, got) for got, want in zip(given, shape, strict=True)
+def _fits(actual: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return len(actual) == len(shape) and all(
+        expected in (-1, size) for size, expected in zip(actual, shape, strict=True)
     )
 
 

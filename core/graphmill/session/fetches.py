@@ -104,7 +104,7 @@ def fetch_name(fetch: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for a tensor, `node` for an operation.
 
     Raises:
-        InvalidArgumentError: `fetch` is not a tensor, operation or name, or one of another graph.
+        InvalidArgumentError: `fetch` is not a tensor, operation or name, or is of another graph.
     """
     if isinstance(fetch, bytes):
         fetch = fetch.decode("utf-8", "replace")
@@ -120,7 +120,7 @@ def feed_name(feed: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for the key of a feed; the name of an operation means its output 0.
 
     Raises:
-        InvalidArgumentError: it is not a tensor or name, or one of another graph.
+        InvalidArgumentError: it is not a tensor or name, or is of another graph.
     """
     name = feed if isinstance(feed, str) else _reference(feed, "feed", graph)
     return name if ":" in name else f"{name}:0"
@@ -130,7 +130,7 @@ def target_name(target: Any, graph: Graph | None = None) -> str:
     """Return the node name of a target: an operation, a tensor, or the name of either.
 
     Raises:
-        InvalidArgumentError: it is none of these, or of another graph.
+        InvalidArgumentError: it is none of these, or is of another graph.
     """
     name = target if isinstance(target, str) else _reference(target, "target", graph)
     return parse_tensor_name(name)[0]
@@ -143,16 +143,16 @@ def several(items: Any) -> Iterable[Any]:
     return (items,) if isinstance(items, str) or hasattr(items, "name") else items
 
 
-def _reference(value: Any, what: str, graph: Graph | None) -> str:
+def _reference(value: Any, role: str, graph: Graph | None) -> str:
     """Return the name of a tensor or operation object, of graphmill or another library."""
     name = getattr(value, "name", None)
     if not isinstance(name, str):
         raise InvalidArgumentError(
-            f"{what} {value!r} ({type(value).__name__}) is not a tensor, operation or name"
+            f"{role} {value!r} ({type(value).__name__}) is not a tensor, operation or name"
         )
     owner = getattr(value, "graph", None)
     if graph is not None and isinstance(owner, Graph) and owner is not graph:
-        raise InvalidArgumentError(f"{what} {value!r} does not belong to the session's graph")
+        raise InvalidArgumentError(f"{role} {value!r} does not belong to the session's graph")
     return name
 
 

@@ -20,23 +20,23 @@ class HotState(Label):
     """The state of a signature on its way to a hot graph."""
 
     COLD = "cold"
-    """Nothing is decided; steps that are watched or partial stay here."""
+    """Nothing is decided; watched steps and partial runs stay here."""
     INTERPRETED = "interpreted"
-    """Its graph is never built again, because compilation is off or there is no pass for it."""
+    """Its graph is never rebuilt: compilation is off, or no pass of phase HOT is available."""
     COUNTING = "counting"
-    """Its graph is built again once it has run often enough."""
+    """Its graph is rebuilt once it has run often enough."""
     QUEUED = "queued"
     """It waits for the background thread."""
     BUILDING = "building"
     """Its graph is pruned, placed and lowered with the passes of phase HOT."""
     HOT = "hot"
-    """Its steps run on the hot graph, but for those that are traced."""
+    """Its steps run on the hot graph, except traced ones."""
     DROPPED = "dropped"
     """The queue of the background thread was full, or no thread could be started."""
     REFUSED = "refused"
-    """A pass or a kernel refused the graph, and said why."""
+    """A pass or a kernel refused the graph with a reason."""
     FAILED = "failed"
-    """The code of a plugin raised an exception while the graph was built."""
+    """A plugin raised an unexpected exception while the graph was built."""
 
 
 class HotEvent(Label):
@@ -80,15 +80,15 @@ HOT_TRANSITIONS: Final[Table] = {
     (_S.BUILDING, _E.BUILT): (_S.HOT, _A.SWITCH),
     (_S.BUILDING, _E.GRAPH_REFUSED): (_S.REFUSED, _A.KEEP),
     (_S.BUILDING, _E.PLUGIN_RAISED): (_S.FAILED, _A.KEEP),
-    # In the child of a fork there is no background thread: the next step asks for one.
+    # The child of a fork has no background thread: the next step submits the graph again.
     (_S.QUEUED, _E.FORKED): (_S.COUNTING, _A.KEEP),
     (_S.BUILDING, _E.FORKED): (_S.COUNTING, _A.KEEP),
 }
 
 EXPLAINED: Final = (_S.INTERPRETED, _S.DROPPED, _S.REFUSED, _S.FAILED)
-"""Steps stay on the first graph for a reason, which is given."""
+"""States in which steps stay on the first graph, with a reason."""
 
-_STORY_LENGTH: Final = 8  # the longest way through the table is shorter
+_STORY_LENGTH: Final = 8  # longer than the longest path through the table
 
 
 class HotGraph(StateMachine[HotState, HotEvent, HotAction]):

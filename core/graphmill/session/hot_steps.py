@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MODES: Final = ("off", "tiered", "eager")
 _COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
-_MOST_NODES: Final = 2_000  # of a graph that is built again before its first step
-_NO_STEPS: Final = -1  # that a graph is built again after
+_MOST_NODES: Final = 2_000  # of a graph that is rebuilt before its first step
+_NO_STEPS: Final = -1  # value of `after_steps` if graphs are never rebuilt
 _OBSERVED: Final = (
     "the executor {!r} must see each call of a kernel (observes_kernels of its factory is not "
     "False)"
@@ -57,28 +57,27 @@ class HotOwner(Protocol):
     def hot_partitions(
         self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
-        """Return the partitions of a signature with the passes of phase `HOT`, made again."""
+        """Build the partitions of a signature again, with the passes of phase `HOT`."""
         ...
 
 
 class HotSteps:
-    """When the graphs of one session's signatures are built again (the table: `hot_states`).
+    """Decides when to rebuild the graphs of a session's signatures (state table: `hot_states`).
 
-    Threads: `_lock` guards the states of all hot graphs; a step takes it once in its signature's
-    life.
+    Threads: `_lock` guards the states of all hot graphs; steps take it once for each signature.
 
     Args:
-        session: whose signatures, or the one graph that is run.
-        config: its `graphmill` section and `global_jit_level` say whether and when.
-        factory: makes its executors; says whether these must see each call of a kernel.
+        session: the owner of the signatures.
+        config: its `graphmill` section and `global_jit_level` configure the rebuild.
+        factory: makes the executors; declares whether these must see each call of a kernel.
 
     Attributes:
         mode: one of `MODES`.
-        after_steps: after how many steps of a signature; -1 for never.
-        why_never: why that is never; empty if it is not.
+        after_steps: after how many steps of a signature to rebuild its graph; -1 for never.
+        why_never: why graphs are never rebuilt; empty if they are.
 
     Raises:
-        InvalidArgumentError: the config asks for another mode, or for less than nothing.
+        InvalidArgumentError: the config has an unknown mode or a negative count.
     """
 
     def __init__(self, session: HotOwner, config: ConfigProto, factory: ExecutorFactory) -> None:
@@ -102,10 +101,10 @@ class HotSteps:
             self.after_steps = 0
 
     def prepare(self, executors: ExecutorsAndKeys) -> None:
-        """Decide when a new signature is built again; do it now if its first step gains by it.
+        """Decide when to rebuild the graph of a new signature; rebuild it now if that pays off.
 
-        A loop of cheap nodes may have so many iterations that one step is as long as a thousand
-        others, and most of that the executor's.
+        A loop of cheap nodes may have so many iterations that one step takes as long as a thousand
+        others, and most of that time is the executor's overhead.
 
         Raises:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
@@ -119,7 +118,7 @@ class HotSteps:
             self._send(executors, HotEvent.WANTED)
 
     def build_for(self, executors: ExecutorsAndKeys) -> None:
-        """Build the executors of a signature again, if they are to be and are not yet."""
+        """Rebuild the graph of a signature now, if it is to be rebuilt and is not yet."""
         if self.after_steps < 0:
             return
         if not self._send_in(HotState.COUNTING, executors, HotEvent.ASKED_FOR):
@@ -129,7 +128,7 @@ class HotSteps:
         self._build(executors)
 
     def build_later(self, executors: ExecutorsAndKeys) -> None:
-        """Have the executors of a signature built again in the background."""
+        """Submit the rebuild of a signature's graph to the background thread."""
         if not self._send_in(HotState.COUNTING, executors, HotEvent.RAN_OFTEN):
             return  # another thread was first
         job = partial(self._build_queued, executors)
@@ -137,7 +136,7 @@ class HotSteps:
             self._send_in(HotState.QUEUED, executors, HotEvent.QUEUE_FULL, _QUEUE_FULL)
 
     def after_fork_in_child(self, executors: ExecutorsAndKeys) -> None:
-        """Have the next step request the build again; the thread that had it is not here."""
+        """Make the next step submit the rebuild again; its thread was not copied by the fork."""
         if executors.hot.state in (HotState.QUEUED, HotState.BUILDING):
             self._send(executors, HotEvent.FORKED)
 
@@ -148,15 +147,15 @@ class HotSteps:
             self._build(executors)
 
     def _build(self, executors: ExecutorsAndKeys) -> None:
-        """Build a graph again; what cannot be built goes on as it was.
+        """Rebuild a graph; if that fails, steps go on with the first graph.
 
         Raises:
-            OpError: a pass or a kernel refused the graph, and the mode is `"eager"`; or it is an
-                `InternalError` of graphmill itself, and graphmill checks itself.
+            OpError: a pass or a kernel refused the graph, and the mode is `"eager"`; or the error
+                is an `InternalError`, and validation mode is on.
         """
         key = (executors.feeds, executors.fetches, executors.targets)
         try:
-            with deferred_forks():  # it imports passes and kernels
+            with deferred_forks():  # the rebuild imports passes and kernels
                 items = self._session.hot_partitions(key, executors.form)
         except PluginFaultError as error:
             self._send(executors, HotEvent.PLUGIN_RAISED, error.message)
@@ -176,7 +175,7 @@ class HotSteps:
         executors.hot.since = executors.step_count
         executors.hot.items = items
         self._send(executors, HotEvent.BUILT)
-        if executors.is_closed:  # meanwhile
+        if executors.is_closed:  # while the graph was built
             executors.close()
 
     def _send(self, executors: ExecutorsAndKeys, event: HotEvent, cause: str = "") -> None:
@@ -186,7 +185,7 @@ class HotSteps:
     def _send_in(
         self, state: HotState, executors: ExecutorsAndKeys, event: HotEvent, cause: str = ""
     ) -> bool:
-        """Send an event, unless another thread has left `state`; return whether it was sent."""
+        """Send an event if the state is still `state`; return whether it was sent."""
         with self._lock:
             if executors.hot.state is not state:
                 return False
@@ -194,7 +193,7 @@ class HotSteps:
             return True
 
     def _apply(self, executors: ExecutorsAndKeys, event: HotEvent, cause: str = "") -> None:
-        """Change the state of a hot graph, and what steps read of it; under the lock."""
+        """Change the state of a hot graph and the fields that steps read; call under the lock."""
         hot = executors.hot
         hot.send(event, cause)
         hot.reason = cause
@@ -202,7 +201,7 @@ class HotSteps:
         executors.serving = (hot.items or executors.items) if _is_hot(hot) else executors.items
 
     def _has_cheap_loops(self, executors: ExecutorsAndKeys) -> bool:
-        """Return whether there are loops, no node is expensive, and the graph is soon built."""
+        """Return whether the graph has loops, has no expensive node, and is small enough."""
         nodes = [(node, item.device) for item in executors.items for node in item.graph.nodes]
         if len(nodes) > _MOST_NODES or not any(_enters_loop(node) for node, _ in nodes):
             return False
@@ -215,14 +214,14 @@ class HotSteps:
 
 
 def validate_hot(executors: ExecutorsAndKeys, after_steps: int) -> None:
-    """Check what is always true of the hot graph of a signature.
+    """Check the invariants of the hot graph of a signature.
 
     Args:
-        executors: the signature.
-        after_steps: after how many steps its session builds graphs again.
+        executors: the executors of the signature.
+        after_steps: after how many steps its session rebuilds graphs.
 
     Raises:
-        AssertionError: something is not; says what.
+        AssertionError: an invariant is violated; the message names it.
     """
     hot = executors.hot
     rules = {
@@ -251,7 +250,7 @@ def _mode(config: ConfigProto) -> str:
         if getattr(config.graphmill, key) < 0:
             raise InvalidArgumentError(
                 f"config.graphmill.{key} is {getattr(config.graphmill, key)}; expected a number of "
-                f"at least 0, where 0 means the default"
+                f"at least 0 (0 selects the default)"
             )
     mode: str = config.graphmill.jit
     if not mode:

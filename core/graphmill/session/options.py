@@ -1,4 +1,4 @@
-"""Options that users give as messages, bytes or dicts, as our own messages (row S1)."""
+"""Convert options that users give as messages, bytes or dicts to our own messages (row S1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None
     """Return options as a message of class `kind`.
 
     Args:
-        kind: the class, as `proto.ConfigProto`.
-        value: such a message, TensorFlow's own message of that name, serialized bytes, a dict in
-            protobuf's JSON form (field names as in the .proto file), or None for the defaults.
-        what: what it is, for messages.
+        kind: the message class, such as `proto.ConfigProto`.
+        value: a message of that class, TensorFlow's own message of that name, serialized bytes, a
+            dict in protobuf's JSON form (field names as in the .proto file), or None for defaults.
+        what: name of the argument, for error messages.
 
     Raises:
         InvalidArgumentError: the value is none of these, or has unknown fields.
@@ -44,7 +44,7 @@ def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None
 
 
 def give_back(source: Message, target: Message) -> None:
-    """Copy a message into the caller's, which may be of TensorFlow's own class of that name."""
+    """Copy a message into the caller's message, which may be of TensorFlow's class of that name."""
     if type(source) is type(target):
         target.CopyFrom(source)
     else:
@@ -68,8 +68,8 @@ def _from_dict(kind: type[_M], value: dict[str, Any], what: str) -> _M:
     try:
         return json_format.ParseDict(value, kind())
     except json_format.ParseError as error:
-        known = ", ".join(sorted(field.name for field in kind.DESCRIPTOR.fields))
-        reason = str(error).partition("\n")[0]  # what follows are fields in another spelling
+        fields = ", ".join(sorted(field.name for field in kind.DESCRIPTOR.fields))
+        reason = str(error).partition("\n")[0]  # later lines list the fields in camel case
         raise InvalidArgumentError(
-            f"{what}: {reason} ({kind.DESCRIPTOR.name} has the fields {known})"
+            f"{what}: {reason} ({kind.DESCRIPTOR.name} has the fields {fields})"
         ) from error

@@ -1,7 +1,7 @@
 """Partial runs: one step, fed and fetched piece by piece (row S8).
 
 Semantics: `PRunSetup` and `PRun` in `tensorflow/core/common_runtime/direct_session.cc`. The step
-makes progress in the threads that call `run`, each in its turn; between calls it rests.
+makes progress only in the threads that call `run`, one at a time; between calls it is idle.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 MAX_UNFINISHED = 256
-"""How many unfinished partial runs a session keeps; the oldest is released beyond that."""
+"""Maximum number of unfinished partial runs of a session; beyond it the oldest is released."""
 
 
 class RunState:
     """One partial run.
 
-    Threads: `lock` is held by the call that drives the step; calls for one handle wait in turn.
+    Threads: the call that drives the step holds `lock`; other calls for the handle wait for it.
 
     Attributes:
-        pending_feeds, pending_fetches: what was declared and has not come yet.
-        fed: what has been fed.
+        pending_feeds, pending_fetches: names that were declared and not fed or fetched yet.
+        fed: names that have been fed.
     """
 
     def __init__(self, session: DirectSession, executors: ExecutorsAndKeys, collector: Any) -> None:
@@ -91,14 +91,14 @@ class RunState:
         return self._barrier.error is not None or not (self.pending_feeds or self.pending_fetches)
 
     def start(self) -> None:
-        """Start the executors; they go as far as they can without any feed."""
+        """Start the executors; they run every node that needs no feed."""
         with np.errstate(all="ignore"):
             for item in self.executors.items:
                 item.executor.run_async(self._args, self._barrier.partition_done)
             self._args.runner.run_posted()
 
     def check(self, fetches: Sequence[str], feeds: Iterable[str]) -> None:
-        """Check a call before anything moves.
+        """Check the feeds and fetches of a call before it changes anything.
 
         Raises:
             InvalidArgumentError: see `Session.partial_run`.
@@ -122,7 +122,7 @@ class RunState:
                 )
 
     def run(self, fetches: Sequence[str], feeds: Mapping[str, Value]) -> list[Value]:
-        """Feed, let everything run that can, and return the fetches.
+        """Send the feeds, run every node that can run, and return the fetches.
 
         Raises:
             OpError: the first error of the step.
@@ -130,7 +130,7 @@ class RunState:
         with np.errstate(all="ignore"):
             runner = self._args.runner
             runner.run_posted()
-            if self._barrier.error is not None:  # a node failed that needed no feed of this call
+            if self._barrier.error is not None:  # of a node that needed no feed of this call
                 raise self._barrier.error
             for name, value in feeds.items():
                 self.pending_feeds.discard(name)
@@ -147,20 +147,20 @@ class RunState:
         return self._results(fetches, received)
 
     def start_cancel(self, reason: OpError) -> None:
-        """Wake what waits, so that the executors end."""
+        """Wake all waiting nodes, so that the executors end."""
         self._cancellation.start_cancel(reason)
         self._rendezvous.start_abort(reason)
 
     def cancel(self, reason: OpError) -> None:
-        """End the run: what waits is woken and the executors end."""
+        """Cancel the run, wait for its executors to end, and free its resources."""
         self.start_cancel(reason)
         if not self.is_done:
-            with suppress(OpError), self._grace_period():  # one that never ends is left
+            with suppress(OpError), self._grace_period():  # an executor may never end
                 self._args.runner.run_until(lambda: self.is_done)
         self.close()
 
     def close(self) -> None:
-        """Free what the step holds."""
+        """Free the resources of the step."""
         self._args.close()
         self._cancellation.close()
         container = self._args.step_container
@@ -209,9 +209,9 @@ class RunState:
         client = self._session.devices.host.attributes
         return str(RendezvousKey(client.name, client.incarnation, client.name, name))
 
-    def _undeclared(self, what: str, name: str, declared: Sequence[str]) -> InvalidArgumentError:
+    def _undeclared(self, role: str, name: str, declared: Sequence[str]) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"The {what} '{name}' was not declared in partial_run_setup; "
+            f"The {role} '{name}' was not declared in partial_run_setup; "
             f"declared: {', '.join(declared) or 'none'}"
         )
 
@@ -225,7 +225,7 @@ class PartialRuns:
     def __init__(self, session: DirectSession) -> None:
         self._session = session
         self._lock = fork_safe_lock()
-        self._numbers = itertools.count(1)
+        self._handle_ids = itertools.count(1)
         self._states: dict[str, RunState] = {}
 
     def __len__(self) -> int:
@@ -239,7 +239,7 @@ class PartialRuns:
         executors = self._session.executors(key, is_partial=True, watches=watches).executors
         is_traced = run_options.trace_level > proto.RunOptions.NO_TRACE
         state = RunState(self._session, executors, StepStatsCollector() if is_traced else None)
-        handle = f"{'->'.join((','.join(key[0]), ','.join(key[1])))};{next(self._numbers)}"
+        handle = f"{'->'.join((','.join(key[0]), ','.join(key[1])))};{next(self._handle_ids)}"
         with self._lock:
             self._states[handle] = state
         with state.lock:
@@ -248,7 +248,7 @@ class PartialRuns:
         return handle
 
     def abandon(self) -> None:
-        """Forget all partial runs: in the child of a fork they cannot be continued."""
+        """Forget all partial runs, because the child of a fork cannot continue them."""
         self._states.clear()
 
     def run(
@@ -261,7 +261,7 @@ class PartialRuns:
         """
         state = self._find(handle)
         with state.lock:
-            if handle not in self._states:  # finished by another thread meanwhile
+            if handle not in self._states:  # another thread finished it while this one waited
                 raise self._unknown(handle)
             state.check(fetches, feeds)
             executors = state.executors
@@ -289,7 +289,7 @@ class PartialRuns:
         self._end(handle, state, CancelledError("the partial run was released"))
 
     def cancel(self, handle: str, reason: OpError) -> None:
-        """Cancel a partial run from another thread than the one that drives it."""
+        """Cancel a partial run from a thread that does not drive it."""
         state = self._states.get(handle)
         if state is not None:
             state.start_cancel(reason)
@@ -340,7 +340,7 @@ class PartialRuns:
 
 
 def _check_options(options: proto.RunOptions) -> None:
-    """Raise UnimplementedError for an option that partial runs do not have."""
+    """Raise UnimplementedError for an option that partial runs do not support."""
     for name in ("timeout_in_ms", "inter_op_thread_pool"):
         if getattr(options, name):
             raise UnimplementedError(

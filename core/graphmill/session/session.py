@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _NAMES = {str}
-_MOST_PLANS = 1024  # fetch structures that a session remembers
+_MOST_PLANS = 1024  # fetch structures that a session caches
 
 
 class Session:
@@ -44,13 +44,13 @@ class Session:
             probabilities = session.run("softmax:0", {"image:0": image})
 
     Args:
-        target: empty for a session in this process; else that of a server, as
+        target: empty for a session in this process; else the target of a server, such as
             `grpc://127.0.0.1:7001`.
         graph: a `graphmill.Graph`, a `GraphDef` message, its bytes, or the path of a model file.
-            A graph object that grows later is followed. None means the default graph, and without
-            one an empty graph.
+            Nodes that are added to a graph object later become part of the session. None means the
+            default graph, or an empty graph if there is none.
         config: a `ConfigProto`, its bytes, or a dict in protobuf's JSON form.
-        host: where ops, kernels, devices and executors come from; by default what is installed.
+        host: supplies ops, kernels, devices and executors; by default all installed plugins.
 
     In a `with` block, which closes it at the end, and in `with session.as_default():`, a session is
     the default session of the thread or task, and its graph the default graph.
@@ -58,7 +58,7 @@ class Session:
     Threads: `run`, callables, `extend` and `close` may be called from any number of threads.
 
     Raises:
-        NotFoundError: there is no such target, executor type, or file.
+        NotFoundError: the target, executor type or file does not exist.
         InvalidArgumentError: config or graph is malformed.
     """
 
@@ -80,7 +80,7 @@ class Session:
 
     @property
     def graph(self) -> Graph:
-        """The graph that the session follows; do not change nodes that it ran.
+        """The graph that the session runs; add nodes, but do not change nodes that have run.
 
         For a session of a GraphDef or file it is created on first access.
         """
@@ -96,7 +96,7 @@ class Session:
 
     @property
     def sess_str(self) -> str:
-        """The target, under the name that `tf.compat.v1.Session` has for it."""
+        """The target, under its name in `tf.compat.v1.Session`."""
         return self._target
 
     def run(
@@ -116,7 +116,7 @@ class Session:
             feed_dict: values by tensor or name; any tensor can be fed, not only placeholders.
             targets: operations to run in addition.
             options: `RunOptions`: `timeout_in_ms`, `trace_level`, `output_partition_graphs` …
-            run_metadata: a `RunMetadata` message that is filled.
+            run_metadata: a `RunMetadata` message to fill.
 
         Returns:
             The structure of `fetches` with NumPy arrays (scalars for rank 0, bytes for a string).
@@ -151,7 +151,7 @@ class Session:
         returns what `run` would.
 
         Args:
-            fetches, targets: as of `run`.
+            fetches, targets: as for `run`.
             feed_list: the tensors whose values the function takes, in this order.
             accept_options: whether each call may be given `RunOptions` as `options=`. Such a
                 function looks up its signature in each call.
@@ -177,12 +177,12 @@ class Session:
             InvalidArgumentError: a device, a tensor or a connection is wrong.
             NotFoundError: a name does not exist, or an op has no kernel.
         """
-        given = as_message(proto.CallableOptions, callable_options, "callable_options")
-        # Unlike in `run`, a name without a number is that of output 0.
-        fetches = [name if ":" in name else f"{name}:0" for name in given.fetch]
-        plan, key = self._signature(fetches, given.feed, list(given.target))
-        options = given.run_options if given.HasField("run_options") else None
-        return self._impl.make_callable(key, plan.rebuild, options, given)
+        message = as_message(proto.CallableOptions, callable_options, "callable_options")
+        # Unlike in `run`, a name without an output index means output 0.
+        fetches = [name if ":" in name else f"{name}:0" for name in message.fetch]
+        plan, key = self._signature(fetches, message.feed, list(message.target))
+        options = message.run_options if message.HasField("run_options") else None
+        return self._impl.make_callable(key, plan.rebuild, options, message)
 
     def extend(self, graph_def: Any) -> None:
         """Add nodes to the graph (row S3); on an error the session is unchanged.
@@ -218,10 +218,11 @@ class Session:
 
         Returns:
             The handle for `partial_run`. It holds resources until everything declared has been fed
-            and fetched, an error ends it, `partial_run_release` is called, or the session closed.
+            and fetched, an error ends the run, `partial_run_release` is called, or the session is
+            closed.
 
         Raises:
-            InvalidArgumentError: a tensor is declared as a feed twice, or as feed and as fetch.
+            InvalidArgumentError: a tensor is declared as a feed twice, or as a feed and a fetch.
             NotFoundError: a name does not exist, or an op has no kernel.
             UnimplementedError: an option does not apply to partial runs.
         """
@@ -250,8 +251,8 @@ class Session:
 
         Raises:
             InvalidArgumentError: the handle is unknown or finished; a tensor is fed or fetched
-                twice or was not declared; a fetch needs something that has not been fed.
-            OpError: the first error of a node; the partial run is ended by it.
+                twice or was not declared; a fetch needs a feed that has not been fed.
+            OpError: the first error of a node, which ends the partial run.
         """
         impl = self._impl
         impl.check_open()
@@ -261,7 +262,7 @@ class Session:
         return plan.rebuild(results)
 
     def partial_run_release(self, handle: str) -> None:
-        """End a partial run that will not be finished, and free what it holds.
+        """End a partial run that will not be finished, and free its resources.
 
         Raises:
             InvalidArgumentError: the handle is unknown or finished.
@@ -311,7 +312,7 @@ class Session:
             self._loaded.close()
 
     def as_default(self) -> AbstractContextManager[Self]:
-        """Make this the default session, for a `with` block that does not close it."""
+        """Make this the default session in a `with` block, which does not close the session."""
         return self._default()
 
     def __enter__(self) -> Self:
@@ -424,13 +425,13 @@ def _default_graph() -> Any:
 
 
 class InteractiveSession(Session):
-    """A session that is the default one from the start until it is closed.
+    """A session that is the default session from its construction until it is closed.
 
-    For notebooks and shells, where `with session:` is inconvenient. Close it in the thread that
-    made it.
+    Meant for notebooks and shells, where `with session:` is inconvenient. Close it in the thread
+    that made it.
 
     Args:
-        target, graph, config, host: as of `Session`.
+        target, graph, config, host: as for `Session`.
     """
 
     def __init__(
@@ -486,14 +487,14 @@ def _factory(target: str, host: Host) -> SessionFactory:
     """Return the session factory of a target.
 
     Raises:
-        NotFoundError: no plugin does.
+        NotFoundError: no plugin registered a factory for the target's scheme.
     """
     scheme = scheme_of(target)
     if scheme not in host.session_factories:
-        known = ", ".join(f"'{name}://...'" for name in host.session_factories.keys())  # noqa: SIM118 - a Registry
+        schemes = ", ".join(f"'{name}://...'" for name in host.session_factories.keys())  # noqa: SIM118 - a Registry
         raise NotFoundError(
             f"no session factory for target {target!r}; known are '' (this process)"
-            f"{', ' if known else ''}{known}"
+            f"{', ' if schemes else ''}{schemes}"
         )
     return host.session_factories.get(scheme)
 

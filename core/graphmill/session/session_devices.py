@@ -19,7 +19,7 @@ NAME_PREFIX = "/job:localhost/replica:0/task:0"
 
 
 def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREFIX) -> list[Device]:
-    """Return all devices, types of higher priority first, then by name of the type.
+    """Return the devices of all types, ordered by priority of the type, then by name of the type.
 
     If the factory of a third-party plugin fails, or returns something else than devices, there is a
     warning, and the session has the other devices; it fails only if `device_count` asks for the
@@ -53,7 +53,7 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
 def devices_of(
     host: Host, device_type: str, config: ConfigProto, name_prefix: str = NAME_PREFIX
 ) -> list[Device]:
-    """Return the devices of one type that a session has.
+    """Return a session's devices of one type.
 
     Raises:
         PluginError: the factory cannot be imported.

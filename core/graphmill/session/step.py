@@ -54,10 +54,10 @@ def run_step(
     """Run a step without options; return its results as NumPy arrays and scalars.
 
     Args:
-        session: whose step it is.
-        executors: what runs it.
-        values: of the feeds, converted.
-        cancellation: cancels the step, a child of the session's; None for the session's own.
+        session: the session of the step.
+        executors: the executors of its signature.
+        values: the converted values of the feeds.
+        cancellation: cancels the step; a child of the session's manager, or None to use that.
 
     Raises:
         OpError: the first error of the step.
@@ -158,7 +158,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
         items = executors.items
         executors.num_watched += executors.serving is not items
     if count >= executors.build_at:
-        # Behind the choice: this step counts as one of those before, however soon it is built.
+        # After the choice of items: this step runs on those, however soon the rebuild is done.
         session.hot_steps.build_later(executors)
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
@@ -224,7 +224,7 @@ def _results(executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool) -> l
     for index in range(len(retvals)):
         value = retvals[index]
         copy = to_host[index]
-        # An array may be in a device's memory too, or be a handle for what is still computed.
+        # A device may use arrays for its own memory, or as handles of pending results.
         if type(value) is not np.ndarray or copy is not identity:
             if value is CallFrame.UNSET:
                 raise InvalidArgumentError(

@@ -28,15 +28,15 @@ def execute(
     """Run one step with the caller's values; return the values of the fetches.
 
     Args:
-        session: whose step it is.
-        entry: what runs it.
-        values: of the feeds, in the caller's order.
-        options: how to run it.
-        run_metadata: filled with what was measured, if given.
-        cancellation: cancels the step, a child of the session's; None for the session's own.
+        session: the session of the step.
+        entry: the executors of its signature.
+        values: the values of the feeds, in the caller's order.
+        options: the `RunOptions` of the step.
+        run_metadata: filled with the metadata of the step, if given.
+        cancellation: cancels the step; a child of the session's manager, or None to use that.
 
     Raises:
-        InvalidArgumentError: a value that is fed does not fit its tensor.
+        InvalidArgumentError: a fed value does not fit its tensor.
         OpError: the first error of the step.
     """
     executors = entry.executors

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-_numbers = itertools.count(1)
+_ids = itertools.count(1)
 
 
 def next_step_id() -> int:
     """Return the id of a new step; atomic, so it takes no lock."""
-    return next(_numbers)
+    return next(_ids)

@@ -19,7 +19,7 @@ _CALLER_THREAD = -1
 
 
 class ThreadPools:
-    """The pools of one session: named ones, its own, or the one that all sessions share.
+    """The pools of one session: named pools, its own pool, or the pool that all sessions share.
 
     Args:
         config: `session_inter_op_thread_pool`, `use_per_session_threads` and
@@ -55,7 +55,7 @@ class ThreadPools:
         return self._pools[0]
 
     def get(self, index: int) -> ThreadPool | None:
-        """Return the pool that `RunOptions.inter_op_thread_pool` asks for; None for -1.
+        """Return the pool that `RunOptions.inter_op_thread_pool` selects; None for -1.
 
         Raises:
             InvalidArgumentError: the session has no pool with that index.
@@ -64,8 +64,8 @@ class ThreadPools:
             return None
         if not 0 <= index < len(self._pools):
             raise InvalidArgumentError(
-                f"Invalid inter_op_thread_pool: {index}; the session has {len(self._pools)}, and "
-                "-1 runs the step in the caller's thread"
+                f"Invalid inter_op_thread_pool: {index}; the session has {len(self._pools)} "
+                "pools, and -1 runs the step in the caller's thread"
             )
         return self._pools[index]
 

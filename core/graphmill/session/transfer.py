@@ -64,8 +64,7 @@ def _wait_for_device(device: Device) -> Copy:
 def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
     """Return `convert` for host values; values of a device are passed unchanged.
 
-    Raises:
-        InvalidArgumentError: its element type is another one (from the function).
+    The function raises InvalidArgumentError for a device array of the wrong element type.
     """
 
     def take(value: Value) -> Value:
@@ -74,7 +73,7 @@ def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
             return convert(value)
         if isinstance(found, np.dtype) and found != dtype.as_numpy_dtype:
             raise InvalidArgumentError(
-                f"the value fed for {name!r} is of {found.name}, the tensor of {dtype.name}"
+                f"the value fed for {name!r} has dtype {found.name}; expected {dtype.name}"
             )
         return value
 
@@ -98,7 +97,7 @@ def _devices_of(
 
 
 def identity(value: Value) -> Value:
-    """Return a value that is in host memory already."""
+    """Return the value unchanged: it is in host memory already."""
     return value
 
 

@@ -125,5 +125,5 @@ def test_device_fetch_is_fed_without_copy_s7() -> None:
         (again,) = call(held)
         back = session.make_callable_from_options({**options, "feed_devices": {"x:0": BOXED}})
         assert back(again)[0].tolist() == [8.0, 16.0]
-        with pytest.raises(InvalidArgumentError, match="is of float64"):
+        with pytest.raises(InvalidArgumentError, match="has dtype float64"):
             call(strict_device.Box(held.owner, np.zeros(2)))

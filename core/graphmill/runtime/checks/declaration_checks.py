@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def validated(kernel: OpKernel, node: Node) -> Callable[..., Any]:
-    """Return the call of a kernel, checked against what the kernel declares.
+    """Return a kernel's call, wrapped in checks of the kernel's declaration.
 
     Args:
         kernel: the kernel of the node.
@@ -34,19 +34,19 @@ def validated(kernel: OpKernel, node: Node) -> Callable[..., Any]:
     """
     compute = kernel.compute
     if node.op_def.calls:
-        return compute  # what it does is done by the nodes of its functions
+        return compute  # the nodes of its functions are checked
     if _is_on_host(kernel):
         compute = _with_checks(compute, kernel, node)
     return with_wait_check(compute, kernel, _named(kernel))
 
 
 def _with_checks(compute: Callable[..., Any], kernel: OpKernel, node: Node) -> Callable[..., Any]:
-    """Return the call of a kernel in the host's memory, checked for writes and its `check=`."""
+    """Return the call of a kernel on host memory, checked for writes and against its `check=`."""
     definition = kernel.definition
     if not (definition.async_ or effects_of(node.op_def) | definition.effects):
         compute = _with_read_only_inputs(compute, kernel)
     if definition.stateful:
-        return compute  # predicates are given no context
+        return compute  # predicates take no context
     lowering = definition.lowering
     for check in (*definition.checks, *(lowering.checks if lowering is not None else ())):
         if check.error is not None and check.of == "inputs":
@@ -59,7 +59,7 @@ def _is_on_host(kernel: OpKernel) -> bool:
 
 
 def _with_read_only_inputs(compute: Callable[..., Any], kernel: OpKernel) -> Callable[..., Any]:
-    forwards = kernel.definition.forwards  # handles that others write through
+    forwards = kernel.definition.forwards  # other kernels may write through forwarded handles
 
     def call(*inputs: Any) -> Any:
         taken = tuple(one if forwards else _sealed(one, kernel) for one in map(_read_only, inputs))
@@ -130,7 +130,7 @@ def _with_check(
     holds = bind(KernelDef((node.op,), check.predicate), construction).compute
 
     def call(*inputs: Any) -> Any:
-        # What it raises for the shapes of inputs, the check need not know.
+        # First: the predicate may assume that the kernel has accepted the shapes of its inputs.
         result = compute(*inputs)
         if not holds(*inputs):
             assert check.error is not None

@@ -28,7 +28,7 @@ _ENDS: Final = ("c_return", "c_exception")
 
 
 class _Running(threading.local):
-    """The kernel whose call a thread is in; None in executors and other code."""
+    """The kernel that the thread is calling; None in executors and other code."""
 
     kernel: OpKernel | None = None
 
@@ -42,7 +42,7 @@ class _Waiter:
 
 _RUNNING = _Running()
 _WAITERS: Final[dict[int, _Waiter]] = {}
-"""By the identity of the lock that a thread waits for, which lives as long as the wait."""
+"""Keyed by the id of the lock that a thread waits for, which lives as long as the wait."""
 
 
 def with_wait_check(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ def _asynchronous(compute: Callable[..., Any], kernel: OpKernel, name: str) -> C
             other = _RUNNING.kernel
             if not (other is None or other is kernel or kernel.definition.may_wait):
                 outputs, error = None, _contradiction(name, other)
-            with _running(None):  # what follows is the executor's
+            with _running(None):  # `done` is the executor's code
                 done(outputs, error)
 
         with _running(kernel):
@@ -87,7 +87,7 @@ def _synchronous(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Ca
 
 @contextmanager
 def _running(kernel: OpKernel | None) -> Iterator[None]:
-    """Note the kernel that the thread runs."""
+    """Record the kernel that the thread runs."""
     before, _RUNNING.kernel = _RUNNING.kernel, kernel
     try:
         yield
@@ -111,8 +111,9 @@ def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
 def _note_acquired(lock: Any, waiter: _Waiter) -> None:
     """Record one of the two times that `Condition.wait` acquires the lock of this wait.
 
-    After the first one the wait begins: a notification that comes before the thread is blocked
-    counts too. The second one, which blocks, is its end; so is an exception in it.
+    `Condition.wait` acquires the lock that it makes for the wait twice. The first acquisition
+    begins the wait; a notification before the thread blocks counts too. The second one blocks, and
+    its return or exception ends the wait.
     """
     if _WAITERS.pop(id(lock), None) is None:
         _WAITERS[id(lock)] = waiter

@@ -19,7 +19,7 @@ from graphmill.errors import FailedPreconditionError, InvalidArgumentError, Reso
 from graphmill.runtime.process.fork import fork_safe_lock
 
 ALIGNMENT: Final = 64
-"""Bytes to which memory is aligned: a cache line, and what vector units want at most."""
+"""Alignment of memory in bytes: a cache line, and the largest alignment of vector instructions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Allocator(ABC):
         self.name = name
         self.limit = limit
         self._lock = fork_safe_lock()
-        self._sizes: dict[int, tuple[Any, int]] = {}  # by identity: memory, and how much it is
+        self._sizes: dict[int, tuple[Any, int]] = {}  # by id: memory and size
         self._in_use = 0
         self._peak = 0
         self._largest = 0
@@ -86,7 +86,7 @@ class Allocator(ABC):
                     f"(at most {self._peak} so far)",
                     device=self.name,
                 )
-            self._in_use += num_bytes  # reserved, so that the limit holds while we take it
+            self._in_use += num_bytes  # reserve, so that the limit holds during `_take`
         try:
             memory = self._take(num_bytes)
         except BaseException:

@@ -50,7 +50,7 @@ class DeviceAttributes:
 
     @property
     def memory_limit_bytes(self) -> int:
-        """`memory_limit`, under the name that `tf.compat.v1.Session.list_devices` gives it."""
+        """`memory_limit`, under its name in `tf.compat.v1.Session.list_devices`."""
         return self.memory_limit
 
     def to_proto(self) -> Any:
@@ -69,7 +69,7 @@ class DeviceAttributes:
 class Device(ABC):
     """One device of a session, or of a server, whose sessions share it.
 
-    Threads: everything here may be called from several threads at once.
+    Threads: all methods may be called from several threads at once.
 
     Attributes:
         attributes: name, type, memory limit, incarnation.
@@ -77,12 +77,13 @@ class Device(ABC):
         op_segment: the stateful kernels of its sessions.
     """
 
-    #: Backends whose kernels it runs, the preferred one first.
+    #: Backends whose kernels the device runs, the preferred one first.
     backends: tuple[str, ...] = ("numpy",)
     #: Whether its kernels compute on host values, so that nothing is copied to it or from it.
     is_host_memory: bool = False
-    #: Whether it must see each call of a kernel, so that none of its nodes may be compiled. A class
-    #: with a `compute_of` of its own must, unless it says False: compiled nodes do without it.
+    #: Whether the device must see each call of a kernel, so that none of its nodes is compiled. It
+    #: is True for a class that overrides `compute_of`, unless the class sets it to False: compiled
+    #: nodes bypass `compute_of`.
     observes_kernels: bool = False
     #: The executor of its nodes' collectives; None for that of the step.
     collectives: CollectiveExecutor | None = None
@@ -91,7 +92,7 @@ class Device(ABC):
         super().__init_subclass__(**keywords)
         for base in cls.__mro__:
             if "observes_kernels" in vars(base):
-                return  # inherited with the `compute_of` that it is about
+                return  # inherited together with the `compute_of` that it describes
             if "compute_of" in vars(base):
                 cls.observes_kernels = True
                 return
@@ -108,12 +109,12 @@ class Device(ABC):
 
     @property
     def device_type(self) -> str:
-        """The device type, as `"CPU"`."""
+        """The device type, such as `"CPU"`."""
         return self.attributes.device_type
 
     @abstractmethod
     def namespace(self, backend: str) -> ArrayNamespace:
-        """Return the array namespace that kernels of `backend` compute with on this device."""
+        """Return the array namespace for kernels of `backend` on this device."""
 
     @abstractmethod
     def to_device(self, value: Value) -> Value:
@@ -132,7 +133,7 @@ class Device(ABC):
         return None
 
     def after_fork_in_child(self) -> None:  # noqa: B027 - most devices have nothing to do
-        """Prepare for use in the child of a fork, where no thread but one exists.
+        """Prepare for use in the child of a fork, where only one thread exists.
 
         Called for the devices of each open session. A device whose library does not work in the
         child raises `FailedPreconditionError` from then on, in `to_device` and when it computes.

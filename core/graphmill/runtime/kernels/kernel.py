@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _KERNELS_ATTRIBUTE = "__graphmill_kernels__"
 LOWERINGS_ATTRIBUTE: Final = "__graphmill_lowerings__"
-"""Where a function carries the lowerings that are declared with it (`lowering.py`)."""
+"""Attribute of a function that holds the lowerings declared on it (`lowering.py`)."""
 DISTINCT_ROWS: Final = "distinct rows"
 """Key of `OpKernel.state`: true while tracing a sparse update whose row indices are unique;
 out-of-range indices are dropped."""
@@ -85,12 +85,12 @@ class KernelDef:
 
     @property
     def may_wait(self) -> bool:
-        """Whether a call may last until another node of the step has done something."""
+        """Whether a call may wait for another node of the step."""
         return self.async_ if self.waits is None else self.waits
 
     @property
     def is_traceable(self) -> bool:
-        """Whether a compiler may trace the kernel as a function: no context, no host values."""
+        """Whether a compiler may trace the kernel: it needs neither context nor host values."""
         return not (self.stateful or self._is_untraced)
 
     @property
@@ -294,8 +294,9 @@ class OpKernelConstruction:
         op_def: its `OpDef`.
         attrs: its attrs in canonical form, defaults filled in.
         device: the device it runs on.
-        xp: the array namespace of the kernel's backend there.
-        functions: the `FunctionLibraryRuntime` of the graph; None where there is no session.
+        xp: the array namespace of the kernel's backend on the device.
+        functions: the `FunctionLibraryRuntime` of the graph; None without a session.
+        segment: the table of stateful kernels that the kernel belongs to; None without a session.
     """
 
     __slots__ = ("attrs", "device", "functions", "node_name", "op_def", "segment", "xp")
@@ -325,17 +326,17 @@ class OpKernelConstruction:
 
     @property
     def private_container(self) -> str:
-        """A container for resources that belong to this session alone, and are deleted with it.
+        """The container for resources that belong to this session alone, and are deleted with it.
 
-        For a node of a function, to one instantiation of the function. A resource manager finds
-        them by this container and the name of the node. "" where there is no session.
+        For a node of a function they belong to one instantiation of the function. A resource
+        manager finds them by this container and the name of the node. "" without a session.
         """
         if self.segment is None or self.device is None:
             return ""
         return self.segment.private_container(self.device.resource_mgr)
 
     def attr(self, name: str) -> Any:
-        """Return an attr as kernels see it (types as NumPy dtypes, strings as `str` …).
+        """Return an attr as a Python value (types as NumPy dtypes, strings as `str` …).
 
         Raises:
             InvalidArgumentError: the node has no such attr.
@@ -352,7 +353,8 @@ class OpKernelConstruction:
 class OpKernel:
     """A kernel bound to one node: `compute` takes the flat inputs (a context first if stateful).
 
-    `compute` returns the output itself for one output, a sequence for several, anything for none.
+    `compute` returns a single output itself, several outputs as a sequence; for an op without
+    outputs the result is ignored.
 
     Attributes:
         compute: the call; for an asynchronous kernel it also takes `done`.
@@ -421,8 +423,8 @@ def bind(
     """Bind a kernel to a node: resolve attrs, group list inputs, flatten list outputs.
 
     Raises:
-        InvalidArgumentError: the kernel asks for an attr that the op does not have, or an attr has
-            more bits than TensorFlow's kernel holds.
+        InvalidArgumentError: the kernel names an attr that the op does not have, or an attr value
+            needs more bits than TensorFlow's kernel stores.
     """
     op_def, attrs = construction.op_def, construction.attrs
     check_attr_widths(op_def, attrs, construction.node_name)
@@ -474,9 +476,10 @@ def python_value(canonical: Any) -> Any:
 def wanted_attrs(
     function: Callable[..., Any], construction: OpKernelConstruction
 ) -> dict[str, Any]:
-    """Return the attrs that a function's parameters name, as kernels see them."""
-    given = parameters_of(function)
-    names, takes_any = {*given.positional, *given.keyword_only}, given.takes_any_keyword
+    """Return the attrs that a function's parameters name, as Python values."""
+    parameters = parameters_of(function)
+    names = {*parameters.positional, *parameters.keyword_only}
+    takes_any = parameters.takes_any_keyword
     inputs = {arg.name for arg in construction.op_def.input_args}
     wanted = {}
     for attr in construction.op_def.attrs:
@@ -500,7 +503,7 @@ def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:
 def _group_inputs(
     compute: Callable[..., Any], op_def: OpDef, attrs: Mapping[str, Any], offset: int
 ) -> Callable[..., Any]:
-    """Wrap `compute` so that list inputs, flat in the graph, arrive as lists."""
+    """Wrap `compute` so that it receives list inputs, which are flat in the graph, as lists."""
     if not any(arg.number_attr or arg.type_list_attr for arg in op_def.input_args):
         return compute
     ranges = op_def.input_ranges(attrs)

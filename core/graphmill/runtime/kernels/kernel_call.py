@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def outcome_of(compute: Callable[..., Any], *inputs: Any) -> Outcome:
-    """Call a kernel; return its outputs and None, or None and what it raised.
+    """Call a kernel; return its outputs and None, or None and the exception that it raised.
 
     For calls that pass the outcome to `done`, whose executor converts the error to a typed one.
     """
     try:
         return compute(*inputs), None
-    except Exception as error:  # noqa: BLE001 - the border to plugins' code
+    except Exception as error:  # noqa: BLE001 - a plugin's code may raise anything
         return None, error
 
 

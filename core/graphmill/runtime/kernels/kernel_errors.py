@@ -1,4 +1,4 @@
-"""Convert what kernels raise to status errors with node, op, device and plugin (row S12).
+"""Convert exceptions of kernels to status errors with node, op, device and plugin (row S12).
 
 Executors call these functions around plugins' code; `failure_at` does all that a failing node
 needs.
@@ -48,7 +48,7 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
 
 
 def step_cancelled(reason: OpError | None) -> OpError:
-    """Return the error of a step that was cancelled for `reason`: a new one, or its deadline.
+    """Return the error of a step that was cancelled for `reason`.
 
     A deadline belongs to the step; another reason may be shared by many steps, so each step gets a
     copy to which its node is added.
@@ -95,13 +95,13 @@ def failure_at(
         error: the exception.
         node, kernel: the failed node and its kernel.
         device: name of the device.
-        reason: what has cancelled the step (`ExecutorArgs.cancel_reason`), or None; returned itself
-            where the node only noticed the cancellation.
-        iteration: frame and iteration, as `while:3`; empty outside of loops.
+        reason: the error that cancelled the step (`ExecutorArgs.cancel_reason`), or None; it is
+            returned itself if the node only noticed the cancellation.
+        iteration: frame and iteration, such as `while:3`; empty outside of loops.
     """
     status = with_reason(as_status(error, kernel), reason)
     if status is reason:
-        return status  # no node's fault
+        return status  # not the error of a node
     return at_node(status, node, kernel, device, iteration)
 
 
@@ -119,7 +119,7 @@ def at_node(
         error: the error; if a node inside of a called function raised it, it keeps that node.
         node, kernel: what failed.
         device: name of the device.
-        iteration: frame and iteration, as `while:3`; empty outside of loops.
+        iteration: frame and iteration, such as `while:3`; empty outside of loops.
     """
     if error.node is None:
         add_iteration(error, iteration)
@@ -140,7 +140,7 @@ def _plugin_of(kernel: OpKernel | None) -> str | None:
 
 
 def add_iteration(error: OpError, iteration: str) -> None:
-    """Add frame and iteration to a message, if there are any."""
+    """Append frame and iteration to the message of an error, if there are any."""
     if iteration:
         error.message += f" (in iteration {iteration})"
 

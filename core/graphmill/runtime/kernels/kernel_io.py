@@ -1,7 +1,7 @@
-"""Inputs and outputs of kernels: references are read, outputs are checked (row E6).
+"""Dereference inputs of kernels, and check outputs (row E6).
 
-For executors, which call these once for each graph (`refs_to_read`, `checked_dtypes`) or only where
-a node needs it.
+Executors call `refs_to_read` and `checked_dtypes` once for each node, and the other functions only
+for nodes that need them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def refs_to_read(node: Node) -> tuple[int, ...]:
     """Return the inputs of a node that are references but whose value it needs."""
     return tuple(
-        position
-        for position, edge in enumerate(node.in_edges)
-        if edge.src.output_types[edge.src_output].is_ref and not node.input_types[position].is_ref
+        index
+        for index, edge in enumerate(node.in_edges)
+        if edge.src.output_types[edge.src_output].is_ref and not node.input_types[index].is_ref
     )
 
 
@@ -39,7 +39,7 @@ def read_refs(node: Node, positions: Sequence[int], inputs: list[Any]) -> None:
     """
     for position in positions:
         ref = inputs[position]
-        if ref is None or ref is DEAD:  # did not arrive at a Merge, or is to be sent as dead
+        if ref is None or ref is DEAD:  # an absent input of a Merge, or a dead value to send
             continue
         if ref.value is None and not node.op_def.allows_uninitialized_input:
             raise FailedPreconditionError(
@@ -63,12 +63,12 @@ def check_output(kernel: OpKernel, index: int, value: Any, expected: np.dtype[An
     dtype = getattr(value, "dtype", None)
     if value is DEAD:
         raise InternalError(
-            f"the kernel {kernel.definition.source} returned DEAD for output {index}, and op "
+            f"the kernel {kernel.definition.source} returned DEAD for output {index}, but op "
             f"{kernel.op} does not declare that it may; define the op with "
             "traits=OpTraits(gives_dead=True)"
         )
     if dtype is None or expected is None:
-        wanted = "another value" if expected is None else f"a tensor of {as_dtype(expected).name}"
+        wanted = "another type" if expected is None else f"a tensor of {as_dtype(expected).name}"
         raise InternalError(
             f"the kernel {kernel.definition.source} returned {type(value).__name__} for output "
             f"{index}, expected {wanted}"
@@ -90,9 +90,9 @@ def check_outputs(kernel: OpKernel, expected: Sequence[np.dtype[Any] | None], re
     if not count:
         return
     if not isinstance(result, (tuple, list)) or len(result) != count:
-        given = len(result) if isinstance(result, (tuple, list)) else type(result).__name__
+        found = len(result) if isinstance(result, (tuple, list)) else type(result).__name__
         raise InternalError(
-            f"the kernel {kernel.definition.source} returned {given} outputs, expected {count}"
+            f"the kernel {kernel.definition.source} returned {found} outputs, expected {count}"
         )
     for index, (value, dtype) in enumerate(zip(result, expected, strict=True)):
         if value is DEAD:

@@ -1,8 +1,8 @@
-"""`KernelRegistry`: choose the kernel of a node on a device, and explain the choice.
+"""`KernelRegistry`: chooses the kernel of a node on a device, and explains the choice.
 
-Kernels are registered under their op in one of three ways: declared functions (`add`); a module
-that is imported when one of the named ops is first needed (`add_module`); the modules of a family
-of ops, imported when the first op of the family is needed (`add_family`).
+Kernels are registered in one of three ways: as declared functions (`add`); as a module that is
+imported when one of the named ops is first looked up (`add_module`); as the modules of a family of
+ops, imported when the first op of the family is looked up (`add_family`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LABEL_ATTR = "_kernel"
 
 
 class Registration(NamedTuple):
-    """A kernel and who supplied it."""
+    """A kernel and the plugin that supplied it."""
 
     definition: KernelDef
     owner: object
@@ -76,9 +76,9 @@ class _LazyModule:
 
 
 _Found: TypeAlias = tuple[KernelChoice | None, tuple[tuple[str, str], ...]]
-"""The kernel for a node, and the others with the reasons why not they."""
+"""The chosen kernel of a node, and the rejected kernels with their reasons."""
 
-_MOST_CHOICES = 10_000  # that are remembered; a node's choice depends on its op and its types
+_MOST_CHOICES = 10_000  # that are cached; a choice depends on the op and the types of a node
 
 
 class KernelRegistry:
@@ -108,16 +108,17 @@ class KernelRegistry:
         self._modules_by_family: dict[str, list[_LazyModule]] = {}
         self._loaded: set[_LazyModule] = set()
         self._broken: dict[_LazyModule, str] = {}
-        self._unchecked: set[KernelDef] = set()  # of modules, until one of their ops is looked up
+        # Kernels of modules are checked when one of their ops is looked up.
+        self._unchecked: set[KernelDef] = set()
         self._refused: dict[KernelDef, str] = {}
         self._version = 0
         self._settled: set[tuple[Any, ...]] = set()
         self._choices: dict[tuple[Any, ...], _Found] = {}
-        # With the chosen definition, which its id in the key stands for.
+        # The value holds the chosen definition, so that its id in the key stays unique.
         self._forms: dict[tuple[Any, ...], tuple[KernelDef, KernelChoice | None, Any]] = {}
 
     def add(self, kernels: object, owner: object = None) -> None:
-        """Register what a decorated function, a `KernelTable`, a `KernelDef` or a module declares.
+        """Register the kernels of a decorated function, `KernelTable`, `KernelDef` or module.
 
         Raises:
             InvalidArgumentError: `kernels` declares none, or one has a parameter that is neither an
@@ -165,17 +166,16 @@ class KernelRegistry:
         """
         listed = {} if ops is None else {module: frozenset(ops[module]) for module in ops}
         with self._lock:
-            known = self._modules_by_family.setdefault(family, [])
-            known.extend(
+            self._modules_by_family.setdefault(family, []).extend(
                 _LazyModule(module, backend, owner, listed.get(module)) for module in modules
             )
             self._changed()
 
     def withdraw(self, owner: object) -> None:
-        """Remove all that `owner` registered, as if it had never been there."""
+        """Remove everything that `owner` registered."""
         with self._lock:
-            for known in self._by_op.values():
-                known[:] = [entry for entry in known if entry.owner != owner]
+            for entries in self._by_op.values():
+                entries[:] = [entry for entry in entries if entry.owner != owner]
             for table in (self._modules_by_op, self._modules_by_family):
                 for modules in table.values():
                     modules[:] = [module for module in modules if module.owner != owner]
@@ -198,15 +198,15 @@ class KernelRegistry:
         self, op_def: OpDef, backends: Sequence[str] | None
     ) -> tuple[list[Registration], int]:
         """Return the kernels of an op, and the version of the tables that contain them."""
-        asked = (op_def.family, op_def.name, None if backends is None else tuple(backends))
+        query = (op_def.family, op_def.name, None if backends is None else tuple(backends))
         version = self._version
-        if asked not in self._settled:
+        if query not in self._settled:
             self._load(self._modules_by_family, op_def.family, op_def.name, backends)
             self._load(self._modules_by_op, op_def.name, op_def.name, backends)
         found = self._checked(op_def.name)
         with self._lock:
-            if asked not in self._settled and version == self._version:
-                self._settled.add(asked)
+            if query not in self._settled and version == self._version:
+                self._settled.add(query)
             return found, self._version
 
     def _changed(self) -> None:
@@ -244,7 +244,7 @@ class KernelRegistry:
         device_type: str,
         backends: Sequence[str],
     ) -> KernelChoice | None:
-        """Return what `find` returns, or None where it would raise `NotFoundError`."""
+        """Return the result of `find`, or None instead of raising `NotFoundError`."""
         return self._search(op_def, attrs, device_type, backends)[0]
 
     def find_form(
@@ -266,11 +266,11 @@ class KernelRegistry:
             device_type: type of its device.
             backend: the other backend.
         """
-        known = (id(choice.definition), op_def.name, device_type, backend, attrs.get(LABEL_ATTR))
+        request = (id(choice.definition), op_def.name, device_type, backend, attrs.get(LABEL_ATTR))
         candidates, version = self._registrations(op_def, (backend,))
         rivals = [entry for entry in candidates if _supplies(entry, choice)]
-        given = [attrs.get(name) for entry in rivals for name in entry.definition.types]
-        key = (*known, *given)
+        types = [attrs.get(name) for entry in rivals for name in entry.definition.types]
+        key = (*request, *types)
         found = self._forms.get(key)
         if found is None:
             best, reasons = _choose(op_def, attrs, device_type, (backend,), rivals)
@@ -289,8 +289,8 @@ class KernelRegistry:
     ) -> _Found:
         """Return the choice and the reasons against the others; equal nodes share both."""
         candidates, version = self._registrations(op_def, backends)
-        given = [attrs.get(name) for entry in candidates for name in entry.definition.types]
-        key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *given)
+        types = [attrs.get(name) for entry in candidates for name in entry.definition.types]
+        key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *types)
         found = self._choices.get(key)
         if found is None:
             choice, rejected = _choose(op_def, attrs, device_type, backends, candidates)
@@ -318,9 +318,9 @@ class KernelRegistry:
 
     def _check(self, declared: Iterable[KernelDef]) -> None:
         for definition in declared:
-            known = [op_def for op_def in map(self._find_op, definition.ops) if op_def is not None]
-            check_signature(definition, known)
-            _check_compiled_form(definition, known)
+            op_defs = [found for op in definition.ops if (found := self._find_op(op)) is not None]
+            check_signature(definition, op_defs)
+            _check_compiled_form(definition, op_defs)
 
     def _checked(self, op: str) -> list[Registration]:
         """Return the kernels of an op whose parameters match it.
@@ -367,9 +367,9 @@ class KernelRegistry:
         if self._lowerings is not None and hasattr(definition.function, LOWERINGS_ATTRIBUTE):
             self._lowerings.add(definition.function, owner)
         for op in definition.ops:
-            known = self._by_op.setdefault(op, [])
-            if not any(entry.definition is definition for entry in known):
-                known.append(Registration(definition, owner))
+            entries = self._by_op.setdefault(op, [])
+            if not any(entry.definition is definition for entry in entries):
+                entries.append(Registration(definition, owner))
 
     def _load(
         self,
@@ -385,7 +385,7 @@ class KernelRegistry:
                 if lazy not in self._loaded and lazy.is_for(op, backends)
             ]
         for lazy in due:
-            declared = self._declared(lazy, key)  # the plugin's code: not under our lock
+            declared = self._declared(lazy, key)  # runs the plugin's code, so not under our lock
             with self._lock:
                 self._loaded.add(lazy)
                 self._unchecked.update(declared)
@@ -495,8 +495,8 @@ def _misfit(
     if definition.label.encode() != wanted:
         return f"has label {definition.label!r}, the node asks for {python_value(wanted)!r}"
     for name, allowed in definition.types.items():
-        given: DType | tuple[DType, ...] | None = attrs.get(name)
-        for dtype in given if isinstance(given, tuple) else (given,):
+        value: DType | tuple[DType, ...] | None = attrs.get(name)
+        for dtype in value if isinstance(value, tuple) else (value,):
             if dtype is not None and dtype not in allowed:
                 return f"takes {name} in {', '.join(d.name for d in allowed)}, not {dtype.name}"
     return None

@@ -76,17 +76,19 @@ def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
         return False
     if not (definition.host or definition.backend):
         return True
-    given = parameters_of(definition.function)
-    if not given.positional:
-        return given.takes_any_position
-    return given.positional[0] in _NAMESPACE or _renames_namespace(definition, op_def, given)
+    parameters = parameters_of(definition.function)
+    if not parameters.positional:
+        return parameters.takes_any_position
+    return parameters.positional[0] in _NAMESPACE or _renames_namespace(
+        definition, op_def, parameters
+    )
 
 
-def _renames_namespace(definition: KernelDef, op_def: OpDef, given: Parameters) -> bool:
+def _renames_namespace(definition: KernelDef, op_def: OpDef, parameters: Parameters) -> bool:
     """Return whether there is one required parameter more than inputs and attrs."""
     inputs = {arg.name for arg in op_def.input_args}
     attrs = {*_attr_names(op_def)} - inputs
-    required = given.positional[: given.num_required]
+    required = parameters.positional[: parameters.num_required]
     needed = sum(name not in attrs for name in required)
     return needed > _num_inputs(definition, op_def) and required[0] not in inputs
 
@@ -96,12 +98,13 @@ def _num_leading(definition: KernelDef, op_def: OpDef) -> int:
     return int(definition.stateful or takes_namespace(definition, op_def))
 
 
-def _check_namespace_name(definition: KernelDef, op_def: OpDef, given: Parameters) -> None:
+def _check_namespace_name(definition: KernelDef, op_def: OpDef, parameters: Parameters) -> None:
     """Warn if a kernel that may omit the namespace takes it under another name than `xp`."""
-    if definition.stateful or not (definition.host or definition.backend) or not given.positional:
+    positional = parameters.positional
+    if definition.stateful or not (definition.host or definition.backend) or not positional:
         return
-    name = given.positional[0]
-    if name not in _NAMESPACE and _renames_namespace(definition, op_def, given):
+    name = positional[0]
+    if name not in _NAMESPACE and _renames_namespace(definition, op_def, parameters):
         warnings.warn(
             f"the kernel {definition.source} takes the array namespace as {name!r}; call that "
             "parameter 'xp', or leave it out if the kernel does not use it",
@@ -111,7 +114,7 @@ def _check_namespace_name(definition: KernelDef, op_def: OpDef, given: Parameter
 
 
 def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str = "kernel") -> None:
-    """Check a kernel against those of its ops that are known.
+    """Check the parameters of a kernel against its ops, as far as these are registered.
 
     Args:
         definition: of the kernel, or of a function that is called like one.
@@ -121,18 +124,18 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str =
     Raises:
         InvalidArgumentError: it has a parameter that is neither an input nor an attr of its op,
             fewer parameters than the op has inputs, or a static input that the op does not have;
-            names kernel, op and parameter.
+            the message names kernel, op and parameter.
     """
     function: Any = definition.function
     is_class = isinstance(function, type)
-    given = parameters_of(function.__call__ if is_class else function)
+    parameters = parameters_of(function.__call__ if is_class else function)
     if is_class:
-        given = given._replace(positional=given.positional[1:])
+        parameters = parameters._replace(positional=parameters.positional[1:])
     for op_def in op_defs:
-        _check_namespace_name(definition, op_def, given)
-        _check_inputs(definition, op_def, given, what)
+        _check_namespace_name(definition, op_def, parameters)
+        _check_inputs(definition, op_def, parameters, what)
     _check_static(definition, op_defs)
-    _check_others(definition, op_defs, given, what)
+    _check_others(definition, op_defs, parameters, what)
 
 
 def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
@@ -140,10 +143,10 @@ def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
     return 0 if definition.make else len(op_def.input_args)
 
 
-def _check_inputs(definition: KernelDef, op_def: OpDef, given: Parameters, what: str) -> None:
+def _check_inputs(definition: KernelDef, op_def: OpDef, parameters: Parameters, what: str) -> None:
     wanted = _num_inputs(definition, op_def)
-    found = len(given.positional) - _num_leading(definition, op_def)
-    if found < wanted and not given.takes_any_position:
+    found = len(parameters.positional) - _num_leading(definition, op_def)
+    if found < wanted and not parameters.takes_any_position:
         raise InvalidArgumentError(
             f"the {what} {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
             f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes the "
@@ -166,15 +169,15 @@ def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
 
 
 def _check_others(
-    definition: KernelDef, op_defs: Sequence[OpDef], given: Parameters, what: str
+    definition: KernelDef, op_defs: Sequence[OpDef], parameters: Parameters, what: str
 ) -> None:
     """Check the parameters after the inputs; with several ops, after the longest list of inputs."""
     if not op_defs:
         return
     longest = max(op_defs, key=lambda op_def: _num_inputs(definition, op_def))
-    behind = _num_leading(definition, longest) + _num_inputs(definition, longest)
+    num_before = _num_leading(definition, longest) + _num_inputs(definition, longest)
     attrs = {name for op_def in op_defs for name in _attr_names(op_def)}
-    for name in (*given.positional[behind:], *given.keyword_only):
+    for name in (*parameters.positional[num_before:], *parameters.keyword_only):
         if name in attrs or (name == _DONE and definition.async_):
             continue
         raise InvalidArgumentError(

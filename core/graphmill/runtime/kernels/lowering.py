@@ -1,20 +1,19 @@
 """Lowerings: how a compiler computes an op whose kernel it cannot trace.
 
 A compiler traces a node by calling its kernel with traced values. That suffices for a pure function
-of the array namespace. Otherwise a lowering supplies the missing part:
+of the array namespace. Otherwise a lowering supplies the missing part: a condition that compiled
+code must check, because it cannot raise,
 
     @lowering("Mine>Sqrt", check=Check(lambda xp, x: xp.all(x >= 0), InvalidArgumentError))
 
-a condition that compiled code must check, because it cannot raise;
+or a traceable form of a kernel that is not traceable itself:
 
     @lowering("Mine>Push")
     def push(trace, handle, value):
         trace.write(handle, trace.xp.append(trace.read(handle), value))
 
-a traceable form of a kernel that is not traceable itself.
-
-A lowering belongs to the kernels of its supplier: where a kernel of another plugin is chosen for a
-node, that plugin's lowering is used, or the node stays outside of what is compiled.
+A lowering belongs to the kernels of its supplier: if a kernel of another plugin is chosen for a
+node, that plugin's lowering is used, or the node is not compiled.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
 
 
-class NotTraceable(Exception):  # noqa: N818 - no error: the node is interpreted instead
-    """A computation cannot be traced; the text says why. It is interpreted instead.
+class NotTraceable(Exception):  # noqa: N818 - not an error: the node is interpreted instead
+    """A computation cannot be traced, for the reason in the text; it is interpreted instead.
 
     Attributes:
         node: the node that cannot be traced; None while it is unknown.
@@ -69,7 +68,7 @@ class TraceContext(Protocol):
     attrs: Mapping[str, Any]
 
     def is_static(self, value: Any) -> bool:
-        """Return whether a value is known while tracing: a NumPy array, and not a traced one."""
+        """Return whether a value is static: a NumPy array, not a traced value."""
         ...
 
     def require(self, holds: Any) -> None:
@@ -89,7 +88,7 @@ class TraceContext(Protocol):
         ...
 
     def write(self, variable: Any, value: Any) -> None:
-        """Give a variable a new value, of the same type.
+        """Assign a new value of the same type to a variable.
 
         Raises:
             NotTraceable: it is not a variable, or the value has another type.
@@ -138,7 +137,7 @@ class Lowering(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Where it is defined, as `module.function`, for messages."""
+        """Where the lowering is defined, as `module.function`, for messages."""
         function = self.function or next((check.predicate for check in self.checks), None)
         if function is None:
             return f"the declaration for {', '.join(self.ops)}"

@@ -1,4 +1,4 @@
-"""`LoweringRegistry`: choose the lowering of a node whose kernel is chosen."""
+"""`LoweringRegistry`: chooses the lowering of a node after its kernel has been chosen."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class LoweringRegistry:
         self._found: dict[tuple[str, object, int], tuple[Lowering | None, Lowering | None]] = {}
 
     def add(self, lowerings: object, owner: object = None) -> list[str]:
-        """Register what a decorated function, `Lowering`, table or module declares.
+        """Register the lowerings of a decorated function, `Lowering`, table or module.
 
         Returns:
-            The ops that it is for.
+            The ops of the lowerings.
 
         Raises:
-            InvalidArgumentError: it declares none, or one that names no op.
+            InvalidArgumentError: it declares no lowering, or one without an op.
         """
         declared = _declared_by(lowerings)
         if not declared or not all(one.ops for one in declared):
@@ -66,10 +66,10 @@ class LoweringRegistry:
             self._found.clear()
 
     def withdraw(self, owner: object) -> None:
-        """Remove all that `owner` registered, as if it had never been there."""
+        """Remove everything that `owner` registered."""
         with self._lock:
-            for known in self._by_op.values():
-                known[:] = [entry for entry in known if entry.owner != owner]
+            for entries in self._by_op.values():
+                entries[:] = [entry for entry in entries if entry.owner != owner]
             for modules in self._modules.values():
                 modules[:] = [module for module in modules if module.owner != owner]
             self._found.clear()
@@ -99,23 +99,22 @@ class LoweringRegistry:
                 entries = [e for e in self._by_op.get(op, ()) if supplier_of(e.owner) == key[1]]
             if declared is not None:
                 entries = _before(_Registered(declared, kernel_owner), entries)
-            self._found[key] = (
-                _merged(op, entries),
-                declared,
-            )  # kept, so that its id stays its own
+            # The value holds `declared`, so that its id in the key stays unique.
+            self._found[key] = (_merged(op, entries), declared)
         return self._found[key][0]
 
     def ops(self) -> list[str]:
         """Return the names of all ops that have a lowering; imports nothing."""
         with self._lock:
-            return sorted({*(op for op, known in self._by_op.items() if known), *self._modules})
+            registered = (op for op, entries in self._by_op.items() if entries)
+            return sorted({*registered, *self._modules})
 
     def _add(self, declared: Iterable[Lowering], owner: object) -> None:
         for one in declared:
             for op in one.ops:
-                known = self._by_op.setdefault(op, [])
-                if not any(entry.lowering is one for entry in known):
-                    known.append(_Registered(one, owner))
+                entries = self._by_op.setdefault(op, [])
+                if not any(entry.lowering is one for entry in entries):
+                    entries.append(_Registered(one, owner))
         self._found.clear()
 
     def _load(self, op: str) -> None:

@@ -1,4 +1,4 @@
-"""`OpKernelContext`: what a stateful kernel may use of the step, the device and the session."""
+"""`OpKernelContext`: a stateful kernel's access to the step, the device and the session."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class OpKernelContext:
 
     @property
     def iteration_name(self) -> str:
-        """Frame and iteration, as `outer:3/inner:0`; empty outside of loops."""
+        """Frame and iteration, such as `outer:3/inner:0`; empty outside of loops."""
         return "" if self.iteration is None else self.iteration.name
 
     @property
     def frame_iteration(self) -> str:
-        """Frame and iteration as rendezvous keys have them; `0:0` outside of loops."""
+        """Frame and iteration in the form of rendezvous keys; `0:0` outside of loops."""
         iteration = self.iteration
         return ROOT_FRAME_ITERATION if iteration is None else iteration.frame_iteration
 

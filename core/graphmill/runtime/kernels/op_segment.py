@@ -1,7 +1,7 @@
 """`OpSegment`: stateful kernels of a device by session and node, shared by executors.
 
-Semantics: `tensorflow/core/framework/op_segment.h`. The nodes of a function, whose names are its
-own, have a table of their own in each session and for each set of attrs that it is called with.
+Semantics: `tensorflow/core/framework/op_segment.h`. Node names of a function are unique only within
+the function, so each instantiation of a function in a session has its own table.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.runtime.resources.resource_mgr import ResourceMgr
 
-_numbers: Final = itertools.count()
+_container_ids: Final = itertools.count()
 
 
 class StatefulKernels:
-    """The stateful kernels of one session's nodes on one device, or of those of a function.
+    """The stateful kernels of one session's nodes on one device, or of a function's nodes.
 
     Threads: `_lock` guards the table; kernels are made outside it, and the first one made wins.
     """
@@ -30,15 +30,15 @@ class StatefulKernels:
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
         self._kernels: dict[str, OpKernel] = {}
-        # Containers that users name do not begin with an underscore.
-        self._container = f"_kernels_{next(_numbers)}"
+        # The underscore avoids names of users' containers, which cannot begin with one.
+        self._container = f"_kernels_{next(_container_ids)}"
         self._managers: list[ResourceMgr] = []
 
     def private_container(self, resources: ResourceMgr) -> str:
         """Return the container of the resources that are deleted with these kernels.
 
         Args:
-            resources: the manager that will hold them.
+            resources: the manager that will hold the resources.
         """
         with self._lock:
             if resources not in self._managers:
@@ -67,8 +67,8 @@ class StatefulKernels:
 class OpSegment:
     """The stateful kernels of all sessions that hold one device.
 
-    A session, or a graph that a worker registered for it, holds its table; the table is dropped
-    with the last hold.
+    A session, or a graph that a worker registered for it, holds its table; removing the last hold
+    drops the table.
 
     Threads: `_lock` guards the tables.
     """
@@ -100,7 +100,7 @@ class OpSegment:
         """Return the kernels of a session.
 
         Raises:
-            CancelledError: nobody holds them, as after the session was closed.
+            CancelledError: nobody holds them, because the session was closed.
         """
         found = self._tables.get(session)
         if found is None:
