@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class PartialStep:
-    """A step that is in progress between calls.
+    """A step that is in progress across calls.
 
     Attributes:
-        step: what runs.
-        cancellation: of the step.
+        step: the step.
+        cancellation: cancels it.
     """
 
     def __init__(self, step: WorkerStep, cancellation: CancellationManager) -> None:
@@ -35,7 +35,7 @@ class PartialStep:
         self._waiting: list[Callable[[OpError | None], None]] = []
 
     def ended(self, error: OpError | None) -> None:
-        """Note the end of the executors."""
+        """Record the end of the executors."""
         with self._lock:
             self._has_ended, self._error = True, error
             waiting, self._waiting = self._waiting, []
@@ -43,7 +43,7 @@ class PartialStep:
             done(error)
 
     def when_ended(self, done: Callable[[OpError | None], None]) -> None:
-        """Call `done` with the error of the step, or None, when the executors have ended."""
+        """Call `done` with the error of the step, or None, once the executors have ended."""
         with self._lock:
             if not self._has_ended:
                 self._waiting.append(done)
@@ -52,12 +52,12 @@ class PartialStep:
 
     @property
     def error(self) -> OpError | None:
-        """What the step failed with, if it has."""
+        """The error of the step, or None."""
         return self._error
 
 
 class PartialSteps:
-    """The unfinished partial runs of a worker, by the numbers of their steps.
+    """The unfinished partial runs of a worker, by step id.
 
     Threads: `_lock` guards the table.
     """
@@ -72,7 +72,7 @@ class PartialSteps:
     def find_or_create(
         self, step_id: int, create: Callable[[], PartialStep]
     ) -> tuple[PartialStep, bool]:
-        """Return the step, and whether it was made now.
+        """Return the step, and whether it was created by this call.
 
         Raises:
             OpError: what `create` raises.
@@ -85,6 +85,6 @@ class PartialSteps:
             return made, True
 
     def drop(self, step_id: int) -> PartialStep | None:
-        """Forget a step that has ended or was cleaned up; return it if it was there."""
+        """Remove a step that has ended or was cleaned up; return it, or None if it is unknown."""
         with self._lock:
             return self._steps.pop(step_id, None)

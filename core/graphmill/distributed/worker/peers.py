@@ -1,4 +1,4 @@
-"""`Peer` and `Peers`: the other tasks of a cluster, as a protocol's plugin reaches them.
+"""`Peer` and `Peers`: the other tasks of a cluster; plugins of protocols implement them.
 
 Semantics: `tensorflow/core/distributed_runtime/worker_cache.h`, `worker_interface.h`.
 """
@@ -25,15 +25,15 @@ class Peer(ABC):
 
     @abstractmethod
     def recv_tensor(self, step_id: int, key: str, done: ReceiveDone) -> Callable[[], None]:
-        """Ask for a tensor of a step; return what withdraws the call.
+        """Request a tensor of a step; return a function that cancels the call.
 
         `done(value, is_dead, error)` is called once, in any thread, perhaps before this returns;
-        after a withdrawal too, with any outcome. The value is in host memory.
+        after a cancellation too, with any outcome. The value is in host memory.
 
         Args:
-            step_id: number of the step.
+            step_id: id of the step.
             key: the rendezvous key; its sender is on a device of this peer.
-            done: takes the outcome.
+            done: receives the outcome.
         """
 
 
@@ -52,7 +52,7 @@ class Peers(ABC):
         """
 
     def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Switch the log of receives, or return it of some steps; nothing is logged here."""
+        """Switch the log of receives, or return it for some steps; nothing is logged here."""
         del self, request
         return proto.LoggingResponse()
 
@@ -61,7 +61,7 @@ class NoPeers(Peers):
     """The peers of a task that is alone."""
 
     def get(self, task: str) -> Peer:
-        """Refuse: there is none.
+        """Refuse: there are no other tasks.
 
         Raises:
             UnavailableError: always.

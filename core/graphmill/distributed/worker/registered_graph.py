@@ -1,8 +1,8 @@
-"""`RegisteredGraph`: a worker's part of a graph, ready to run steps (`GraphMgr::Item`).
+"""`RegisteredGraph`: a worker's partition of a graph with its executors (`GraphMgr::Item`).
 
-Semantics: InitItem of `tensorflow/core/distributed_runtime/graph_mgr.cc`. What arrives has been
-pruned, placed and split by task; here it is split by device, and its kernels are made. It becomes
-hot as the signature of a local session does.
+Semantics: InitItem of `tensorflow/core/distributed_runtime/graph_mgr.cc`. The
+master has pruned, placed and partitioned the graph by task; the worker partitions it by device and
+creates the kernels. It becomes hot like the signature of a local session.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class GraphRegistration:
-    """What a master registers.
+    """The arguments of a registration.
 
     Attributes:
         session_handle: the session whose stateful kernels it shares.
-        graph_def: the part of the graph, with its library.
-        config: how it runs.
+        graph_def: the partition of the task, with the function library.
+        config: its configuration.
         watches: the `DebugTensorWatch`es.
         collective_graph_key: groups the collectives of its steps; 0 for none.
     """
@@ -58,27 +58,27 @@ class GraphRegistration:
 
 
 class RegisteredGraph:
-    """One registered graph; any number of its steps may run at once.
+    """One registered graph; its steps may run concurrently.
 
     It is closed when it was deregistered and its last step has ended.
 
     Threads: `_lock` guards the count of its users.
 
     Args:
-        registration: what was registered.
+        registration: the arguments of the registration.
         host: where ops, kernels and executors come from.
-        devices: those of the worker session.
-        effects: which effects its kernels may have.
+        devices: the devices of the worker session.
+        effects: the effects that its kernels may have.
 
     Attributes:
         handle: 16 hexadecimal digits.
-        executors: its executors, and how far it is on its way to a hot graph.
+        executors: its executors, and the state of its hot graph.
         waits_for_devices: whether a step must wait for its devices before it ends.
-        last_used: when its last step began, by `time.monotonic`.
-        is_closed: whether it can be run no more.
+        last_used: the start of its latest step, by `time.monotonic`.
+        is_closed: whether it has been closed.
 
     Raises:
-        UnimplementedError: an op or a kernel is not here; names all of them.
+        UnimplementedError: ops or kernels are missing; names all of them.
         InvalidArgumentError: a node is not placed on a device of the session.
         OpError: the graph is malformed, or a pass or a kernel refused it.
     """
@@ -135,7 +135,7 @@ class RegisteredGraph:
         self.waits_for_devices = not all(item.device.is_host_memory for item in items)
 
     def acquire(self) -> bool:
-        """Begin to use it; return whether it can still be used."""
+        """Start a use; return whether that is still possible."""
         with self._lock:
             if not self._num_users:
                 return False
@@ -156,11 +156,11 @@ class RegisteredGraph:
 
     @property
     def is_running(self) -> bool:
-        """Whether a step uses it."""
+        """Whether a step is in progress."""
         return self._num_users > 1
 
     def items_of_next_step(self, step_id: int, *, is_traced: bool) -> tuple[PerPartition, ...]:
-        """Return what the next step runs on, and count it."""
+        """Return the partitions for the next step, and count the step."""
         executors = self.executors
         count = executors.step_count = executors.step_count + 1
         executors.last_step = step_id
@@ -170,11 +170,11 @@ class RegisteredGraph:
         return items
 
     def build_hot(self) -> None:
-        """Build the hot graph now, if there is to be one and it is not there."""
+        """Build the hot graph now, if one is due."""
         self._hot_steps.build_for(self.executors)
 
     def hot_partitions(self, key: Any, form: Any = None) -> tuple[PerPartition, ...]:
-        """Return the partitions with the passes of phase `HOT`, made again."""
+        """Return newly built partitions, with the passes of phase `HOT`."""
         del key, form
         return self._partitions(is_hot=True)
 
@@ -191,7 +191,7 @@ class RegisteredGraph:
         return tuple(self._maker.for_registered_graph(graph, is_hot=is_hot))
 
     def _imported(self) -> Graph:
-        """Return the graph of the message, each node assigned to its device."""
+        """Import the message as a graph whose nodes are assigned to their devices."""
         graph = graph_from_graph_def(self._registration.graph_def, self.host.ops)
         names = {device.name for device in self._devices}
         for node in graph.nodes:
@@ -203,8 +203,9 @@ class RegisteredGraph:
                     op=node.op,
                 )
             node.assigned_device = node.device
-            # What another process says of deadness is not to be relied on; what its client feeds
-            # is never dead.
+            # What another process declares about deadness cannot be trusted; values fed by its
+            # client
+            # are never dead.
             node.attrs.pop(NEVER_DEAD_ATTR, None)
             if is_receive(node) and node.attrs.get("client_terminated"):
                 node.attrs[NEVER_DEAD_ATTR] = True

@@ -1,8 +1,8 @@
 """`RemoteRendezvous`: the rendezvous of one step on one worker; receives from other tasks too.
 
-Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`. The receiver pulls: what
-comes from another task is asked for when the receive begins. All receives of a step may be in
-flight at once, and all end with the step.
+Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`. The receiver
+pulls: a tensor from another task is requested when the receive starts. All receives of a step may
+be in flight at once, and all end with the step.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _DEVICE: Final = "/device:"
 
 
 class RemoteRendezvous(Rendezvous):
-    """Hands tensors over within a worker, and pulls those that other tasks send.
+    """Passes tensors within a worker, and pulls those that other tasks send.
 
-    It may be there before the step begins, as another task's RecvTensor comes first; only receives
-    by this worker's own nodes need `initialize`.
+    It may be created before the step starts, by a RecvTensor of another task; only receives of this
+    worker's own nodes need `initialize`.
 
     Threads: `_lock` guards the calls in flight and the error.
     """
@@ -51,10 +51,10 @@ class RemoteRendezvous(Rendezvous):
     def initialize(
         self, step_id: int, devices: Container[str], peers: Peers, *, is_partial: bool = False
     ) -> None:
-        """Say where the step of a worker session receives from; a second call does nothing.
+        """Set the senders for the step of a worker session; a second call does nothing.
 
         Args:
-            step_id: number of the step.
+            step_id: id of the step.
             devices: names of the session's own devices.
             peers: the other tasks.
             is_partial: whether its master may send more feeds later.
@@ -71,15 +71,15 @@ class RemoteRendezvous(Rendezvous):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits in it."""
+        """Whether no value and no receiver waits in it."""
         return not (self._local.num_entries or self._calls)
 
     def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:
-        """Give a value to the receiver under `key`, which may be on another task."""
+        """Send a value to the receiver under `key`, which may be on another task."""
         self._local.send(key, args, value, is_dead)
 
     def recv_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
-        """Call `done(value, is_dead, error)` when the value is there; see `Rendezvous`."""
+        """Call `done(value, is_dead, error)` when the value has arrived; see `Rendezvous`."""
         source = key.partition(";")[0]
         if source in self._devices or not self._is_elsewhere(key, source):
             self._local.recv_async(key, args, done)
@@ -87,11 +87,11 @@ class RemoteRendezvous(Rendezvous):
             self._pull(key, source.partition(_DEVICE)[0], args, done)
 
     def recv_local_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
-        """Take a value that a device of this worker sends, for another task or the master."""
+        """Receive a value that a device of this worker sends, for another task or the master."""
         self._local.recv_async(key, args, done)
 
     def start_abort(self, error: OpError) -> None:
-        """Fail all that wait, here and at other tasks, and all calls from now on."""
+        """Fail all pending receives, here and on other tasks, and all later calls."""
         with self._lock:
             if self._error is None:
                 self._error = error
@@ -103,9 +103,9 @@ class RemoteRendezvous(Rendezvous):
     def awaited_keys(self) -> list[str] | None:
         """Return the keys for which this worker's nodes wait.
 
-        None while another task may send something. What another task waits for is left out: a pull
-        that has come is not a call any more before its node hears of it, and a foreign key in its
-        place would make the step look stuck.
+        None while another task may send something. Keys that other tasks wait for are left out: a
+        pull that has arrived is no longer a call before its node is notified, and a foreign key
+        instead of it would make the step look deadlocked.
         """
         if self._calls or self._is_partial:
             return None
@@ -113,7 +113,7 @@ class RemoteRendezvous(Rendezvous):
         return [key for key in keys if _target_of(key) in self._devices]
 
     def _is_elsewhere(self, key: str, source: str) -> bool:
-        """Return whether a key's value is sent by another task; by its own client it is not."""
+        """Return whether another task sends the value of a key; the step's own client is none."""
         return source.partition(_DEVICE)[0] != _target_of(key).partition(_DEVICE)[0]
 
     def _pull(self, key: str, task: str, args: TransferArgs, done: ReceiveDone) -> None:
@@ -141,7 +141,7 @@ class RemoteRendezvous(Rendezvous):
 
 
 def _target_of(key: str) -> str:
-    """Return the device that receives what is sent under a key."""
+    """Return the device that receives the value under a key."""
     return key.split(";", 3)[2]
 
 
@@ -165,7 +165,7 @@ class _Pull:
         self._withdraw: Callable[[], None] | None = None
 
     def start(self, pull: Callable[[ReceiveDone], Callable[[], None]], key: str) -> None:
-        """Send the request, unless the receive has ended already."""
+        """Send the request, unless the receive has ended."""
         cancellation = self._args.cancellation
         if cancellation is not None:
             reason = f"the wait for {key} was cancelled"
@@ -182,7 +182,7 @@ class _Pull:
             self._detach()
 
     def end(self, error: OpError) -> None:
-        """End the receive with an error at once, whatever the other task does."""
+        """End the receive with an error immediately, without waiting for the other task."""
         if self._is_first():
             if self._withdraw is not None:
                 self._withdraw()

@@ -1,4 +1,4 @@
-"""`RendezvousMgr`: the rendezvous of the steps that run on a worker, by their numbers (row W4).
+"""`RendezvousMgr`: the rendezvous of the steps of a worker, by step id (row W4).
 
 Semantics: `tensorflow/core/distributed_runtime/base_rendezvous_mgr.cc`, and the check of
 incarnations in `rpc/rpc_rendezvous_mgr.cc`. Unlike TensorFlow, a receive for a step that has ended
@@ -34,7 +34,7 @@ class RendezvousMgr:
     Threads: `_lock` guards the tables.
 
     Args:
-        devices: the worker's devices, which tensors are sent from.
+        devices: the worker's devices, which send tensors.
     """
 
     def __init__(self, devices: Iterable[Device]) -> None:
@@ -49,29 +49,29 @@ class RendezvousMgr:
         return len(self._steps)
 
     def on_step_end(self, callback: Callable[[int], None]) -> None:
-        """Have `callback` called with the number of each step that is cleaned up from now on.
+        """Call `callback` with the id of each step that is cleaned up from now on.
 
-        It frees what a protocol keeps for receivers of the step.
+        The callback frees what a protocol stores for receivers of the step.
         """
         self._at_end.append(callback)
 
     def has_ended(self, step_id: int) -> bool:
-        """Return whether a step was cleaned up, as far as that is remembered."""
+        """Return whether a step is known to have been cleaned up."""
         return step_id in self._ended
 
     def allow_repeat(self, step_id: int) -> None:
-        """Let a step that begins, and a later one, have the number of a step that has ended.
+        """Allow a new step, and a later one, to have the id of a step that has ended.
 
-        TensorFlow's masters number steps with a `collective_graph_key` in a sequence, and give the
-        number of a step that failed again. The end of such a step is not remembered, since another
-        task may ask for tensors of the next one before that begins here.
+        TensorFlow's masters number steps with a `collective_graph_key` sequentially, and reuse the
+        id of a step that failed. The end of such a step is not recorded, because another task may
+        request tensors of the next one before it starts here.
         """
         with self._lock:
             self._ended.pop(step_id, None)
             self._repeatable.add(step_id)
 
     def find(self, step_id: int) -> RemoteRendezvous:
-        """Return the rendezvous of a step, made at the first call, whoever makes that.
+        """Return the rendezvous of a step, created by the first call, from any task.
 
         Raises:
             AbortedError: the step has ended.
@@ -91,18 +91,19 @@ class RendezvousMgr:
         done: ReceiveDone,
         cancellation: CancellationManager | None = None,
     ) -> None:
-        """Take a tensor for another task; its value is in host memory when `done` is called.
+        """Receive a tensor for another task; its value is in host memory when `done` is called.
 
         Args:
-            step_id: number of the step, which may not have begun.
+            step_id: id of the step, which may not have started.
             key: names a sender on a device of this worker.
-            done: takes the outcome, perhaps before this returns.
+            done: receives the outcome, perhaps before this returns.
             cancellation: of the call.
 
         Raises:
             InvalidArgumentError: the key is malformed, or its sender is not a device of this
                 worker.
-            AbortedError: the key is for an earlier life of the device, or the step has ended.
+            AbortedError: the key is for an earlier incarnation of the device, or the step has
+                ended.
         """
         self._check_sender(_without_iteration(key.rpartition(";")[0]))
         rendezvous = self.find(step_id)
@@ -115,7 +116,7 @@ class RendezvousMgr:
         rendezvous.recv_local_async(key, TransferArgs(None, True, cancellation), finished)
 
     def cleanup(self, step_id: int) -> None:
-        """End a step: what waits in its rendezvous, now or later, is aborted."""
+        """End a step: abort all pending and later receives of its rendezvous."""
         with self._lock:
             found = self._steps.pop(step_id, None)
             if step_id in self._repeatable:
@@ -151,7 +152,7 @@ class RendezvousMgr:
             )
 
     def _drop_unused(self, step_id: int, rendezvous: RemoteRendezvous) -> None:
-        """Drop a rendezvous that only receives have touched, whose callers are gone."""
+        """Drop a rendezvous that only receives have used, whose callers have gone."""
         with self._lock:
             is_unused = not rendezvous.is_initialized and rendezvous.is_empty
             if is_unused and self._steps.get(step_id) is rendezvous:
@@ -160,7 +161,7 @@ class RendezvousMgr:
 
 @lru_cache(maxsize=4096)
 def _without_iteration(head: str) -> RendezvousKey:
-    """Return the key of an edge in its first iteration; steps ask for the same edges again.
+    """Return the key of an edge in its first iteration; steps request the same edges again.
 
     Raises:
         InvalidArgumentError: it is malformed.

@@ -1,9 +1,9 @@
-"""`RecentRequests`: what lets a request that comes again meet the one that came before.
+"""`RecentRequests`: detect repeated requests, and return the outcome of the first one.
 
-A client that loses its connection sends a request again with the same id. A step must not be
-applied twice, so the second request waits for the outcome of the first, or is given it if it is
-still known. Semantics: `tensorflow/core/distributed_runtime/recent_request_ids.h`, which only
-refuses the second one.
+A client that loses its connection repeats a request with the same id. A step must not be applied
+twice, so the second request waits for the outcome of the first, or gets it if it is still stored.
+Semantics: `tensorflow/core/distributed_runtime/recent_request_ids.h`, which only refuses the second
+one.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ MAX_OUTCOMES: Final = 1024
 """How many outcomes of ended requests are remembered."""
 MAX_BYTES: Final = 16 << 20
 """How large the remembered outcomes of ended requests are together."""
-_SMALL: Final = 256  # what is counted for an outcome without tensors
+_SMALL: Final = 256  # the size that is counted for an outcome without tensors
 
 _Result = TypeVar("_Result")
 
 
 class Request(Generic[_Result]):
-    """A request that runs or has run, and the callers that wait for it.
+    """A request that runs or has ended, and the callers that wait for it.
 
     Attributes:
-        cancel: cancels the work; set by whoever does it.
-        outcome: result and error, once there.
+        cancel: cancels the work; set by the code that does it.
+        outcome: result and error, or None before the end.
     """
 
     __slots__ = ("_callers", "_table", "cancel", "id", "outcome")
@@ -48,12 +48,12 @@ class Request(Generic[_Result]):
         self.outcome: Outcome | None = None
 
     def finish(self, result: _Result | None, error: OpError | None, size: int = 0) -> None:
-        """Give the outcome to all callers.
+        """Pass the outcome to all callers.
 
         Args:
             result: the result; None if there is an error.
-            error: what failed.
-            size: how many bytes the result has.
+            error: the error, or None.
+            size: the size of the result in bytes.
         """
         with self._table.lock:
             self.outcome = (result, None if error is None else _without_traceback(error))
@@ -64,7 +64,7 @@ class Request(Generic[_Result]):
             caller(result, error)
 
     def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
-        """Release a caller with an error; without any caller the work is cancelled."""
+        """Release a caller with an error; if no caller is left, cancel the work."""
         gone = CancelledError("the caller of the step has disconnected, or its deadline is over")
         with self._table.lock:
             if self.outcome is not None or caller not in self._callers:
@@ -90,7 +90,7 @@ def _without_traceback(error: OpError) -> OpError:
 
 
 class RecentRequests(Generic[_Result]):
-    """The requests that run, and those that ended lately.
+    """The requests that run, and recent ones.
 
     Threads: `lock` guards the table and the callers of all requests.
     """
@@ -105,14 +105,14 @@ class RecentRequests(Generic[_Result]):
     def enter(
         self, request_id: int, caller: Callable[[_Result | None, OpError | None], None]
     ) -> tuple[Request[_Result], bool]:
-        """Return the request of an id, and whether it is new, so that the work is to be done.
+        """Return the request of an id, and whether it is new, so that the caller must run it.
 
         Args:
-            request_id: 0 for a request that is never the same as another.
-            caller: takes the outcome; called at once if that is known.
+            request_id: 0 for a request that is never repeated.
+            caller: receives the outcome, immediately if it is stored.
 
         Raises:
-            AbortedError: the request has come before, and its outcome is not known any more.
+            AbortedError: the request is repeated, and its outcome is no longer stored.
         """
         with self.lock:
             if request_id in self._forgotten:
@@ -133,7 +133,7 @@ class RecentRequests(Generic[_Result]):
         return request, is_new
 
     def note_end(self, request: Request[_Result], size: int) -> None:
-        """Remember an outcome within bounds; under the lock."""
+        """Store an outcome, and evict old ones; under the lock."""
         if not request.id:
             return
         self._ended[request.id] = size + _SMALL

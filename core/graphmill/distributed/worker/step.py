@@ -1,4 +1,4 @@
-"""One step of a registered graph: what a driver thread does (row W3).
+"""One step of a registered graph, as a driver thread runs it (row W3).
 
 Semantics: StartParallelExecutors of `tensorflow/core/distributed_runtime/graph_mgr.cc`.
 """
@@ -44,14 +44,14 @@ class WorkerStep:
 
     Args:
         session: the worker session.
-        graph: what runs; the caller holds it.
-        call: what the master asks for; for a partial run its first call.
-        rendezvous: the step's.
+        graph: the graph; the caller has acquired it.
+        call: the master's call; for a partial run the first one.
+        rendezvous: of the step.
         cancellation: of the step.
         pool: the threads for expensive kernels.
 
     Attributes:
-        collector: what is measured; None if nobody asked.
+        collector: collects statistics; None if they were not requested.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class WorkerStep:
                 self._session.devices.clear_containers([self._container.name])
 
     def result(self, outputs: dict[str, Value]) -> StepResult:
-        """Return what the master gets: fetched values, and what it asked to be measured."""
+        """Return the master's result: fetched values, and requested measurements."""
         made = StepResult(outputs)
         if self.collector is not None:
             made.step_stats = self.collector.to_proto()
@@ -143,7 +143,7 @@ class WorkerStep:
 
 
 def send_inputs(rendezvous: RemoteRendezvous, call: StepCall) -> None:
-    """Hand over what the master feeds.
+    """Send the values that the master feeds.
 
     Raises:
         OpError: the step has failed, or a key has been fed before.
@@ -158,13 +158,13 @@ def receive_outputs(
     cancellation: CancellationManager,
     done: Callable[[dict[str, Value], OpError | None], None],
 ) -> None:
-    """Take what the master fetches; call `done(values, error)` once all is there.
+    """Receive the master's fetches; call `done(values, error)` when all have arrived.
 
     Args:
-        rendezvous: the step's.
-        keys: what is fetched.
+        rendezvous: of the step.
+        keys: the keys of the fetches.
         cancellation: of the call.
-        done: takes values by key, or the first error; called in any thread.
+        done: receives values by key, or the first error; called in any thread.
     """
     values: dict[str, Value] = {}
     left = _Countdown(len(keys), lambda error: done(values, error))
@@ -194,7 +194,7 @@ def _receiver(key: str, values: dict[str, Value], left: _Countdown) -> Callable[
 
 
 class _Countdown:
-    """Calls something when it has counted down, with the first error.
+    """Calls a function with the first error, or None, when it has counted down to zero.
 
     Threads: `_lock` guards the count.
     """

@@ -1,4 +1,4 @@
-"""`StepCall` and `StepResult`: what a master asks of a worker in one step, and what it gets."""
+"""`StepCall` and `StepResult`: the call of a master to a worker in one step, and its result."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class StepCall:
     """One call of RunGraph.
 
     Attributes:
-        graph_handle: which registered graph.
-        step_id: number of the step, the same on all tasks.
+        graph_handle: handle of the registered graph.
+        step_id: id of the step, the same on all tasks.
         inputs: fed values by rendezvous key.
-        outputs: the rendezvous keys of what is fetched.
-        record_costs, record_timeline, record_partition_graphs: what is to be measured or returned.
+        outputs: the rendezvous keys of the fetches.
+        record_costs, record_timeline, record_partition_graphs: requested measurements.
         is_partial, is_last_partial_run: whether the step is run piece by piece.
-        request_id: the same for a request that is sent again; 0 for none.
+        request_id: identifies repetitions of a request; 0 for none.
     """
 
     graph_handle: str
@@ -44,12 +44,12 @@ class StepCall:
 
 @dataclass(slots=True)
 class StepResult:
-    """What a call of RunGraph gives.
+    """The result of a call of RunGraph.
 
     Attributes:
         outputs: fetched values by rendezvous key, in host memory.
-        step_stats, cost_graph: what was measured, if asked for.
-        partition_graphs: the graphs that ran, if asked for.
+        step_stats, cost_graph: the measurements, if requested.
+        partition_graphs: the graphs that ran, if requested.
     """
 
     outputs: dict[str, Value] = field(default_factory=dict)
@@ -59,5 +59,5 @@ class StepResult:
 
     @property
     def num_bytes(self) -> int:
-        """How large the fetched values are together."""
+        """The total size of the fetched values in bytes."""
         return sum(map(num_bytes_of_value, self.outputs.values()))

@@ -1,10 +1,10 @@
 """`TaskCollectives`: the collectives of a step whose members are on several tasks.
 
-Each task gives what its members bring to the other tasks through the step's rendezvous, and pulls
-what theirs bring; then each combines all of it by itself, in the order of ranks, so that all get
-the same bits. What applies to tensors between tasks applies to these, too: shared memory, pieces,
-cancellation, errors of other tasks, restarted devices. Which devices can be members the master has
-written into the attr `COLLECTIVE_MEMBERS_ATTR` of each node that communicates.
+Each task sends the tensors of its members to the other tasks through the step's rendezvous, and
+pulls theirs. Then each task combines all tensors itself, in the order of ranks, so that all get the
+same bits. These tensors are transferred like all tensors between tasks: with shared memory, in
+pieces, with cancellation, errors of other tasks, and checks of incarnations. The master has written
+the devices that can be members into the attr `COLLECTIVE_MEMBERS_ATTR` of each communicating node.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
 
 def note_members(graph: Graph, devices: Iterable[DeviceAttributes]) -> None:
-    """Write into each node that communicates on which devices others do.
+    """Write into each communicating node the devices of the others.
 
-    Such an op is distributed (`OpDef.is_distributed_communication`) and has the effect `net`.
+    An op communicates if it is distributed (`OpDef.is_distributed_communication`) and has the
+    effect `net`.
 
     Args:
-        graph: the graph of a step, placed and whole.
-        devices: those of all tasks.
+        graph: the graph of a step, placed and not partitioned.
+        devices: the devices of all tasks.
     """
     nodes = [
         node
@@ -56,7 +57,7 @@ def note_members(graph: Graph, devices: Iterable[DeviceAttributes]) -> None:
 
 
 class End(NamedTuple):
-    """A device that can be a member, in one of its lives."""
+    """A device that can be a member, with its incarnation."""
 
     device: str
     incarnation: int
@@ -71,7 +72,7 @@ class End(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> End:
-        """Return the end that `str` spelled so."""
+        """Return the end that a text of `str` describes."""
         device, _, incarnation = text.partition(";")
         return cls(device, int(incarnation, 16))
 
@@ -79,14 +80,14 @@ class End(NamedTuple):
 class TaskCollectives(LocalCollectives):
     """The collectives of one step on one task.
 
-    An instance of a group is used once in a step, or once in each round of the loops around it.
+    An instance of a group is used once in a step, or once in each iteration of enclosing loops.
 
     Args:
-        rendezvous: the step's.
+        rendezvous: of the step.
         own: names of the devices of this task.
-        num_devices: on how many of them the step runs.
+        num_devices: the number of those on which the step runs.
 
-    Threads: as `LocalCollectives`.
+    Threads: see `LocalCollectives`.
     """
 
     def __init__(self, rendezvous: Rendezvous, own: Container[str], num_devices: int) -> None:
@@ -98,7 +99,7 @@ class TaskCollectives(LocalCollectives):
     def execute_async(
         self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
     ) -> None:
-        """Join the members that are there, on this task and on others."""
+        """Join the waiting members on this task and on others."""
         ends = [End.parse(text) for text in request.members]
         others = _first_of_tasks(end for end in ends if end.device not in self._own)
         if not others or request.group_size > len(ends):
@@ -126,14 +127,14 @@ class TaskCollectives(LocalCollectives):
             exchange.begin()
 
     def join_from_afar(self, request: CollectiveRequest, cancellation: CancellationManager) -> None:
-        """Let a member of another task join those that wait here, if any does."""
+        """Let a member of another task join the members that wait here, if there are any."""
         with self._lock:
             is_awaited = request.key in self._meetings
         if is_awaited:
             super().execute_async(request, cancellation, _nobody)
 
     def fail(self, request: CollectiveRequest, error: OpError) -> None:
-        """Fail the members that wait here, as others cannot come."""
+        """Fail the members that wait here, because others cannot join."""
         with self._lock:
             meeting = self._meetings.get(request.key)
         if meeting is not None:
@@ -146,17 +147,17 @@ class TaskCollectives(LocalCollectives):
 
 
 class _Exchange:
-    """What the members of one collective give to other tasks, and pull from them.
+    """The tensors that the members of one collective exchange with other tasks.
 
     Args:
-        collectives: where members meet.
+        collectives: the collectives of the step.
         request: of the first member on this task.
-        here: the device in whose name this task gives and pulls.
-        others: the same of the other tasks.
+        here: the device that represents this task.
+        others: the devices that represent the other tasks.
         cancellation: of the step.
 
     Attributes:
-        num_own: how many members of this task have come.
+        num_own: the number of members of this task that have joined.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class _Exchange:
         self._pulls = CancellationManager(cancellation)
 
     def give(self, request: CollectiveRequest, number: int) -> None:
-        """Let other tasks pull what a member brings."""
+        """Let other tasks pull the tensor of a member."""
         rendezvous = self._collectives.rendezvous
         told = json.dumps(_described(request)).encode()
         for other in self._others:
@@ -186,17 +187,17 @@ class _Exchange:
                 rendezvous.send(f"{key}:value;0:0", HOST, request.value)
 
     def begin(self) -> None:
-        """Pull the members of all other tasks, one after the other of each."""
+        """Pull the tensors of all other tasks' members, one at a time from each task."""
         for other in self._others:
             self._pull(other, 0)
 
     def end(self) -> None:
-        """Pull no more."""
+        """Stop pulling."""
         self._pulls.start_cancel()
         self._pulls.close()
 
     def _pull(self, other: End, number: int) -> None:
-        """Pull a member of another task, and then the next one, until all have come."""
+        """Pull the tensor of a member of another task, then the next, until all have arrived."""
         key = self._key(other, self._here.device, number)
         args = TransferArgs(None, True, self._pulls)
 
@@ -225,7 +226,7 @@ class _Exchange:
         self._collectives.rendezvous.recv_async(f"{key}:who;0:0", args, told)
 
     def _has_failed(self, is_dead: bool, error: BaseException | None) -> bool:
-        """Return whether a pull gave nothing; tell the members, unless they have left."""
+        """Return whether a pull has failed; if so, fail the members that still wait."""
         if self._pulls.is_cancelled:
             return True
         if error is None and not is_dead:
@@ -242,7 +243,7 @@ class _Exchange:
 
 
 def _described(request: CollectiveRequest) -> dict[str, Any]:
-    """Return what other tasks must know of a member, as JSON can hold it."""
+    """Return the description of a member for other tasks, as JSON values."""
     return {
         "kind": request.kind,
         "group_size": request.group_size,
@@ -262,5 +263,5 @@ def _first_of_tasks(ends: Iterable[End]) -> list[End]:
 
 
 def _nobody(result: Any, error: OpError | None) -> None:
-    """Take the result of a member that is on another task, which makes it by itself."""
+    """Ignore the result of a member of another task, which computes it itself."""
     del result, error

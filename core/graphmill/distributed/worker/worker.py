@@ -1,7 +1,7 @@
-"""`Worker`: the calls of a worker service, whatever protocol brings them (row W3).
+"""`Worker`: the calls of a worker service, independent of the protocol (row W3).
 
-Semantics: `tensorflow/core/distributed_runtime/worker.cc`. A call that may wait returns at once,
-gives its outcome to a function, and returns what withdraws it.
+Semantics: `tensorflow/core/distributed_runtime/worker.cc`. A call that may block returns
+immediately: it passes its outcome to a function, and returns a function that cancels it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Worker:
 
     Args:
         host: where ops, kernels, devices and executors come from.
-        config: the server's; the default of what masters leave open, and its forbidden effects
-            hold for all graphs.
+        config: of the server; the default where masters set nothing. Its forbidden effects apply to
+            all graphs.
         devices: the task's devices, which the worker does not close.
         peers: the other tasks of the server's cluster.
-        new_peers: makes the peers of a cluster that a session brings.
+        new_peers: creates the peers for a session with a cluster of its own.
 
     Threads: any number may call anything.
 
@@ -64,7 +64,7 @@ class Worker:
         devices: the task's devices.
         rendezvous: the rendezvous of its steps.
         sessions: the sessions of its masters.
-        num_steps: how many steps have begun; a statistic.
+        num_steps: the number of steps; a statistic.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Worker:
         self._partial = PartialSteps()
 
     def get_status(self) -> list[DeviceAttributes]:
-        """Return what is to be known of the task's devices."""
+        """Return the attributes of the task's devices."""
         return [device.attributes for device in self.devices]
 
     def register_graph(
@@ -103,19 +103,19 @@ class Worker:
         watches: Iterable[Any] = (),
         collective_graph_key: int = 0,
     ) -> str:
-        """Make a master's part of a graph ready to run; return its handle.
+        """Register a master's partition of a graph; return its handle.
 
         Args:
             session_handle: the master's session.
-            graph_def: placed, rewritten and split by task.
+            graph_def: the graph, placed, rewritten and partitioned by task.
             was_created: whether the master creates sessions on its workers.
             config: the session's configuration.
-            graph_options: what of it holds for this graph.
+            graph_options: the options of this graph.
             watches: the `DebugTensorWatch`es.
             collective_graph_key: groups the collectives of its steps.
 
         Raises:
-            AbortedError: the session is not known here (any more).
+            AbortedError: the session is not, or no longer, known here.
             OpError: the graph cannot be run; see `RegisteredGraph`.
         """
         session = self.sessions.find(session_handle, was_created=was_created)
@@ -129,10 +129,10 @@ class Worker:
     def deregister_graph(
         self, session_handle: str, graph_handle: str, *, was_created: bool
     ) -> None:
-        """Forget a graph, once its last step has ended.
+        """Deregister a graph; it is closed when its last step has ended.
 
         Raises:
-            AbortedError: the session or the graph is not known here (any more).
+            AbortedError: the session or the graph is not, or no longer, known here.
         """
         session = self.sessions.find(session_handle, was_created=was_created)
         session.graphs.deregister(graph_handle)
@@ -146,18 +146,19 @@ class Worker:
         was_created: bool,
         drive: Drive | None = None,
     ) -> Callable[[], None]:
-        """Run a step, or a piece of one; return what withdraws the call.
+        """Run a step, or a piece of one; return a function that cancels the call.
 
-        A request that comes again gets the outcome of the first one. The step is cancelled when all
-        that wait for it have withdrawn.
+        A repeated request gets the outcome of the first one. The step is cancelled when all its
+        callers have cancelled.
 
         Args:
             session_handle: the master's session.
-            call: what is to be run.
-            done: takes the result or the error, once, in any thread, perhaps before this returns.
+            call: the call.
+            done: receives the result or the error, once, in any thread, perhaps before this
+                returns.
             was_created: whether the master creates sessions on its workers.
-            drive: has the function that it is given called in a thread that may wait, where the
-                step then runs; None for a thread of the worker's own.
+            drive: calls a function in a thread that may block, in which the step then runs; None
+                for a thread of the worker.
         """
         try:
             request, is_new = self._requests.enter(call.request_id, done)
@@ -173,7 +174,7 @@ class Worker:
         return lambda: request.leave(done)
 
     def cleanup_graph(self, step_id: int) -> None:
-        """End a step: what waits for its tensors, now or later, is aborted."""
+        """End a step: abort all pending and later receives of its tensors."""
         self.rendezvous.cleanup(step_id)
         partial = self._partial.drop(step_id)
         if partial is not None:
@@ -188,13 +189,13 @@ class Worker:
                 session.devices.clear_containers(names)
 
     def recv_tensor(self, step_id: int, key: str, done: ReceiveDone) -> Callable[[], None]:
-        """Take a tensor for another task; return what withdraws the call.
+        """Receive a tensor for another task; return a function that cancels the call.
 
         Args:
-            step_id: number of the step, which may not have begun here.
+            step_id: id of the step, which may not have started here.
             key: the rendezvous key.
-            done: takes the value in host memory, whether it is dead, or the error; once, in any
-                thread, perhaps before this returns.
+            done: receives the value in host memory, whether it is dead, or the error; called once,
+                in any thread, perhaps before this returns.
         """
         cancellation = CancellationManager()
         try:
@@ -204,11 +205,11 @@ class Worker:
         return cancellation.start_cancel
 
     def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Switch the log of receives from other tasks, or return it of some steps."""
+        """Switch the log of receives from other tasks, or return it for some steps."""
         return self._peers.logging(request)
 
     def close(self) -> None:
-        """Cancel all steps, abort all that waits, and drop all sessions."""
+        """Cancel all steps, abort all receives, and drop all sessions."""
         self.sessions.close()
         self.rendezvous.cleanup_all()
         self._drivers.close()
@@ -239,7 +240,7 @@ class Worker:
         cancellation: CancellationManager,
         request: Request[StepResult],
     ) -> None:
-        """Run a whole step, in its driver's thread."""
+        """Run a complete step, in its driver's thread."""
         result: StepResult | None = None
         failure: OpError | None = None
         try:
@@ -255,10 +256,10 @@ class Worker:
         request.finish(result, failure, 0 if result is None else result.num_bytes)
 
     def _outputs(self, call: StepCall) -> dict[str, Value]:
-        """Return what the step has sent to its master.
+        """Return the values that the step has sent to its master.
 
         Raises:
-            OpError: something is dead, or was not sent.
+            OpError: a value is dead, or was not sent.
         """
         outcome: list[tuple[dict[str, Value], OpError | None]] = []
         waiting = CancellationManager()
@@ -282,7 +283,7 @@ class Worker:
     def _start_piece(
         self, session: WorkerSession, call: StepCall, request: Request[StepResult]
     ) -> None:
-        """Feed a partial run and wait for what this call fetches; begin it at the first call."""
+        """Feed a partial run and wait for the fetches of this call; the first call starts it."""
         partial, is_new = self._partial.find_or_create(
             call.step_id, lambda: self._new_partial(session, call)
         )
@@ -366,4 +367,4 @@ class Worker:
 
 
 def _nothing() -> None:
-    """Withdraw a call that has ended."""
+    """Do nothing: the call has ended."""

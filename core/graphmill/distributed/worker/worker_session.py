@@ -1,4 +1,4 @@
-"""`WorkerSession` and `WorkerSessionMgr`: what belongs to one session of a master on a worker.
+"""`WorkerSession` and `WorkerSessionMgr`: the sessions of masters on a worker.
 
 Semantics: `tensorflow/core/distributed_runtime/worker_session.h`, `session_mgr.cc`.
 """
@@ -29,17 +29,17 @@ class WorkerSession:
     """One session of a master, as a worker sees it.
 
     Args:
-        handle: the master's; empty for the session of masters that create none.
+        handle: the master's handle; empty for the session of masters that create none.
         host: where ops, kernels and executors come from.
-        devices: the worker's, or the session's own.
+        devices: the devices of the worker, or of the session.
         peers: the other tasks of its cluster.
         parent: cancelled when the worker stops.
-        is_isolated: whether the devices, and what lives on them, are its own.
+        is_isolated: whether the devices, with their resources, are its own.
 
     Attributes:
         graphs: its registered graphs.
         cancellation: cancels its steps when it is deleted.
-        state: the tensors that it keeps between steps.
+        state: the tensors that it stores between steps.
         device_names: the names of its devices.
     """
 
@@ -85,10 +85,10 @@ class WorkerSessionMgr:
     Args:
         task: the name of this task, for messages.
         host: where ops, kernels, devices and executors come from.
-        config: the server's configuration, of which isolated sessions make their devices.
+        config: the server's configuration, with which isolated sessions create their devices.
         devices: the worker's devices.
         peers: the other tasks of the server's cluster.
-        new_peers: makes those of another cluster that a session brings.
+        new_peers: creates the peers for a session with a cluster of its own.
     """
 
     def __init__(
@@ -124,14 +124,15 @@ class WorkerSessionMgr:
         master_task: str = "",
         master_incarnation: int = 0,
     ) -> WorkerSession:
-        """Make a session; one that already exists is kept, as the call may come twice.
+        """Create a session, unless it exists already, because the call may be repeated.
 
         Args:
-            handle: the master's name for it.
+            handle: the master's handle.
             server_def: its cluster, if that is not the server's.
             isolate_session_state: whether its resources are its own.
-            master_task: which task its master is on.
-            master_incarnation: of that one's device; sessions of an earlier life are dropped.
+            master_task: the task of its master.
+            master_incarnation: of the master's device; sessions of earlier incarnations are
+                dropped.
         """
         peers, is_isolated = self._peers, isolate_session_state
         if server_def is not None and server_def.cluster.job:
@@ -154,10 +155,10 @@ class WorkerSessionMgr:
         return found
 
     def find(self, handle: str, *, was_created: bool) -> WorkerSession:
-        """Return a session; the common one where its master never creates any.
+        """Return a session; for masters that create none, the common one.
 
         Raises:
-            AbortedError: it is not known here (any more).
+            AbortedError: it is not, or no longer, known here.
         """
         if not was_created:
             return self.legacy
@@ -170,7 +171,7 @@ class WorkerSessionMgr:
         return found
 
     def delete(self, handle: str) -> None:
-        """Drop a session; one that is not known has been dropped already."""
+        """Drop a session, if it exists."""
         with self._lock:
             found = self._sessions.pop(handle, None)
             for _, handles in self._masters.values():
@@ -191,7 +192,7 @@ class WorkerSessionMgr:
         self.legacy.close()
 
     def _drop_sessions_of_earlier_life(self, master_task: str, incarnation: int) -> None:
-        """Drop the sessions of a master that has been restarted: nobody will delete them."""
+        """Drop the sessions of a master that was restarted and will not delete them."""
         with self._lock:
             known, handles = self._masters.get(master_task, (incarnation, set()))
             if known == incarnation:
@@ -202,7 +203,7 @@ class WorkerSessionMgr:
             self.delete(handle)
 
     def _isolated_devices(self) -> DeviceMgr:
-        """Return devices that look like the worker's from outside, with resources of their own."""
+        """Return devices with the attributes of the worker's and resources of their own."""
         prefix = next(iter(self._devices)).name.partition("/device:")[0]
         shared = {device.name: device.attributes for device in self._devices}
         made = create_devices(self._host, self._config, prefix)
