@@ -56,8 +56,8 @@ class Commands(click.Group):
         """Find the command that the arguments name; the error suggests near matches."""
         name = click.utils.make_str(args[0])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            known = self.list_commands(ctx)
-            ctx.fail(f"there is no command {name!r}{suggest(name, known)}")
+            names = self.list_commands(ctx)
+            ctx.fail(f"there is no command {name!r}{suggest(name, names)}")
         return super().resolve_command(ctx, args)
 
 

@@ -228,10 +228,10 @@ def _source_types(
     sources: Sequence[Source], types: Mapping[str, tuple[DType, ...]]
 ) -> tuple[DType, ...]:
     """Return the types of sources; a later node (a loop's back edge) has the type of the others."""
-    known = {s: types[s.node][s.output] for s in sources if s.node in types}
-    if sources and not known:
+    types_of = {s: types[s.node][s.output] for s in sources if s.node in types}
+    if sources and not types_of:
         raise SpecError(f"There is no node or feed {sources[0].node!r} before this node")
-    return tuple(known.get(source, next(iter(known.values()))) for source in sources)
+    return tuple(types_of.get(source, next(iter(types_of.values()))) for source in sources)
 
 
 def _inferred(op_def: OpDef, input_types: Sequence[Types]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Saver:
         self._max_to_keep = max_to_keep or 0
         self._hours = keep_checkpoint_every_n_hours
         self._next_to_keep = time.time() + keep_checkpoint_every_n_hours * 3600
-        self._kept: list[tuple[str, float]] = []
+        self._checkpoints: list[tuple[str, float]] = []
         target = self._graph
         with target.as_default(), target.control_dependencies(None), target.name_scope(name):
             self._filename, self._save, self._restore = _add_nodes(target, named)
@@ -72,7 +72,7 @@ class Saver:
     @property
     def last_checkpoints(self) -> list[str]:
         """The checkpoints that are not deleted yet, the oldest first."""
-        return [path for path, _ in self._kept]
+        return [path for path, _ in self._checkpoints]
 
     def save(
         self,
@@ -158,17 +158,17 @@ class Saver:
 
     def _note(self, path: str, latest_filename: str) -> None:
         """Write the checkpoint state file and delete old checkpoints."""
-        self._kept = [entry for entry in self._kept if entry[0] != path]
-        self._kept.append((path, time.time()))
+        self._checkpoints = [entry for entry in self._checkpoints if entry[0] != path]
+        self._checkpoints.append((path, time.time()))
         dropped = []
         if self._max_to_keep:
-            while len(self._kept) > self._max_to_keep:
-                oldest, saved = self._kept.pop(0)
+            while len(self._checkpoints) > self._max_to_keep:
+                oldest, saved = self._checkpoints.pop(0)
                 if saved > self._next_to_keep:
                     self._next_to_keep += self._hours * 3600
                 else:
                     dropped.append(oldest)
-        _write_state(path, self._kept, latest_filename)
+        _write_state(path, self._checkpoints, latest_filename)
         for oldest in dropped:
             _remove(oldest)
 
@@ -251,7 +251,7 @@ def _assign(variable: Variable, value: Tensor) -> Node:
     return state.assign(variable.handle, value, validate_shape=has_shape, name="Assign").op
 
 
-def _write_state(path: str, kept: list[tuple[str, float]], latest_filename: str) -> None:
+def _write_state(path: str, checkpoints: list[tuple[str, float]], latest_filename: str) -> None:
     from google.protobuf import text_format
 
     folder = files.parent(path)
@@ -263,7 +263,7 @@ def _write_state(path: str, kept: list[tuple[str, float]], latest_filename: str)
 
     message = proto.CheckpointState(
         model_checkpoint_path=spelled(path),
-        all_model_checkpoint_paths=[spelled(prefix) for prefix, _ in kept],
+        all_model_checkpoint_paths=[spelled(prefix) for prefix, _ in checkpoints],
     )
     text = text_format.MessageToString(message)
     files.write(files.join(folder, latest_filename), text.encode())

@@ -78,7 +78,7 @@ def explain(
         raise click.UsageError(
             "Inputs, --steps and --source need --jit: without it, the model is not run."
         )
-    given = input_args.unique(input_args.parse_short(inputs))
+    sources = input_args.unique(input_args.parse_short(inputs))
     with stage(f"preparing {model}"):
         host, config = session_placement(settings.the_host(), device, executor)
         loaded = load_model(
@@ -87,7 +87,7 @@ def explain(
     with loaded.session:
         if jit:
             with stage("running"):
-                record = record_after(loaded, given, _STEPS if steps is None else steps)
+                record = record_after(loaded, sources, _STEPS if steps is None else steps)
         else:
             feeds = [port.tensor for port in loaded.inputs.values()]
             record = loaded.session.explain(list(loaded.outputs.values()), feeds)
@@ -122,7 +122,7 @@ def _shown(records: Sequence[NodeRecord], wanted: Sequence[str]) -> Sequence[Nod
 
 
 def _table(records: Sequence[NodeRecord]) -> Table:
-    table = Table(("node", "op", "device", "why there", "kernel", "backend", "tier"))
+    table = Table(("node", "op", "device", "placement", "kernel", "backend", "tier"))
     for record in records:
         device = record.device.rpartition("/device:")[2]
         kernel = record.kernel.removeprefix("graphmill_plugins.kernels.")

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from graphmill.runtime.state_machine import Story
 
 
-def record_after(loaded: LoadedModel, given: Mapping[str, Source], steps: int) -> StepRecord:
+def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int) -> StepRecord:
     """Run some steps of a model, wait for compilation after each, and return its record.
 
     Args:
         loaded: the model.
-        given: inputs by name. The other inputs are fed zeros; unknown dimensions become 1.
+        sources: the sources of inputs, by name. The other inputs are fed zeros, with 1 for unknown
+            dimensions.
         steps: how many steps to run; with 0 the graph is only built for compilation.
 
     Raises:
@@ -37,10 +38,10 @@ def record_after(loaded: LoadedModel, given: Mapping[str, Source], steps: int) -
         InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
         OpError: a step failed; the error is marked as one of execution.
     """
-    ports = _fed(loaded, given)
+    ports = _fed(loaded, sources)
     if steps:
-        values = {name: _value(port, given.get(name)) for name, port in ports.items()}
-        _run(loaded, values, steps, are_made_up=len(given) < len(values))
+        values = {name: _value(port, sources.get(name)) for name, port in ports.items()}
+        _run(loaded, values, steps, are_made_up=len(sources) < len(values))
     return loaded.session.explain(
         list(loaded.outputs.values()),
         [port.tensor for port in ports.values()],
@@ -98,7 +99,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
     return blocks
 
 
-def _fed(loaded: LoadedModel, given: Mapping[str, Source]) -> dict[str, Port]:
+def _fed(loaded: LoadedModel, sources: Mapping[str, Source]) -> dict[str, Port]:
     """Return the inputs to feed: all except those for which the default is used."""
     defaults = {
         f"{node.name}:0"
@@ -106,9 +107,11 @@ def _fed(loaded: LoadedModel, given: Mapping[str, Source]) -> dict[str, Port]:
         if node.op == "PlaceholderWithDefault" and not loaded.is_closed
     }
     names = [
-        name for name, port in loaded.inputs.items() if name in given or port.tensor not in defaults
+        name
+        for name, port in loaded.inputs.items()
+        if name in sources or port.tensor not in defaults
     ]
-    return loaded.ports(dict.fromkeys([*names, *given]))
+    return loaded.ports(dict.fromkeys([*names, *sources]))
 
 
 def _value(port: Port, source: Source | None) -> np.ndarray[Any, Any]:

@@ -92,7 +92,7 @@ def run(
     from graphmill.cli.output.results import answer_blocks, read_labels, top_entries
 
     model, short = take_model(arguments, folder)
-    given = input_args.unique([
+    sources = input_args.unique([
         *input_args.parse_short(short),
         *input_args.parse_inputs(inputs),
         *input_args.parse_expressions(input_exprs),
@@ -105,7 +105,7 @@ def run(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
-    values = _values(loaded, given, resize=resize)
+    values = _values(loaded, sources, resize=resize)
     with stage("running"):
         results = loaded.run(values)
     _write(results, targets)
@@ -115,13 +115,13 @@ def run(
 
 
 def _values(
-    loaded: LoadedModel, given: dict[str, Source], *, resize: bool
+    loaded: LoadedModel, sources: dict[str, Source], *, resize: bool
 ) -> dict[str, np.ndarray[Any, Any]]:
     from graphmill.cli.input.input_values import load
 
     return {
-        name: load(given[name], port.spec(), resize=resize)
-        for name, port in loaded.ports(given).items()
+        name: load(sources[name], port.spec(), resize=resize)
+        for name, port in loaded.ports(sources).items()
     }
 
 

@@ -30,15 +30,15 @@ def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = 
     """
     height, width, channels = _layout(spec)
     size = (height, width) if resize and height > 0 and width > 0 else None
-    picture = read_image(data, source.text, channels=channels if channels > 0 else None, size=size)
-    if height not in (-1, picture.shape[0]) or width not in (-1, picture.shape[1]):
-        raise _wrong_size(picture, (height, width), source, spec)
-    array = _scaled(picture, spec)
+    image = read_image(data, source.text, channels=channels if channels > 0 else None, size=size)
+    if height not in (-1, image.shape[0]) or width not in (-1, image.shape[1]):
+        raise _wrong_size(image, (height, width), source, spec)
+    array = _scaled(image, spec)
     for candidate in (array[np.newaxis], array, array[np.newaxis, :, :, 0], array[:, :, 0]):
         if spec.takes(candidate.shape):
             return candidate
     raise InvalidArgumentError(
-        f"{source} is an image of shape {show_shape(picture.shape)} (height, width, channels), "
+        f"{source} is an image of shape {show_shape(image.shape)} (height, width, channels), "
         f"which {spec} does not accept"
     )
 
@@ -56,27 +56,27 @@ def _layout(spec: InputSpec) -> tuple[int, int, int]:
 
 
 def _wrong_size(
-    picture: Array, size: tuple[int, int], source: Source, spec: InputSpec
+    image: Array, size: tuple[int, int], source: Source, spec: InputSpec
 ) -> InvalidArgumentError:
     height, width = ("any" if side < 0 else side for side in size)
     error = InvalidArgumentError(
-        f"{source} is {picture.shape[1]} x {picture.shape[0]} pixels (width x height), but input "
+        f"{source} is {image.shape[1]} x {image.shape[0]} pixels (width x height), but input "
         f"{spec.name!r} accepts images of {width} x {height}"
     )
     error.add_note("try: --resize, which scales images to the size of the input")
     return error
 
 
-def _scaled(picture: Array, spec: InputSpec) -> Array:
+def _scaled(image: Array, spec: InputSpec) -> Array:
     """Return the pixels in the dtype of the input; floats are in 0..1.
 
     Semantics: tensorflow/python/ops/image_ops_impl.py (`convert_image_dtype`, for floats).
     """
     if spec.dtype is None:
-        return picture
+        return image
     target = spec.dtype.base_dtype
-    pixels = picture.astype(target.as_numpy_dtype)
+    pixels = image.astype(target.as_numpy_dtype)
     if not target.is_floating:
         return pixels
-    scale = 1.0 / np.iinfo(picture.dtype).max
+    scale = 1.0 / np.iinfo(image.dtype).max
     return np.asarray(pixels * np.asarray(scale, target.as_numpy_dtype))

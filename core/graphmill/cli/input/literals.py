@@ -163,9 +163,9 @@ class _Evaluator:
             return getattr(np.random, path[1])
         if len(path) == 1 and path[0] in _CONSTANTS + _DTYPES + _FUNCTIONS:
             return getattr(np, path[0])
-        known = [*_CONSTANTS, *_DTYPES, *_FUNCTIONS, *(f"random.{name}" for name in _RANDOM)]
+        allowed = [*_CONSTANTS, *_DTYPES, *_FUNCTIONS, *(f"random.{name}" for name in _RANDOM)]
         name = ".".join(path)
-        raise self._refused(f"np.{name} is not allowed{suggest(name, known)}")
+        raise self._refused(f"np.{name} is not allowed{suggest(name, allowed)}")
 
     def _visit_call(self, node: ast.Call) -> Any:
         function = self._callee(node.func)

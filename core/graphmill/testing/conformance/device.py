@@ -159,9 +159,9 @@ class DeviceTests:
         for skipped in (0, 1):  # some libraries share aligned memory and copy the rest
             source = aligned_empty((65,), np.dtype(np.float32))[skipped : skipped + 64]
             source[...] = range(64)
-            there = made.to_device(source)
+            stored = made.to_device(source)
             source[...] = -1
-            assert made.to_host(there).tolist() == list(range(64)), f"{4 * skipped} bytes off 64"
+            assert made.to_host(stored).tolist() == list(range(64)), f"{4 * skipped} bytes off 64"
 
     @rows("R2")
     def test_what_comes_back_stays(self, made: Device) -> None:
@@ -192,9 +192,9 @@ class DeviceTests:
     def test_sync_ends(self, made: Device) -> None:
         """`sync` returns when all started work is done, also if there is none."""
         within(made.sync, "sync of an idle device")
-        there = made.to_device(np.ones(8, np.float32))
+        stored = made.to_device(np.ones(8, np.float32))
         within(made.sync, "sync after a copy")
-        assert made.to_host(there).sum() == 8
+        assert made.to_host(stored).sum() == 8
 
     @rows("S11")
     def test_close_may_be_called_twice(self, made: Device) -> None:
