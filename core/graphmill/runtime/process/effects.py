@@ -111,7 +111,7 @@ JAX_GPU_MEMORY: Final = ProcessEffect(
     "jax_gpu_memory",
     "sets XLA_PYTHON_CLIENT_PREALLOCATE and XLA_PYTHON_CLIENT_MEM_FRACTION in os.environ",
     "while JAX starts its GPU client, if the session's gpu_options ask for it; restored afterwards",
-    "gpu_options.allow_growth and per_process_gpu_memory_fraction have no other way to JAX",
+    "JAX has no other interface for allow_growth and per_process_gpu_memory_fraction",
     "these two options are ignored",
 )
 """JAX takes memory of GPUs as `gpu_options` say."""

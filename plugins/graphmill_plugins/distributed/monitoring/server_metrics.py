@@ -118,7 +118,7 @@ class ServerMetrics:
         ]
         yield Metric(
             "graphmill_cluster_calls",
-            "Calls of compiled clusters of what is registered now, by the tier that served them.",
+            "Calls of compiled clusters in sessions and graphs, by the tier that served them.",
             "gauge",
             [self._sample(number, tier=tier) for tier, number in calls_by_tier(kept).items()],
         )

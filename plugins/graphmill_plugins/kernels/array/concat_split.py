@@ -46,7 +46,7 @@ def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Va
             checked_axis(along, len(shapes[0]), "concat dimension")
             text = " vs. ".join(map(shape_text, shapes))
             raise InvalidArgumentError(
-                f"ConcatOp: Dimension {along} aside, all dimensions must match: {text}"
+                f"ConcatOp: all dimensions except {along} must match: {text}"
             ) from None
 
     return join

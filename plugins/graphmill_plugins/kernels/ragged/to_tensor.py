@@ -150,7 +150,7 @@ def _blank(
     fits = lead >= 0 and all(a in (1, b) for a, b in zip(default.shape, inner[lead:], strict=True))
     if not fits:
         raise InvalidArgumentError(
-            f"default_value of shape {shape_text(default.shape)} does not spread over values of "
+            f"default_value of shape {shape_text(default.shape)} cannot be broadcast to values of "
             f"shape {shape_text(inner)}"
         )
     check_size(sizes)
