@@ -1,1 +1,1 @@
-"""Functions: their bodies after graph passes, and running them."""
+"""Functions: running graph passes on their bodies, and running the functions."""

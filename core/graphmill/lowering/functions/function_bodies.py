@@ -1,9 +1,9 @@
-"""Run the graph passes on function bodies, for executors and compilers alike.
+"""Run graph passes on function bodies, for executors and compilers.
 
-A session's graph meets the passes of each phase while it is lowered. So does the body of a function
-that the graph calls, whoever computes it then: an executor, a compiled cluster, a gradient. A body
-that is inlined meets the phases before that, and those after it as a part of the graph around.
-Bodies that a pass made of nodes of the graph have met all of them.
+Lowering runs the passes of each phase on a session's graph, and also on the bodies of the functions
+that it calls, whether an executor, a compiled cluster or a gradient computes them. For an inlined
+body, the phases before inlining run on the body, and the later ones on the surrounding graph.
+Bodies that a pass created from nodes of the graph do not run through passes again.
 
 Semantics: `ProcessFunctionLibraryRuntime::InstantiateMultiDevice` in
 tensorflow/core/common_runtime/process_function_library_runtime.cc.
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 def body_as_run(
     function: FuncAttr, library: FunctionLibrary, device: Device | None, options: PassOptions
 ) -> FunctionBody:
-    """Return the body of a function as it runs on a device, the caller's to change.
+    """Return a copy of a function's body as it runs on a device, after the graph passes.
 
     Args:
-        function: its name, and what it is instantiated with.
+        function: name of the function, and attrs to instantiate it with.
         library: the functions of the graph.
-        device: where it is called; None where that is not known, and no pass sees the body then.
-        options: of the session.
+        device: the caller's device; None if it is not known, in which case no passes are run.
+        options: options of the session.
 
     Raises:
-        OpError: there is no such function, or it is malformed, or a pass refused its body.
+        OpError: the function does not exist or is malformed, or a pass rejects its body.
     """
     made = library.body(function.name)
     if made is not None:
@@ -50,21 +50,21 @@ def body_as_run(
 
 
 def lower_body(graph: Graph, device: Device, options: PassOptions, *, log: bool = False) -> None:
-    """Run the passes up to `POST_REWRITE_FOR_EXEC` on a body, and place it in between.
+    """Place a body, and run the passes up to `POST_REWRITE_FOR_EXEC` on it.
 
     Args:
         graph: the body.
-        device: where it is called. Nodes without a request are there if it has kernels for them;
-            arguments and results in any case.
-        options: of the session.
-        log: whether placements are logged, if the session asks for that.
+        device: the caller's device. Arguments and results are placed there, as are nodes without a
+            requested device if it has kernels for them.
+        options: options of the session.
+        log: whether to log placements, if the session is configured to log them.
     """
     place_body(graph, device, options, log=log)
     run_passes("POST_REWRITE_FOR_EXEC", graph, options)
 
 
 def place_body(graph: Graph, device: Device, options: PassOptions, *, log: bool = False) -> None:
-    """Place a body, with the passes before and after that; arguments are those of `lower_body`."""
+    """Place a body, and run the placement passes; arguments are those of `lower_body`."""
     run_passes("PRE_PLACEMENT", graph, options)
     for node in graph.nodes:
         if is_argument_or_result(node) and node.attrs["T"].name != "resource":
@@ -76,7 +76,7 @@ def place_body(graph: Graph, device: Device, options: PassOptions, *, log: bool 
 def placement_options(
     options: PassOptions, default_device: Device | None, *, log: bool = True
 ) -> PlacementOptions:
-    """Return how a session's nodes are placed; by default on `default_device`, if there is one."""
+    """Return the placement options of a session, with `default_device` preferred if not None."""
     config = options.config
     return PlacementOptions(
         options.devices,

@@ -1,6 +1,6 @@
 """`FunctionLibraryRuntime`: instantiates and runs the functions of a graph (row E10).
 
-Semantics: `tensorflow/core/common_runtime/function.cc`, and for bodies whose nodes ask for several
+Semantics: `tensorflow/core/common_runtime/function.cc`, and for bodies with nodes on several
 devices `process_function_library_runtime.cc`.
 """
 
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 MAX_CALL_DEPTH = 1000
-"""How deeply functions may call each other."""
+"""Limit on the depth of nested function calls."""
 _CALLS_ON_STACK = 16
-"""Every so many calls one begins from the step's event loop, so that Python's stack stays short: a
-call takes about a dozen of its frames, and it is not ours alone."""
+"""Limit on nested calls on Python's stack, of which each takes about a dozen frames; a deeper call
+starts from the step's event loop."""
 
 
 class FunctionHandle:
@@ -54,11 +54,11 @@ class FunctionHandle:
 
     Attributes:
         body: its graph.
-        partitions: made at the first run, so that a branch that is never taken needs no kernels;
-            one for each device that nodes of the body are on.
-        segment: the stateful kernels of its nodes, which all share who run the function.
-        is_lowered: whether its nodes were those of a graph that all passes have seen.
-        lowered: the body for whoever computes it without an executor; None until one asks.
+        partitions: one for each device of the body's nodes; created at the first run, so a branch
+            that is never taken needs no kernels.
+        segment: the stateful kernels of its nodes, which all callers share.
+        is_lowered: whether its nodes come from a graph on which all passes have already run.
+        lowered: the body after the passes, for callers without an executor; created on first use.
     """
 
     __slots__ = ("body", "is_lowered", "lock", "lowered", "partitions", "segment")
@@ -75,10 +75,10 @@ class FunctionHandle:
 class FunctionLibraryRuntime:
     """The functions of one session on one device.
 
-    Threads: `_lock` guards the handles; a handle's lock guards the making of its executor.
+    Threads: `_lock` guards the handles; a handle's lock guards the creation of its executor.
 
     Attributes:
-        closing: cancelled when the session closes, for what calls functions between steps.
+        closing: cancelled when the session closes, for callers of functions between steps.
     """
 
     def __init__(
@@ -106,15 +106,17 @@ class FunctionLibraryRuntime:
         return self._device
 
     def on_device(self, name: str) -> FunctionLibraryRuntime:
-        """Return the runtime of the device that a whole or partial name means.
+        """Return the runtime of the device with a full or partial name.
 
         Raises:
             InvalidArgumentError: the session has no such device, or the name is malformed.
         """
         found = self._options.devices.matching(name)
         if not found:
-            known = ", ".join(device.name for device in self._options.devices)
-            raise InvalidArgumentError(f"the session has no device {name!r}; it has {known}")
+            available = ", ".join(device.name for device in self._options.devices)
+            raise InvalidArgumentError(
+                f"the session has no device {name!r}; available: {available}"
+            )
         return self._peer(found[0])
 
     @property
@@ -124,7 +126,7 @@ class FunctionLibraryRuntime:
 
     @property
     def library(self) -> FunctionLibrary:
-        """The functions, and which of them are gradients of which."""
+        """The functions and their gradient functions."""
         return self._full_graph.library
 
     @property
@@ -134,37 +136,37 @@ class FunctionLibraryRuntime:
 
     @property
     def effects(self) -> EffectsPolicy:
-        """Which effects the kernels of the session may have."""
+        """The session's policy for effects of kernels."""
         return self._options.effects
 
     def instantiate(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionHandle:
-        """Return a handle of a function for some attrs; the same one for the same attrs.
+        """Return the handle of a function with some attrs; equal attrs share a handle.
 
         Raises:
-            NotFoundError: there is no such function.
-            InvalidArgumentError: its body is malformed, or an attr that it needs is missing.
+            NotFoundError: the function does not exist.
+            InvalidArgumentError: its body is malformed, or a required attr is missing.
         """
         library = self._full_graph.library
-        given = self._declared(name, attrs)
-        key = (name, frozenset(given.items()))
+        declared = self._declared(name, attrs)
+        key = (name, frozenset(declared.items()))
         with self._lock:
             found = self._handles.get(key)
         if found is not None:
             return found
         is_lowered = library.body(name) is not None
-        body = function_with_effects(name, given, library, self._options)
+        body = function_with_effects(name, declared, library, self._options)
         made = FunctionHandle(body, is_lowered=is_lowered)
         with self._lock:
             return self._handles.setdefault(key, made)
 
     def body(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionBody:
-        """Return the body of a function as it runs on this device, the caller's to change.
+        """Return a copy of a function's body as it runs on this device, after the graph passes.
 
-        The graph passes have seen it as they see one that an executor runs. It is not partitioned:
-        the passes after that see it as a whole.
+        The passes are those for a body that an executor runs. But the body is not partitioned: the
+        `POST_PARTITIONING` passes run on the whole body.
 
         Raises:
-            OpError: as `instantiate`, or a pass refused the body.
+            OpError: as `instantiate`, or a pass rejects the body.
         """
         library = self._full_graph.library
         made = library.body(name)
@@ -173,8 +175,8 @@ class FunctionLibraryRuntime:
         handle = self.instantiate(name, attrs)
         with handle.lock:
             if handle.lowered is None:
-                given = self._declared(name, attrs)
-                body = function_with_effects(name, given, library, self._options)
+                declared = self._declared(name, attrs)
+                body = function_with_effects(name, declared, library, self._options)
                 lower_body(body.graph, self._device, self._options)
                 run_passes("POST_PARTITIONING", body.graph, self._options)
                 handle.lowered = body.without_lost_nodes()
@@ -185,20 +187,20 @@ class FunctionLibraryRuntime:
         return {key: value for key, value in (attrs or {}).items() if key in declared}
 
     def draws_numbers(self, name: str) -> bool:
-        """Return whether a function, or one that it calls, has ops with random states of their own.
+        """Return whether a function or one that it calls has ops with their own random state.
 
         Raises:
-            NotFoundError: there is no such function.
+            NotFoundError: the function does not exist.
         """
-        library, seen, left = self._full_graph.library, {name}, [name]
-        while left:
-            for node in library.get(left.pop()).node_def:
+        library, seen, pending = self._full_graph.library, {name}, [name]
+        while pending:
+            for node in library.get(pending.pop()).node_def:
                 if self._may_draw(node.op):
                     return True
                 called = {node.op} if node.op in library else set()
                 for value in node.attr.values():
                     called.update(f.name for f in (value.func, *value.list.func) if f.name)
-                left += called - seen
+                pending += called - seen
                 seen |= called
         return False
 
@@ -212,9 +214,9 @@ class FunctionLibraryRuntime:
         )
 
     def fresh(self) -> FunctionLibraryRuntime:
-        """Return a runtime of the same functions, in which all their kernels begin again.
+        """Return a runtime of the same functions with new kernels, and so with new kernel state.
 
-        It ends with this one; who asks for it may close it sooner.
+        It is closed with this one; the caller may close it earlier.
         """
         family: dict[str, FunctionLibraryRuntime] = {}
         closing = CancellationManager(self.closing)
@@ -246,7 +248,7 @@ class FunctionLibraryRuntime:
         Raises:
             InvalidArgumentError: the number of arguments is wrong.
             ResourceExhaustedError: functions call each other more than `MAX_CALL_DEPTH` deep.
-            OpError: the function's executor cannot be made.
+            OpError: the function's executor cannot be created.
         """
         partitions, frame = self._prepare(handle, args, ctx)
 
@@ -267,10 +269,9 @@ class FunctionLibraryRuntime:
     def run(
         self, handle: FunctionHandle, args: Sequence[Value], ctx: OpKernelContext
     ) -> list[Value]:
-        """Run a function in the step of `ctx`, wait, and return its results.
+        """Run a function in the step of `ctx` synchronously, and return its results.
 
-        The calling kernel holds up the whole step meanwhile: for functions that wait for nothing
-        that another node of the step does.
+        This blocks the whole step, so the function must not wait for other nodes of the step.
 
         Raises:
             OpError: see `run_async`, or a node of the function failed.
@@ -294,11 +295,11 @@ class FunctionLibraryRuntime:
         body = handle.body
         if len(args) != len(body.arg_types):
             raise InvalidArgumentError(
-                f"function '{body.name}' takes {len(body.arg_types)} arguments, {len(args)} given"
+                f"function '{body.name}' takes {len(body.arg_types)} arguments, got {len(args)}"
             )
         if ctx.args.call_depth >= MAX_CALL_DEPTH:
             raise ResourceExhaustedError(
-                f"functions call each other more than {MAX_CALL_DEPTH} deep; the last is "
+                f"function calls are nested more than {MAX_CALL_DEPTH} deep; the innermost is "
                 f"'{body.name}'. The recursion may be infinite; write deep recursions as a While "
                 f"loop"
             )
@@ -311,7 +312,7 @@ class FunctionLibraryRuntime:
         args: ExecutorArgs,
         done: Callable[[OpError | None], None],
     ) -> None:
-        """Start a call; on several devices its partitions have a rendezvous of their own."""
+        """Start a call; partitions on several devices get a new rendezvous."""
         if len(partitions) == 1:
             partitions[0].executor.run_async(args, done)
             return
@@ -328,7 +329,7 @@ class FunctionLibraryRuntime:
             item.executor.run_async(args, barrier.partition_done)
 
     def close(self) -> None:
-        """Drop all instantiated functions; stop who calls them between steps."""
+        """Discard all instantiated functions; cancel callers between steps."""
         self.closing.start_cancel(CancelledError("Session has been closed."))
         self.host.background.forget(self, wait=False)  # compilers use nothing that is freed
         with self._lock:

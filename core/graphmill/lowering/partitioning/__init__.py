@@ -1,1 +1,1 @@
-"""Partitioning: a graph for each device, joined by sends and receives, and its executors."""
+"""Partitioning: split a graph by device, join the parts by transfers, build their executors."""

@@ -44,17 +44,17 @@ class PerPartition:
 
 
 class PartitionMaker:
-    """Makes the executors of the graphs of one session.
+    """Partition the graphs of one session and create their executors.
 
     Args:
         options: config, devices and host.
-        executor_factory: what makes the executors.
-        functions_of: gives the function library runtime of a device.
+        executor_factory: the factory of the executors.
+        functions_of: returns the function library runtime of a device.
 
-    Threads: none of its own; graphs are changed by the thread that calls.
+    Threads: starts none; the calling thread changes the graphs.
 
     Attributes:
-        pinned: the devices of stateful nodes of the session's graph, as the first step placed them.
+        pinned: devices of stateful nodes of the session's graph, as placed by the first step.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PartitionMaker:
     def with_functions(
         self, functions_of: Callable[[Device], FunctionLibraryRuntime]
     ) -> PartitionMaker:
-        """Return one whose kernels call functions through other runtimes."""
+        """Return a copy whose kernels call functions through other runtimes."""
         made = PartitionMaker(self._options, self._executor_factory, functions_of)
         made.pinned = self.pinned
         return made
@@ -79,18 +79,18 @@ class PartitionMaker:
     def for_client_graph(
         self, graph: Graph, full: Graph, *, is_hot: bool = False
     ) -> tuple[list[PerPartition], list[PlacementRecord]]:
-        """Return the partitions of a client graph, and why its nodes are where they are.
+        """Return the partitions of a client graph, and the reasons for the placement.
 
         Args:
-            graph: the pruned graph of a signature; it is used up.
-            full: the session's graph that it is a part of.
-            is_hot: whether the passes of phases `HOT_PLACEMENT` and `HOT` see it, too.
+            graph: the pruned graph of a signature; this consumes it.
+            full: the session's graph of which it is a part.
+            is_hot: whether to run the passes of phases `HOT_PLACEMENT` and `HOT`, too.
 
         Raises:
             InvalidArgumentError: the graph cannot be placed or partitioned.
             NotFoundError: an op has no kernel.
             PermissionDeniedError: a kernel may have an effect that the session forbids.
-            OpError: a pass or a kernel refused the graph.
+            OpError: a pass or a kernel rejects the graph.
         """
         placement = placement_options(self._options, None)
         records = place(graph, placement, full=full, pinned=self.pinned)
@@ -104,8 +104,8 @@ class PartitionMaker:
         """Return the partitions of a graph that a master has pruned, placed and split by task.
 
         Args:
-            graph: each node is assigned to a device; it is used up.
-            is_hot: whether the passes of phases `HOT_PLACEMENT` and `HOT` see it, too.
+            graph: the graph, in which each node has a device; this consumes it.
+            is_hot: whether to run the passes of phases `HOT_PLACEMENT` and `HOT`, too.
 
         Raises:
             OpError: as `for_client_graph`.
@@ -117,13 +117,13 @@ class PartitionMaker:
     def for_function(
         self, graph: Graph, device: Device, segment: StatefulKernels, *, is_lowered: bool = False
     ) -> list[PerPartition]:
-        """Return the partitions of a function's body that is called on `device`; used up, too.
+        """Return the partitions of a function's body.
 
         Args:
-            graph: the body.
-            device: where it is called.
-            segment: keeps its stateful kernels.
-            is_lowered: whether its nodes were those of a graph that all passes have seen.
+            graph: the body; this consumes it.
+            device: the caller's device.
+            segment: cache for the body's stateful kernels.
+            is_lowered: whether its nodes come from a graph on which all passes have already run.
 
         Raises:
             OpError: as `for_client_graph`.
@@ -137,7 +137,7 @@ class PartitionMaker:
     def _split(
         self, graph: Graph, phases: Sequence[str], segment: StatefulKernels | None = None
     ) -> list[PerPartition]:
-        """Return the partitions; `segment` keeps stateful kernels, else the session's own."""
+        """Return the partitions; `segment` caches stateful kernels (default: the session's)."""
         options = self._options
         if options.config.graphmill.deterministic:
             check_seeds(graph, options.host.ops)
@@ -176,7 +176,7 @@ class PartitionMaker:
         with faults_of(registry.provenance(name), f"the executor {name!r}"):
             executor = self._executor_factory.new_executor(params, graph)
             if not isinstance(executor, Executor):
-                raise TypeError(f"its factory made {executor!r}, which is not an Executor")
+                raise TypeError(f"its factory returned {executor!r}, which is not an Executor")
         executor.owner = registry.provenance(name)
         return PerPartition(graph, device, functions, executor)
 
@@ -188,7 +188,7 @@ def _choose_kernels(factories: Sequence[KernelFactory], graphs: Sequence[Graph])
     """Look up the kernels of all partitions.
 
     Raises:
-        NotFoundError: some nodes have none; lists all of them, on all devices.
+        NotFoundError: some nodes have no kernel; the message lists all of them, on all devices.
     """
     failures = []
     for factory, graph in zip(factories, graphs, strict=True):

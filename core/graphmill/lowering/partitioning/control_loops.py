@@ -1,16 +1,16 @@
 """Control loops: drive the receives of a loop that runs on several devices (row P3).
 
 Semantics: AddControlFlow in `tensorflow/core/graph/graph_partition.cc`. A partition without the
-loop's condition does not know how often the loop goes round. It gets a small loop of its own in the
-same frame, `Enter -> Merge -> Switch -> NextIteration`, whose `Switch` takes the condition sent by
-the device that has it; the `Merge` starts the receives of each iteration. Loops nest as the frames
-do: the `Enter` of an inner one reads the `Merge` of the outer one.
+loop's condition does not know the trip count. It gets a small control loop in the same frame,
+`Enter -> Merge -> Switch -> NextIteration`, whose `Switch` receives the condition from the device
+that computes it; the `Merge` starts the receives of each iteration. Control loops nest like frames:
+the `Enter` of an inner one reads the `Merge` of the outer one.
 
-Beyond TensorFlow, a device that only sends from within a frame gets one as well: what it computes
-from loop invariants is computed in every iteration.
+Unlike in TensorFlow, a device that only sends from within a frame gets a control loop, too, so it
+computes values from loop invariants in every iteration.
 
-The partition that a master made for a task comes with the loops that other tasks need; where the
-task's own devices exchange tensors, their receives are started by these.
+The partition that a master built for a task already has the control loops for transfers between
+tasks; they also start receives between devices of the task.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
 
 _PREFIX: Final = "_cloop"
-"""How the names of control loops begin, TensorFlow's as well."""
+"""Prefix of the names of control loops, as in TensorFlow."""
 
 
 def colocate_control_flow(graph: Graph) -> None:
-    """Move control-flow nodes to where their values are, so that fewer edges cross devices.
+    """Move control-flow nodes to the devices of their values, so that fewer edges cross devices.
 
-    A `Switch` or `Exit` goes to its data input; `Enter` and `NextIteration` to the `Merge` that
-    they feed, else to their sole consumer.
+    A `Switch` or `Exit` moves to the device of its data input; an `Enter` or `NextIteration` to the
+    device of the `Merge` that it feeds, else to that of its only consumer.
     """
     order = topological_order(graph)
     for node in reversed(order):
@@ -61,11 +61,11 @@ def colocate_control_flow(graph: Graph) -> None:
 
 
 class ControlLoops:
-    """Adds the control loops that a placed graph needs.
+    """Add the control loops that a placed graph needs.
 
     Attributes:
-        frames: the frame of each node, those of added nodes too.
-        were_given: whether the graph came with control loops.
+        frames: the frame of each node, including added nodes.
+        were_given: whether the graph already had control loops.
     """
 
     def __init__(self, graph: Graph, ops: OpRegistry) -> None:
@@ -83,10 +83,10 @@ class ControlLoops:
         self.were_given = bool(self._merges)
 
     def add(self) -> None:
-        """Add a control loop for each frame and device that an edge within the frame crosses to.
+        """Add control loops for the devices between which edges within a frame cross.
 
         Raises:
-            InvalidArgumentError: such a loop has no `LoopCond`.
+            InvalidArgumentError: the frame of such an edge has no `LoopCond`.
         """
         crossing = [
             edge
@@ -102,20 +102,20 @@ class ControlLoops:
             self._ensure(path, edge.dst.assigned_device, edge)
             condition = self._conditions.get(path)
             if condition is None:
-                continue  # it is on another task, whose master has added what the sender needs
+                continue  # it is on another task; the master has added the sender's control loop
             if edge.src.assigned_device != condition.assigned_device:
                 self._ensure(path, edge.src.assigned_device, edge)
 
     def frame_of(self, edge: Edge) -> FramePath:
-        """Return the frame that an edge is in."""
+        """Return the frame of an edge."""
         return output_frame(edge.src, self.frames)
 
     def merge_of(self, path: FramePath, device: str) -> Node | None:
-        """Return the node that starts each iteration of a frame on a device, if one was added."""
+        """Return the `Merge` of the control loop of a frame on a device, or None."""
         return self._merges.get((path, device))
 
     def _ensure(self, path: FramePath, device: str, edge: Edge) -> Node:
-        """Return the `Merge` of the control loop of a frame on a device, made at the first call."""
+        """Return the `Merge` of the control loop of a frame on a device; add the loop if needed."""
         found = self._merges.get((path, device))
         if found is not None:
             return found
@@ -123,7 +123,8 @@ class ControlLoops:
         if condition is None:
             raise InvalidArgumentError(
                 f"A cross-device loop must have a pivot predicate: frame '{'/'.join(path)}' has no "
-                f"LoopCond, and '{edge.src.name}' and '{edge.dst.name}' in it are on two devices",
+                f"LoopCond, but its nodes '{edge.src.name}' and '{edge.dst.name}' are on different "
+                "devices",
                 node=edge.dst.name,
                 op=edge.dst.op,
             )
@@ -158,7 +159,7 @@ class ControlLoops:
         return merge
 
     def _add_merge(self, enter: Node, device: str, path: FramePath) -> Node:
-        """Add a `Merge` whose second input comes later: it closes the loop."""
+        """Add a `Merge`, whose second input is connected later, to close the loop."""
         op_def = self._ops.get("Merge")
         name = self._free_name("merge", device, path)
         merge = self.graph.add_unconnected(

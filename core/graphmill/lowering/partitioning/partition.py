@@ -1,8 +1,8 @@
 """Partition a graph by device and join the parts with sends and receives (row P3).
 
-Semantics: `tensorflow/core/graph/graph_partition.cc`. A tensor that crosses is sent once to each
-device and memory that reads it; a control edge crosses as a tiny dummy tensor. In a loop the
-receives of each iteration are started by the control loop of the frame (`control_loops`).
+Semantics: `tensorflow/core/graph/graph_partition.cc`. A tensor that crosses devices is sent once to
+each device and memory that reads it; a control edge is sent as an empty dummy tensor. In a loop,
+the control loop of the frame starts the receives of each iteration (`control_loops`).
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ def partition(
     memory: MemoryTypeFinder,
     wire_type: Callable[[Edge], DType] | None = None,
 ) -> list[tuple[Device, Graph]]:
-    """Return the part of each device that has one, in the order of the devices.
+    """Return the non-empty partitions of a graph, in the order of the devices.
 
-    A graph that is all on one device is returned itself; else `graph` is used up: control loops are
-    added to it, and it must not be run.
+    If all nodes are on one device, the result is the graph itself. Otherwise this consumes `graph`:
+    it adds control loops to it, and the graph must not be run afterwards.
 
     Args:
         graph: the graph, whose nodes are assigned to devices.
         devices: all devices.
-        ops: where the ops of sends and receives come from.
-        memory: says which ends of edges are in host memory.
-        wire_type: the element type in which a tensor crosses; None for its own.
+        ops: supplies the ops of sends and receives.
+        memory: determines which ends of edges are in host memory.
+        wire_type: returns the element type in which a tensor is sent; None to keep the types.
 
     Raises:
-        InvalidArgumentError: a reference crosses devices, or a loop that does has no condition.
+        InvalidArgumentError: a reference crosses devices, or a loop across devices has no
+            condition.
     """
     assigned = {node.assigned_device for node in graph.nodes}
     used = [device for device in devices if device.name in assigned]
@@ -67,12 +68,12 @@ def partition(
 
 
 def base_type(edge: Edge) -> DType:
-    """Return the element type of what an edge carries, be it a value or a reference to one."""
+    """Return the element type of an edge's value, without the reference."""
     return edge.src.output_types[edge.src_output].base_dtype
 
 
 class _Partitioner:
-    """Splits one graph."""
+    """Split one graph."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class _Partitioner:
         self.parts = {device.name: _empty_like(graph) for device in devices}
         self.copies: dict[Node, Node] = {}
         self.num_edges = 0
-        # What arrives on a device already: by producer, output, device and memory.
+        # Nodes that receive a value, by its producer and output, the device, and `to_host`.
         self.received: dict[tuple[Node, int, str, bool], Node] = {}
 
     def split(self) -> list[tuple[Device, Graph]]:
@@ -120,7 +121,7 @@ class _Partitioner:
         part.add_control_edges(sources, copy)
 
     def _receive(self, edge: Edge) -> Node:
-        """Return what stands for an edge's producer on the device of its consumer."""
+        """Return the node that replaces an edge's producer on the device of its consumer."""
         source = self.devices[edge.src.assigned_device]
         target = self.devices[edge.dst.assigned_device]
         from_host, to_host, is_ref = False, False, False
@@ -132,8 +133,8 @@ class _Partitioner:
         key = (edge.src, edge.src_output, target.name, to_host)
         found = self.received.get(key)
         if found is None or is_ref:
-            # The value of a reference is read when it is sent: for each consumer again, after what
-            # that consumer waits for.
+            # Sending a reference reads its value. So each consumer gets its own transfer, which
+            # waits for the control inputs of that consumer.
             attrs = self._transfer_attrs(edge, source, target)
             self._add_send(edge, "_HostSend" if from_host else "_Send", attrs, is_ref)
             found = self._add_recv(edge, "_HostRecv" if to_host else "_Recv", attrs)
@@ -170,9 +171,9 @@ class _Partitioner:
             part.add_control_edges([self.copies[src] for src in before], send)
 
     def _add_recv(self, edge: Edge, op: str, attrs: dict[str, Any]) -> Node:
-        """Add the receiver; return what consumers read, for a control edge an `Identity`.
+        """Add the receiver; return the node that consumers read, an `Identity` for a control edge.
 
-        The `Identity` makes those that it controls dead if the receiver gets something dead.
+        The `Identity` makes the nodes that it controls dead if the receiver gets a dead tensor.
         """
         device = edge.dst.assigned_device
         part = self.parts[device]
@@ -199,7 +200,7 @@ class _Partitioner:
         transfer: str,
         device: str,
     ) -> Node:
-        """Add the conversion to or from the type on the wire, in the memory of the transfer."""
+        """Add the cast to or from the wire type, in the memory of the transfer."""
         op = "_HostCast" if transfer.startswith("_Host") else "Cast"
         attrs = {"SrcT": source, "DstT": target, "Truncate": target is bfloat16}
         return self._add(part, f"{value[0].name}/_cast", op, [value], attrs, device)
@@ -213,11 +214,11 @@ class _Partitioner:
         attrs: dict[str, Any],
         device: str,
     ) -> Node:
-        number = 0
+        suffix = 0
         free = name
         while self.graph.has_node(free) or part.has_node(free):
-            number += 1
-            free = f"{name}_{number}"
+            suffix += 1
+            free = f"{name}_{suffix}"
         op_def = self.ops.get(op)
         node = part.add_node(free, op_def, inputs, attrs=op_def.with_defaults(attrs), device=device)
         node.assigned_device = device
@@ -225,13 +226,13 @@ class _Partitioner:
 
 
 def _may_be_dead(node: Node) -> bool:
-    """Return whether an output of a node may be dead though its inputs are alive."""
+    """Return whether an output of a node may be dead although its inputs are alive."""
     from_another_task = is_receive(node) and NEVER_DEAD_ATTR not in node.attrs
     return node.op_def.traits.may_be_dead or from_another_task
 
 
 def _signed(incarnation: int) -> int:
-    """Return an incarnation as the attr of a node has it: 64 bits with a sign."""
+    """Return an incarnation as a signed 64-bit integer, the type of the node's attr."""
     return incarnation - (1 << 64) if incarnation >> 63 else incarnation
 
 
@@ -245,8 +246,8 @@ def _empty_like(graph: Graph) -> Graph:
 def _check_no_ref(edge: Edge) -> None:
     if edge.dst.input_types[edge.dst_input].is_ref:
         raise InvalidArgumentError(
-            f"takes a reference to '{edge.src.name}', which is on {edge.src.assigned_device}, but "
-            f"is itself on {edge.dst.assigned_device}; references cannot cross devices",
+            f"'{edge.dst.name}' on {edge.dst.assigned_device} takes a reference to "
+            f"'{edge.src.name}' on {edge.src.assigned_device}; references cannot cross devices",
             node=edge.dst.name,
             op=edge.dst.op,
         )

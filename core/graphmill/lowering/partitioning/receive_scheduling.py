@@ -1,9 +1,9 @@
 """Receive scheduling: start receives shortly before their values are needed.
 
-Without it all receives of a part begin with the step, and the tensors that come first wait in
+Without scheduling, all receives of a partition start with the step, and early tensors occupy
 memory. Semantics: AddControlEdges of `tensorflow/core/graph/graph_partition.cc`, and SlackAnalysis
-of `tensorflow/core/graph/costmodel.cc`; unlike there, times are those of the whole graph also
-within a part, so that parts cannot wait for each other in a circle.
+of `tensorflow/core/graph/costmodel.cc`. Unlike TensorFlow, we use the times of the whole graph for
+each partition, so partitions cannot wait for each other in a cycle.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
 
 EPOCHS: Final = 100
-"""Into how many epochs the time of a part is divided."""
+"""Number of epochs into which the time of a partition is divided."""
 PREFETCH: Final = 6
-"""How many epochs before its value is needed a receive begins."""
-_COPY: Final = 10  # what a tensor takes from device to device, where a node takes 1
+"""Number of epochs by which a receive starts before its value is needed."""
+_COPY: Final = 10  # time to copy a tensor between devices; a node takes 1
 
 
 def start_times(graph: Graph) -> dict[str, int]:
-    """Return when each node could begin at the earliest, if each took one unit of time.
+    """Return the earliest start time of each node, if each node takes one unit of time.
 
-    Empty for a graph with loops: a receive that belongs to an iteration cannot wait for a node
-    outside of it.
+    The result is empty for a graph with loops: a receive within an iteration cannot wait for a node
+    outside it.
     """
     if any(is_enter(node) for node in graph.nodes):
         return {}
@@ -49,48 +49,48 @@ def start_times(graph: Graph) -> dict[str, int]:
 
 
 def schedule_receives(part: Graph, times: Mapping[str, int], ops: OpRegistry) -> None:
-    """Let each receive of a part wait until shortly before a node needs its value.
+    """Delay each receive of a partition until shortly before its value is needed.
 
     Args:
-        part: a device's part.
-        times: when the nodes of the whole graph could begin.
-        ops: where the op of the nodes that receives wait for comes from.
+        part: the partition.
+        times: earliest start times of the nodes of the whole graph.
+        ops: supplies the `ControlTrigger` op, for nodes that receives wait for.
     """
     receives = [n for n in part.nodes if is_receive(n) and not n.attrs["client_terminated"]]
-    known = sorted((times[node.name], node.id, node) for node in part.nodes if node.name in times)
-    if not receives or not known:
+    timed = sorted((times[node.name], node.id, node) for node in part.nodes if node.name in times)
+    if not receives or not timed:
         return
-    resolution = known[-1][0] // EPOCHS + 1
+    resolution = timed[-1][0] // EPOCHS + 1
     triggers: dict[int, Node] = {}
     for receive in receives:
         epoch = _needed_at(receive, times) // resolution - PREFETCH
-        before = bisect_left(known, (epoch * resolution,))
+        before = bisect_left(timed, (epoch * resolution,))
         if before > 0:
             if epoch not in triggers:
-                triggers[epoch] = _trigger(part, known[before - 1][2], epoch, ops)
+                triggers[epoch] = _trigger(part, timed[before - 1][2], epoch, ops)
             part.add_control_edge(triggers[epoch], receive)
 
 
 def _needed_at(receive: Node, times: Mapping[str, int]) -> int:
-    """Return when the first node could begin that needs what is received."""
+    """Return the earliest start time of the nodes that need a received value."""
     found: list[int] = []
     nodes = [receive]
     for node in nodes:
         for edge in node.out_edges:
             if edge.dst.name in times:
                 found.append(times[edge.dst.name])
-            else:  # made by the partitioning
+            else:  # added by partitioning
                 nodes.append(edge.dst)
     return min(found, default=0)
 
 
 def _trigger(part: Graph, after: Node, epoch: int, ops: OpRegistry) -> Node:
-    """Add a node that runs after another one, even if that is dead."""
+    """Add a node that runs after another one, even if that one is dead."""
     device = after.assigned_device
-    name, number = f"synch_{epoch}", 0
+    name, suffix = f"synch_{epoch}", 0
     while part.has_node(name):
-        number += 1
-        name = f"synch_{epoch}_{number}"
+        suffix += 1
+        name = f"synch_{epoch}_{suffix}"
     made = part.add_node(name, ops.get("ControlTrigger"), device=device)
     made.assigned_device = device
     part.add_control_edge(after, made)

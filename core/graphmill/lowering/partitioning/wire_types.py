@@ -1,4 +1,4 @@
-"""The element types in which tensors travel between tasks (`GraphOptions`).
+"""The element types in which tensors are sent between tasks (`GraphOptions`).
 
 Semantics: `should_cast` of BuildAndRegisterPartitions in
 `tensorflow/core/distributed_runtime/master_session.cc`.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def wire_type_of(options: GraphOptions) -> Callable[[Edge], DType] | None:
-    """Return what gives the type of a tensor that crosses; None if each keeps its own."""
+    """Return the function from edges to wire types, or None if tensors keep their types."""
     return _bfloat16_between_tasks if options.enable_bfloat16_sendrecv else None
 
 

@@ -1,1 +1,1 @@
-"""Placement: devices of nodes, colocation groups, host memory."""
+"""Placement: choose devices of nodes, colocation groups and memory types."""

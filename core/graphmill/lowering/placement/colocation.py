@@ -20,16 +20,16 @@ _PREFIX: Final = b"loc:@"
 
 
 class ColocationGroups:
-    """The groups, as a union-find over the names of nodes.
+    """Colocation groups, as a union-find over the names of nodes.
 
-    A group may be named after a node that is not in the graph (any more).
+    A group may be named after a node that is not (or no longer) in the graph.
     """
 
     def __init__(self) -> None:
         self._parent: dict[str, str] = {}
 
     def add(self, nodes: Iterable[Node]) -> None:
-        """Take in what nodes say of themselves and what their inputs ask for."""
+        """Add the groups that the attrs and inputs of nodes require."""
         for node in nodes:
             for group in _groups_named_by(node):
                 self._join(group, node.name)
@@ -38,11 +38,11 @@ class ColocationGroups:
                     self._join(edge.src.name, node.name)
 
     def find(self, name: str) -> str:
-        """Return the name that stands for the group of a node."""
+        """Return the representative name of a node's group."""
         parent = self._parent
         root = name
-        while (above := parent.get(root)) is not None:
-            root = above
+        while (next_name := parent.get(root)) is not None:
+            root = next_name
         while name != root:
             parent[name], name = root, parent[name]
         return root
@@ -54,7 +54,7 @@ class ColocationGroups:
 
 
 def _groups_named_by(node: Node) -> list[str]:
-    """Return the groups that a node asks for; an attr of another type asks for none."""
+    """Return the groups in a node's `_class` attr; an attr of another type is ignored."""
     entries = node.attrs.get(CLASS_ATTR)
     if not isinstance(entries, tuple):
         return []
@@ -66,22 +66,22 @@ def _groups_named_by(node: Node) -> list[str]:
 
 
 def must_colocate(edge: Edge) -> bool:
-    """Return whether what goes along an edge lives on one device: a reference, or a handle."""
-    given = edge.src.output_types[edge.src_output]
-    if given.is_ref:
+    """Return whether an edge carries a reference or a handle, which cannot leave its device."""
+    dtype = edge.src.output_types[edge.src_output]
+    if dtype.is_ref:
         return edge.dst.input_types[edge.dst_input].is_ref
-    return given is resource
+    return dtype is resource
 
 
 def takes_what_lives_elsewhere(node: Node) -> bool:
-    """Return whether a node takes a reference or a handle: it goes where what it is of is."""
+    """Return whether a node takes a reference or a handle, and so must be on the same device."""
     return any(map(must_colocate, node.in_edges))
 
 
 def merge_requests(first: DeviceName, second: DeviceName, *, soft: bool) -> DeviceName | None:
-    """Return what satisfies both requests, or None if nothing does.
+    """Return a request that satisfies both requests, or None if they conflict.
 
-    With `soft`, type and number that differ are left open.
+    With `soft`, conflicting device types and ids are left unspecified.
     """
     for part in ("job", "replica", "task"):
         a, b = getattr(first, part), getattr(second, part)

@@ -1,9 +1,9 @@
-"""Which inputs and outputs are in host memory on a device with a memory of its own (row P2).
+"""Determine which inputs and outputs are in host memory on a device with its own memory (row P2).
 
 Semantics: `tensorflow/core/framework/memory_types.cc`, `tensorflow/core/common_runtime/
-memory_types.cc` (EnsureMemoryTypes): strings, handles and variants always are, and what a kernel
-declares as `host_memory`, needs as `static`, or all of a `host` kernel. Where a value of one memory
-meets an input of the other, a copy is inserted.
+memory_types.cc` (EnsureMemoryTypes). In host memory are strings, handles and variants, the
+arguments that a kernel declares as `host_memory` or `static`, and all those of a `host` kernel.
+Copies are inserted where producer and consumer use different memories.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class MemoryTypes(NamedTuple):
 
 
 class MemoryTypeFinder:
-    """Finds the memory types of nodes, from the kernels that they get; each is looked up once."""
+    """Determine the memory types of nodes from their kernels; results are cached."""
 
     def __init__(self, kernels: KernelRegistry) -> None:
         self._kernels = kernels
         self._found: dict[tuple[Node, str], MemoryTypes] = {}
 
     def of(self, node: Node, device: Device) -> MemoryTypes:
-        """Return the memory types of a node on a device that has a memory of its own."""
+        """Return the memory types of a node on a device with its own memory."""
         key = (node, device.name)
         found = self._found.get(key)
         if found is None:
@@ -49,11 +49,11 @@ class MemoryTypeFinder:
         return found
 
     def input_on_host(self, edge: Edge, device: Device) -> bool:
-        """Return whether a data edge's consumer, on `device`, wants it in host memory."""
+        """Return whether a data edge's consumer, on `device`, reads it from host memory."""
         return not device.is_host_memory and self.of(edge.dst, device).inputs[edge.dst_input]
 
     def output_on_host(self, edge: Edge, device: Device) -> bool:
-        """Return whether a data edge's producer, on `device`, leaves it in host memory."""
+        """Return whether a data edge's producer, on `device`, writes it to host memory."""
         return not device.is_host_memory and self.of(edge.src, device).outputs[edge.src_output]
 
     def _look_up(self, node: Node, device: Device) -> MemoryTypes:

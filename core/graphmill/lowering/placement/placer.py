@@ -1,9 +1,9 @@
 """The placer: choose the device of each node, with reasons (row P1).
 
-Semantics: `tensorflow/core/common_runtime/placer.cc`, `colocation_graph.cc`. A node goes where it
-asks to, among the devices that have kernels for it and for all that it is colocated with; where
-several are left the most preferred one is taken, but what only makes a value goes to its consumer,
-and what only looks at a shape to its input.
+Semantics: `tensorflow/core/common_runtime/placer.cc`, `colocation_graph.cc`. Candidates for a node
+are the devices that match its request and have kernels for it and for all nodes colocated with it.
+Of these, the placer takes the most preferred one; but a node without inputs follows its consumer,
+and a node that only reads the shape of its input follows that input.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from graphmill.runtime.devices.device_mgr import DeviceMgr
     from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
-_NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device runs a node
+_NONE, _THROUGH_HOST, _NATIVE = 0, 1, 2  # how well a device supports a node
 _ANY: Final = DeviceName()
 
 
 class PlacementRecord(NamedTuple):
-    """Where a node was placed, and why.
+    """The placement of one node, with the reason.
 
     Attributes:
-        node, op: the node and its op type.
-        requested: the device that it asked for, as written; empty if it did not.
-        device: full name of the device that it got.
-        reason: why that one.
+        node, op: name of the node, and its op type.
+        requested: the requested device, as written in the node; may be empty.
+        device: full name of the assigned device.
+        reason: why the placer chose this device.
     """
 
     node: str
@@ -59,14 +59,14 @@ class PlacementRecord(NamedTuple):
 
 
 class PlacementOptions(NamedTuple):
-    """What the placer goes by.
+    """Options of the placer.
 
     Attributes:
         devices: the session's devices, the most preferred first.
         kernels: the kernels of the host.
-        allow_soft_placement: whether a request that cannot be met is skipped.
-        log: whether each placement is logged, at level INFO of the logger `graphmill.placement`.
-        default_device: preferred over all others; None for the order of `devices`.
+        allow_soft_placement: whether to ignore requests that cannot be met.
+        log: whether to log placements, at level INFO of the logger `graphmill.placement`.
+        default_device: a device to prefer over all others; None for the order of `devices`.
     """
 
     devices: DeviceMgr
@@ -77,11 +77,11 @@ class PlacementOptions(NamedTuple):
 
 
 class _Group:
-    """Nodes that go to one device.
+    """Nodes that must be on the same device.
 
     Attributes:
-        members: those of the graph, then others of the session's graph that count as well.
-        request: what all requests together leave open; `asked` is the node that asked first.
+        members: nodes of the graph, then further colocated nodes of the session's graph.
+        request: the combination of all requests; `asked` is the first node with a request.
     """
 
     __slots__ = ("asked", "candidates", "chosen", "is_soft", "members", "reason", "request")
@@ -103,18 +103,18 @@ def place(
     full: Graph | None = None,
     pinned: dict[str, str] | None = None,
 ) -> list[PlacementRecord]:
-    """Set `assigned_device` of every node; return the reasons (none where there is one device).
+    """Set `assigned_device` of every node; return the reasons, or an empty list for one device.
 
     Args:
-        graph: what is placed.
+        graph: the graph to place.
         options: devices, kernels, preferences.
-        full: the session's graph, of which `graph` is a part: what its nodes ask for counts for
-            those that they are colocated with, so that a variable is placed alike in all steps.
-        pinned: devices of stateful nodes by name, from earlier steps; what is new is added.
+        full: the session's graph, of which `graph` is a part. Requests of its nodes apply to nodes
+            that are colocated with them, so every step places a variable on the same device.
+        pinned: devices of stateful nodes by name, from earlier steps; new ones are added.
 
     Raises:
-        InvalidArgumentError: a request is malformed or cannot be met, or nodes that must be on one
-            device cannot be; the message lists requests and kernels op by op.
+        InvalidArgumentError: a request is malformed or cannot be met, or colocated nodes have
+            conflicting requirements; the message lists requests and kernels op by op.
     """
     if len(options.devices) == 1:
         _place_on_one(graph, options)
@@ -125,19 +125,19 @@ def place(
 def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
     (device,) = options.devices
     full = parse_device_name(device.name)
-    known = {""}
+    checked = {""}
     for node in graph.nodes:
-        if node.device not in known:
+        if node.device not in checked:
             if not options.allow_soft_placement and not _request_of(node).matches(full):
                 raise _no_such_device(node, options.devices)
-            known.add(node.device)
+            checked.add(node.device)
         node.assigned_device = device.name
         if options.log:
             _log(f"{node.name}: ({node.op}): {device.name}")
 
 
 class _Placer:
-    """Places one graph."""
+    """Place one graph."""
 
     def __init__(
         self, graph: Graph, options: PlacementOptions, full: Graph | None, pinned: dict[str, str]
@@ -181,24 +181,25 @@ class _Placer:
             self._merge_requests(group)
 
     def _merge_requests(self, group: _Group) -> None:
-        """Find what all requests leave open; what is of a variable goes where the variable is.
+        """Combine the requests of a group; a variable's request overrides those of its consumers.
 
-        As in TensorFlow (`Member::EnsureCompatibilityAcrossResourceEdge`) a variable's request, or
-        the place that it has by now, is stronger than those of nodes that take its reference or
-        handle: functions that restore variables ask for the CPU, wherever these are.
+        As in TensorFlow (`Member::EnsureCompatibilityAcrossResourceEdge`), the request of a
+        variable, or the device that it already has, overrides the requests of nodes that take its
+        reference or handle: functions that restore variables request the CPU, even for variables on
+        other devices.
         """
         asking = [node for node in group.members if self._request(node) != _ANY]
         for node in sorted(asking, key=takes_what_lives_elsewhere):
-            request, is_of_another = self._request(node), takes_what_lives_elsewhere(node)
-            soft = self.options.allow_soft_placement and not is_of_another
+            request, takes_handle = self._request(node), takes_what_lives_elsewhere(node)
+            soft = self.options.allow_soft_placement and not takes_handle
             merged = merge_requests(request, group.request, soft=soft)
             if merged is not None:
                 group.request = merged
                 group.asked = group.asked or node
-            elif not is_of_another:
+            elif not takes_handle:
                 raise self._conflict(group, node)
             elif self.options.log:
-                _log(f"{node.name}: ({node.op}): {request} is skipped")
+                _log(f"{node.name}: ({node.op}): the request for {request} is ignored")
 
     def _request(self, node: Node) -> DeviceName:
         text = node.assigned_device or self.pinned.get(node.name) or node.device
@@ -230,35 +231,35 @@ class _Placer:
 
     def _reason(self, group: _Group, candidates: Sequence[Device]) -> str:
         if group.is_soft:
-            return f"soft placement: {group.request or 'the request'} is not available"
+            return f"soft placement: the requested {group.request or 'device'} is not available"
         if group.asked is not None:
             name = group.asked.name
             is_alone = len(group.members) == 1
-            return "requested" if is_alone else f"colocated with {name}, which asks for it"
+            return "requested" if is_alone else f"colocated with {name}, which requests it"
         if len({device.device_type for device in candidates}) == 1 < len(self.types):
             return "the only device type with kernels for it"
         return "the preferred device"
 
     def _candidates(self, group: _Group) -> list[Device]:
-        """Return the devices that the group may go to, the best first."""
+        """Return the devices on which the group may be placed, the best first."""
         if group.candidates is None:
             wanted = [d for d in self.options.devices if group.request.matches(self.names[d])]
             fitting = self._sorted_by_support(group, wanted)
             if not fitting and self.options.allow_soft_placement:
                 group.is_soft = True
-                fitting = self._sorted_by_support(group, self._devices_beside(group.request))
+                fitting = self._sorted_by_support(group, self._soft_devices(group.request))
             if not fitting:
                 raise self._impossible(group, wanted)
             group.candidates = fitting
         return group.candidates
 
-    def _devices_beside(self, request: DeviceName) -> Sequence[Device]:
-        """Return where soft placement may go: to any device of the job and task that is asked for.
+    def _soft_devices(self, request: DeviceName) -> Sequence[Device]:
+        """Return the devices for soft placement: all devices of the requested job and task.
 
-        Where there is one task alone, as in a session of this process, it is taken for any other.
+        If there is only one task, as in a session of this process, it stands for any other.
         """
-        there = request._replace(type=None, id=None)
-        found = [device for device, name in self.names.items() if there.matches(name)]
+        task = request._replace(type=None, id=None)
+        found = [device for device, name in self.names.items() if task.matches(name)]
         tasks = {name._replace(type=None, id=None) for name in self.names.values()}
         return found if found or len(tasks) > 1 else list(self.options.devices)
 
@@ -268,7 +269,7 @@ class _Placer:
 
     def _support(self, group: _Group, device: Device) -> int:
         if len(self.types) == 1:
-            return _NATIVE  # missing kernels are reported together when kernels are chosen
+            return _NATIVE  # `KernelFactory.choose_all` reports all missing kernels
         return min(
             (self._support_of(n, device) for n in group.members if self._has_kernel(n)),
             default=_NATIVE,
@@ -300,14 +301,14 @@ class _Placer:
         return _NATIVE
 
     def _device_of_input(self, node: Node) -> tuple[Device, str] | None:
-        """Return the device of what a node looks at the shape of, or hands to the client."""
+        """Return the input's device for a result, or a node that only reads its input's shape."""
         if node.in_edges and (node.op_def.traits.shape_only or is_result(node)):
             src = node.in_edges[0].src
             return self._following(src.assigned_device, f"follows its input {src.name}")
         return None
 
     def _device_of_consumers(self, node: Node) -> tuple[Device, str] | None:
-        """Return the device of a generator's consumers if that is one."""
+        """Return the device of a generator's consumers if all are on one device."""
         consumers = [edge.dst for edge in node.out_edges if edge.dst is not self.graph.sink]
         devices = {consumer.assigned_device for consumer in consumers}
         if len(devices) == 1:
@@ -333,9 +334,9 @@ class _Placer:
     def _conflict(self, group: _Group, node: Node) -> InvalidArgumentError:
         first = group.asked or node
         return InvalidArgumentError(
-            f"Cannot colocate nodes {first.name!r} and {node.name!r}: they are to be on one device "
-            f"(by a colocation request, a reference or a resource), but one asks for "
-            f"{group.request}, the other for {self._request(node)}.\n" + self._story(group),
+            f"Cannot colocate nodes {first.name!r} and {node.name!r}: they must be on one device "
+            f"(because of a colocation attr, a reference or a resource), but one requests "
+            f"{group.request}, the other {self._request(node)}.\n" + self._details(group),
             node=node.name,
             op=node.op,
         )
@@ -344,24 +345,23 @@ class _Placer:
         asked = group.asked or group.members[0]
         if not wanted:
             return _no_such_device(asked, self.options.devices, str(group.request))
-        what = f"the devices that {group.request} allows have" if group.asked else "no device has"
-        lacking = "" if group.asked is None else " not all"
+        allowed = f"no device that matches {group.request}" if group.asked else "no device"
         return InvalidArgumentError(
-            f"Cannot assign a device for operation {asked.name}: {what}{lacking} kernels for "
-            f"{'it' if len(group.members) == 1 else 'all of its colocation group'}. Set "
+            f"Cannot assign a device for operation {asked.name}: {allowed} has kernels for "
+            f"{'it' if len(group.members) == 1 else 'all nodes of its colocation group'}. Set "
             f"allow_soft_placement to allow another device, or change the request.\n"
-            + self._story(group),
+            + self._details(group),
             node=asked.name,
             op=asked.op,
         )
 
-    def _story(self, group: _Group) -> str:
-        """List, op by op, what was requested and which device types have kernels."""
-        return "Considered:\n" + "\n".join(self._story_lines(group))
+    def _details(self, group: _Group) -> str:
+        """List, op by op, the request and which device types have kernels."""
+        return "Considered:\n" + "\n".join(self._detail_lines(group))
 
-    def _story_lines(self, group: _Group) -> Iterator[str]:
+    def _detail_lines(self, group: _Group) -> Iterator[str]:
         for node in group.members:
-            asked = f" asks for {self._request(node)};" if self._request(node) != _ANY else ""
+            asked = f" requests {self._request(node)};" if self._request(node) != _ANY else ""
             kinds = [
                 f"{name}: {('no kernel', 'through host memory', 'yes')[self._support_of(node, d)]}"
                 for name, d in self.types.items()
@@ -386,18 +386,18 @@ def _request_of(node: Node, text: str | None = None) -> DeviceName:
 
 def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Cannot assign a device for operation {node.name}: it asks for "
-        f"{request or repr(node.device)}, available are "
-        f"[{', '.join(device.name for device in devices)}]. Make sure that the request names a "
-        "device of the session, install a plugin that supplies it, or set allow_soft_placement",
+        f"Cannot assign a device for operation {node.name}: it requests "
+        f"{request or repr(node.device)}, but available devices are "
+        f"[{', '.join(device.name for device in devices)}]. Request a device of the session, "
+        "install a plugin that supplies the device, or set allow_soft_placement",
         node=node.name,
         op=node.op,
     )
 
 
 def _log(text: str) -> None:
-    """Log a placement; print it to stderr, as TensorFlow does, where no logging is set up."""
-    import logging  # here: few sessions log placement, and none should wait for the module
+    """Log a placement; without logging handlers, print it to stderr as TensorFlow does."""
+    import logging  # imported lazily: few sessions log placements
     import sys
 
     logger = logging.getLogger("graphmill.placement")

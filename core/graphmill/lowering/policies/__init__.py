@@ -1,1 +1,1 @@
-"""What a session's configuration forbids: effects, nondeterminism."""
+"""Policies of a session's configuration: forbidden effects, determinism."""

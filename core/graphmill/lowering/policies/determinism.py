@@ -1,7 +1,7 @@
-"""Refuse ops without deterministic results in a deterministic session.
+"""Reject random ops without a seed in a deterministic session.
 
-Semantics: `GuardedPhiloxRandom::Init` in `tensorflow/core/util/guarded_philox_random.cc` where
-`OpDeterminismRequired`; TensorFlow looks when the kernel is made, too.
+Semantics: `GuardedPhiloxRandom::Init` in `tensorflow/core/util/guarded_philox_random.cc` with
+`OpDeterminismRequired`; TensorFlow also checks when it creates the kernel.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def check_seeds(graph: Graph, ops: OpRegistry) -> None:
     """Check that each random node of a graph, and of the functions that it may call, has a seed.
 
     Args:
-        graph: with its library.
-        ops: what the nodes of functions are instances of.
+        graph: the graph, with its library.
+        ops: supplies the ops of nodes in functions.
 
     Raises:
-        InvalidArgumentError: one has none; names it.
+        InvalidArgumentError: a random node has no seed; the message names it.
     """
     library = graph.library
     pending: list[str] = []
     for node in graph.nodes:
         if _is_unseeded(node.op_def, node.attrs):
-            raise _refused(node.name, node.op)
+            raise _unseeded_error(node.name, node.op)
         if len(library):
             pending.extend(called.name for called in called_functions(node, library))
     seen = set()
@@ -49,7 +49,7 @@ def check_seeds(graph: Graph, ops: OpRegistry) -> None:
         seen.add(name)
         for inner in library.get(name).node_def:
             if _is_unseeded_def(inner, ops):
-                raise _refused(f"{inner.name} in function {name}", inner.op)
+                raise _unseeded_error(f"{inner.name} in function {name}", inner.op)
             pending.extend(_called_by_def(inner))
 
 
@@ -75,7 +75,7 @@ def _called_by_def(node: proto.NodeDef) -> Iterator[str]:
         yield from (function.name for function in value.list.func)
 
 
-def _refused(node: str, op: str) -> InvalidArgumentError:
+def _unseeded_error(node: str, op: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         "When determinism is enabled, random ops must have a seed specified. Give the attrs seed "
         "and seed2 values that are not both 0",

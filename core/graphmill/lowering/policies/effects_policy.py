@@ -1,10 +1,9 @@
-"""Refuse kernels with effects that a session's configuration forbids.
+"""Reject kernels with effects that a session's configuration forbids.
 
-What an op may do is data (`graphmill.ops.definition.effects`), what a kernel does is declared
-beside it. Both
-count: a kernel is refused if it, or its op, may have a forbidden effect, when the graph is built
-and again when the kernel is bound to its node (`graphmill.lowering.bind_node`), by whatever runs
-it: an executor, a compiler or a graph pass. Steps that run ask nothing.
+`graphmill.ops.definition.effects` lists the effects of ops; kernels declare further effects. A
+kernel is rejected if it or its op may have a forbidden effect. The policy checks this when a graph
+is lowered, and again when an executor, a compiler or a graph pass binds the kernel to its node
+(`graphmill.lowering.bind_node`). There are no checks while a step runs.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ class EffectsPolicy:
     """The effects that the kernels of one session may not have.
 
     Attributes:
-        forbidden: these effects.
+        forbidden: the forbidden effects.
     """
 
     __slots__ = ("_is_loading", "forbidden")
 
     def __init__(self, forbidden: Iterable[str] = ()) -> None:
-        """Make a policy.
+        """Create a policy.
 
         Raises:
-            InvalidArgumentError: there is no such effect.
+            InvalidArgumentError: an effect is unknown.
         """
         self.forbidden = frozenset(forbidden)
         self._is_loading = False
         for effect in sorted(self.forbidden - EFFECTS):
             raise InvalidArgumentError(
-                f"graphmill.forbid_effects: there is no effect {effect!r}{suggest(effect, EFFECTS)}"
-                f"; there are {', '.join(sorted(EFFECTS))}"
+                f"graphmill.forbid_effects: unknown effect {effect!r}{suggest(effect, EFFECTS)}"
+                f"; effects are {', '.join(sorted(EFFECTS))}"
             )
 
     @contextmanager
     def loading_a_model(self) -> Iterator[None]:
-        """Let the files of a model be read in a `with` block: who loads it has asked for that."""
+        """Permit reading a model's files in a `with` block, as the user has requested the load."""
         self._is_loading = True
         try:
             yield
@@ -59,10 +58,10 @@ class EffectsPolicy:
             self._is_loading = False
 
     def check(self, graph: Graph, device: Device, kernels: KernelRegistry) -> None:
-        """Check the kernels that the nodes of a graph on a device have.
+        """Check the kernels of the nodes of a graph on a device.
 
         Raises:
-            PermissionDeniedError: one may have a forbidden effect; names node, op and effect.
+            PermissionDeniedError: one may have a forbidden effect; the message names the effect.
         """
         if not self.forbidden:
             return
@@ -72,10 +71,10 @@ class EffectsPolicy:
                 self.check_node(node, choice.definition, device)
 
     def check_node(self, node: Node, kernel: KernelDef, device: Device | None) -> None:
-        """Check a kernel that is about to be bound to a node.
+        """Check a kernel before it is bound to a node.
 
         Raises:
-            PermissionDeniedError: it may have a forbidden effect; names node, op and effect.
+            PermissionDeniedError: it may have a forbidden effect; the message names the effect.
         """
         why = self._why_refused(node, kernel.effects)
         if why is not None:
@@ -89,7 +88,7 @@ class EffectsPolicy:
     def why_refused(self, node: Node, device: Device | None, kernels: KernelRegistry) -> str | None:
         """Return why a node may not run on a device, or None if it may.
 
-        For who decides about a node long before it runs: what refuses it then is `check_node`.
+        For decisions long before the node runs; `check_node` enforces the policy.
         """
         if not self.forbidden:
             return None
@@ -114,10 +113,10 @@ class EffectsPolicy:
 
 
 def policy_of(config: ConfigProto) -> EffectsPolicy:
-    """Return the policy that a `ConfigProto` asks for.
+    """Return the policy of a `ConfigProto`.
 
     Raises:
-        InvalidArgumentError: it names an effect that there is not.
+        InvalidArgumentError: it names an unknown effect.
     """
     return EffectsPolicy(config.graphmill.forbid_effects)
 

@@ -1,7 +1,7 @@
-"""What a node may do on the device that it is placed on, for whatever rewrites graphs.
+"""The effects of a node on its device, for code that rewrites graphs.
 
-A pass that merges, folds, drops or moves nodes asks here, and not the op alone: a kernel may do
-more than its op declares, and which kernel a node gets depends on its device.
+A pass that merges, folds, removes or moves nodes must use these functions instead of the op's
+effects: a kernel may have more effects than its op declares, and the device determines the kernel.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def effects_of_node(node: Node, options: PassOptions) -> frozenset[str]:
 def function_with_effects(
     name: str, attrs: Mapping[str, Any], library: FunctionLibrary, options: PassOptions
 ) -> FunctionBody:
-    """Return the body of a function, with the nodes that run for what their kernels do.
+    """Return the body of a function, including nodes that run for the effects of their kernels.
 
     Raises:
-        NotFoundError: there is no such function, or its body has an unknown op.
+        NotFoundError: the function does not exist, or its body has an unknown op.
         InvalidArgumentError: an attr is missing, or the body is malformed.
     """
 
@@ -48,9 +48,9 @@ def function_with_effects(
 
 
 def kernels_of_node(node: Node, options: PassOptions) -> list[KernelChoice | None]:
-    """Return the kernel that a node gets on its device, None if there is none.
+    """Return the kernel of a node on its device as a list of one; None if there is no kernel.
 
-    A node that has no device yet may come to any of the session's: then one for each of them.
+    For a node without a device, the list has the kernel for each device of the session.
     """
     find = options.host.kernels.try_find
     return [
