@@ -1,1 +1,1 @@
-"""Attr values: their Python forms, checks, inference from inputs, messages."""
+"""Attr values: Python representation, checks, inference from inputs, messages."""

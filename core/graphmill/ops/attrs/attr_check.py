@@ -1,4 +1,4 @@
-"""Check attr values: convert users' values to canonical form, compare them with an `AttrDef`.
+"""Convert attr values from users to canonical form, and check them against an `AttrDef`.
 
 Semantics: AttrValueHasType and ValidateAttrValue in tensorflow/core/framework/attr_value_util.cc
 and op_def_util.cc; conversions as in tensorflow/python/framework/op_def_library.py.
@@ -35,10 +35,10 @@ ATTR_TYPES: Final = ("type", "int", "float", "bool", "string", "shape", "tensor"
 
 
 def canonical(attr: AttrDef, value: Any, op: str = "") -> Any:
-    """Return a value that a user gave in canonical form.
+    """Convert a user's value to canonical form.
 
     Raises:
-        InvalidArgumentError: it cannot stand for the attr's type.
+        InvalidArgumentError: it cannot be converted to the attr's type.
     """
     if isinstance(value, AttrPlaceholder):
         return value
@@ -57,10 +57,10 @@ def canonical(attr: AttrDef, value: Any, op: str = "") -> Any:
 
 
 def typed_tensor(attr: AttrDef, value: Any, dtype: DType, op: str = "") -> TensorAttr:
-    """Return a tensor that a user gave beside its element type, as the value of a constant.
+    """Convert a user's tensor whose element type is given by another attr, as in a constant.
 
     Raises:
-        InvalidArgumentError: it is not a tensor, or none of that type.
+        InvalidArgumentError: it is not a tensor, or cannot be converted to `dtype`.
     """
     if _is_attr_value(value):
         found: TensorAttr = attr_value.attr_from_proto(value)
@@ -72,10 +72,10 @@ def typed_tensor(attr: AttrDef, value: Any, dtype: DType, op: str = "") -> Tenso
 
 
 def canonical_undeclared(name: str, value: Any, op: str = "") -> Any:
-    """Return in canonical form the value of an attr like `_class`, which no op declares.
+    """Convert the value of an attr that no op declares, such as `_class`, to canonical form.
 
     Raises:
-        InvalidArgumentError: its type does not determine the kind of attr.
+        InvalidArgumentError: the type of the value does not determine the kind of attr.
     """
     if value is UNSET or value is None or isinstance(value, _CANONICAL):
         return value
@@ -87,7 +87,7 @@ def canonical_undeclared(name: str, value: Any, op: str = "") -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(canonical_undeclared(name, item, op) for item in value)
     raise InvalidArgumentError(
-        f"attr {name!r}: no attr value can be made of {_short(value)}", op=op
+        f"attr {name!r}: {_short(value)} cannot be converted to an attr value", op=op
     )
 
 
@@ -95,7 +95,7 @@ def check(attr: AttrDef, value: Any, op: str = "") -> None:
     """Check a canonical value against type, allowed values and minimum.
 
     Raises:
-        InvalidArgumentError: it is not a value of the attr.
+        InvalidArgumentError: it is not a valid value of the attr.
     """
     if type(value) is AttrPlaceholder:
         return
@@ -119,7 +119,7 @@ def check(attr: AttrDef, value: Any, op: str = "") -> None:
 
 def check_attrs(op_def: OpDef, attrs: Mapping[str, Any]) -> None:
     """Check a complete set of canonical attrs; see `OpDef.check_attrs`."""
-    known = 0
+    num_declared = 0
     for attr in op_def.attrs:
         value = attrs.get(attr.name, UNSET)
         if value is UNSET:
@@ -128,9 +128,9 @@ def check_attrs(op_def: OpDef, attrs: Mapping[str, Any]) -> None:
                 f"attr {attr.name!r} ({attr.type}) of op {op_def.name} is missing; given: {given}",
                 op=op_def.name,
             )
-        known += 1
+        num_declared += 1
         check(attr, value, op_def.name)
-    if known == len(attrs):
+    if num_declared == len(attrs):
         return
     for name in attrs:
         if not name.startswith("_") and not op_def.has_attr(name):
@@ -143,7 +143,7 @@ def check_attrs(op_def: OpDef, attrs: Mapping[str, Any]) -> None:
 
 
 def describe(attr: AttrDef) -> str:
-    """Return an attr in one line, as `padding: string = 'SAME', one of 'SAME', 'VALID'`."""
+    """Describe an attr in one line: `padding: string = 'SAME', one of 'SAME', 'VALID'`."""
     text = f"{attr.name}: {attr.type}"
     if attr.has_default:
         text += f" = {display(attr.default)}"
@@ -155,7 +155,7 @@ def describe(attr: AttrDef) -> str:
 
 
 def display(value: Any) -> str:
-    """Return a canonical value for a person to read."""
+    """Return a human-readable text of a canonical value."""
     if isinstance(value, DType):
         return value.name
     if isinstance(value, bytes):
@@ -170,7 +170,7 @@ def display(value: Any) -> str:
 
 
 class _UnfitError(Exception):
-    """A value that cannot stand for an attr's type; the message is made by who knows the attr."""
+    """A value cannot be converted to an attr's type; the caller adds the message."""
 
 
 def _is_attr_value(value: Any) -> bool:
@@ -211,7 +211,7 @@ def _to_int(value: Any) -> int:
 
 
 def to_float32(value: float) -> float:
-    """Return the float32 nearest to `value`, as a Python float; the one NaN object for NaNs."""
+    """Round `value` to float32; return a Python float, and the object `math.nan` for any NaN."""
     if math.isnan(value):
         return math.nan
     try:
@@ -253,7 +253,9 @@ def _to_shape(value: Any) -> ShapeAttr | None:
         raise _UnfitError
     sizes = [-1 if size is None else _to_int(size) for size in value]
     if any(size < -1 for size in sizes):
-        raise InvalidArgumentError(f"a size of shape {sizes} is negative; -1 or None is 'unknown'")
+        raise InvalidArgumentError(
+            f"a dimension of shape {sizes} is negative; use -1 or None if it is unknown"
+        )
     return ShapeAttr(sizes)
 
 
@@ -341,7 +343,7 @@ _EXPECTED: Final[dict[str, str]] = {
     "float": "a float",
     "bool": "a bool",
     "string": "a string",
-    "shape": "a shape (a list of sizes, None for one that is unknown; None for unknown rank)",
+    "shape": "a shape (a list of sizes, None for an unknown size; None for unknown rank)",
     "tensor": "a tensor",
     "func": "a function",
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def infer_attrs(
     op_def: OpDef, inputs: Sequence[DType | Sequence[DType]], attrs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `attrs` with those added that the inputs determine; see `OpDef.infer_attrs`."""
+    """Return `attrs` with the attrs that the inputs determine; see `OpDef.infer_attrs`."""
     if len(inputs) != len(op_def.input_args):
         raise InvalidArgumentError(
             f"op {op_def.name} takes {len(op_def.input_args)} inputs "
@@ -27,23 +27,24 @@ def infer_attrs(
             op=op_def.name,
         )
     inference = _Inference(op_def, dict(attrs))
-    for arg, given in zip(op_def.input_args, inputs, strict=True):
-        inference.add(arg, given)
+    for arg, types in zip(op_def.input_args, inputs, strict=True):
+        inference.add(arg, types)
     return inference.attrs
 
 
 def group_inputs(op_def: OpDef, count: int, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     """Return the range of each input among `count` flat ones; see `OpDef.group_inputs`.
 
-    Lists whose length no attr determines share what the other inputs leave over.
+    Lists whose length no attr determines share the remaining inputs equally.
     """
-    lengths = {arg.name: _known_length(arg, attrs) for arg in op_def.input_args}
+    lengths = {arg.name: _declared_length(arg, attrs) for arg in op_def.input_args}
     unknown = [arg for arg in op_def.input_args if lengths[arg.name] is None]
     rest = count - sum(length for length in lengths.values() if length is not None)
     if len({arg.number_attr or arg.type_list_attr for arg in unknown}) > 1:
         names = ", ".join(arg.number_attr or arg.type_list_attr for arg in unknown)
         raise InvalidArgumentError(
-            f"op {op_def.name} has several lists of inputs; give their lengths: attrs {names}",
+            f"op {op_def.name} has several lists of inputs; set the attrs {names} to give their "
+            "lengths",
             op=op_def.name,
         )
     if rest < 0 or (rest % len(unknown) if unknown else rest):
@@ -61,10 +62,10 @@ def group_inputs(op_def: OpDef, count: int, attrs: Mapping[str, Any]) -> dict[st
     return ranges
 
 
-def _known_length(arg: ArgDef, attrs: Mapping[str, Any]) -> int | None:
+def _declared_length(arg: ArgDef, attrs: Mapping[str, Any]) -> int | None:
     if arg.number_attr:
-        number: int | None = attrs.get(arg.number_attr)
-        return number
+        length: int | None = attrs.get(arg.number_attr)
+        return length
     if arg.type_list_attr:
         types = attrs.get(arg.type_list_attr)
         return None if types is None else len(types)
@@ -72,26 +73,26 @@ def _known_length(arg: ArgDef, attrs: Mapping[str, Any]) -> int | None:
 
 
 class _Inference:
-    """The attrs inferred so far, and the input that each was inferred from."""
+    """The attrs inferred so far, and the input from which each was inferred."""
 
     def __init__(self, op_def: OpDef, attrs: dict[str, Any]) -> None:
         self.op_def = op_def
         self.attrs = attrs
-        self.told_by: dict[str, str] = {}
+        self.inferred_from: dict[str, str] = {}
 
-    def add(self, arg: ArgDef, given: DType | Sequence[DType]) -> None:
-        """Take in the types of one input."""
-        if isinstance(given, DType):
+    def add(self, arg: ArgDef, dtypes: DType | Sequence[DType]) -> None:
+        """Infer attrs from the types of one input."""
+        if isinstance(dtypes, DType):
             if arg.is_list:
                 raise self.error(f"input {arg.name!r} is a list of tensors, got one tensor")
-            types: Sequence[DType] = (given,)
+            types: Sequence[DType] = (dtypes,)
         elif not arg.is_list:
-            raise self.error(f"input {arg.name!r} is one tensor, got a list of {len(given)}")
+            raise self.error(f"input {arg.name!r} is one tensor, got a list of {len(dtypes)}")
         else:
-            types = given
+            types = dtypes
         if arg.is_ref and not all(dtype.is_ref for dtype in types):
             raise self.error(
-                f"input {arg.name!r} needs a reference to a variable, got a value "
+                f"input {arg.name!r} must be a reference to a variable, got a value "
                 f"({', '.join(dtype.name for dtype in types)})"
             )
         if arg.number_attr:
@@ -103,27 +104,27 @@ class _Inference:
             self.add_type(arg, dtype.base_dtype, position if arg.is_list else None)
 
     def add_type(self, arg: ArgDef, dtype: DType, position: int | None) -> None:
-        """Take in the type of one tensor."""
+        """Infer attrs from the type of one tensor."""
         if arg.type_attr:
             self.bind(arg, arg.type_attr, dtype, position)
         elif dtype is not arg.type and arg.type is not None:
             raise self.error(
-                f"input {_place(arg, position)} has type {dtype.name}, expected {arg.type.name}"
+                f"input {_show(arg, position)} has type {dtype.name}, expected {arg.type.name}"
             )
 
     def bind(self, arg: ArgDef, name: str, value: Any, position: int | None = None) -> None:
-        """Set an attr to what an input determines, or check that it agrees."""
-        known = self.attrs.get(name)
-        if known is None:
+        """Set an attr to the value that an input determines, or check that it has this value."""
+        existing = self.attrs.get(name)
+        if existing is None:
             self.attrs[name] = value
-            self.told_by[name] = arg.name
-        elif known != value:
-            other = self.told_by.get(name)
+            self.inferred_from[name] = arg.name
+        elif existing != value:
+            other = self.inferred_from.get(name)
             source = f"input {other!r}" if other is not None else f"attr {name!r}"
             what = "length" if name == arg.number_attr else "type"
             raise self.error(
-                f"input {_place(arg, position)} has {what} {_names(value)}, which does not match "
-                f"{what} {_names(known)} of {source}"
+                f"input {_show(arg, position)} has {what} {_names(value)}, which does not match "
+                f"{what} {_names(existing)} of {source}"
             )
 
     def error(self, problem: str) -> InvalidArgumentError:
@@ -131,7 +132,7 @@ class _Inference:
         return InvalidArgumentError(f"op {self.op_def.name}: {problem}", op=self.op_def.name)
 
 
-def _place(arg: ArgDef, position: int | None) -> str:
+def _show(arg: ArgDef, position: int | None) -> str:
     return repr(arg.name) if position is None else f"'{arg.name}[{position}]'"
 
 

@@ -1,9 +1,18 @@
-"""Python classes of attr values for which no plain Python value suffices.
+"""Classes for attr values that have no built-in Python type.
 
-Canonical values of attrs, which `Node.attrs` and `OpDef` hold: type → `DType`; int → `int`; float →
-`float` (a float32's value); bool → `bool`; string → `bytes`; shape → `ShapeAttr` (a tuple of sizes,
--1 where unknown) or None for unknown rank; tensor → `TensorAttr`; func → `FuncAttr`; an unbound
-attr of a function body → `AttrPlaceholder`; list(x) → a plain tuple; no value at all → `UNSET`.
+`Node.attrs` and `OpDef` hold attrs in canonical form:
+
+- type: `DType`
+- int: `int`
+- float: `float`, rounded to float32
+- bool: `bool`
+- string: `bytes`
+- shape: `ShapeAttr`, a tuple of sizes, -1 if unknown; None for unknown rank
+- tensor: `TensorAttr`
+- func: `FuncAttr`
+- list(x): a plain tuple
+- an unbound attr of a function body: `AttrPlaceholder`
+- no value at all: `UNSET`
 """
 
 from __future__ import annotations
@@ -38,14 +47,14 @@ class _Unset(enum.Enum):
 
 
 UNSET: Final = _Unset.UNSET
-"""An `AttrValue` without a value, and the default of an attr that has none."""
+"""The value of an empty `AttrValue`, and the default of an attr without a default."""
 
 NO_DEFAULT: Final = UNSET
-"""The default of an attr that must be given."""
+"""The default of a required attr."""
 
 
 class ShapeAttr(tuple[int, ...]):
-    """A shape as attr value: a tuple of sizes, distinguished from a list of ints by its class."""
+    """A shape as attr value: a tuple of sizes, whose class distinguishes it from a list of ints."""
 
     __slots__ = ()
 
@@ -55,14 +64,14 @@ class ShapeAttr(tuple[int, ...]):
 
 @dataclass(frozen=True, slots=True)
 class AttrPlaceholder:
-    """An attr of a node in a function body that takes its value from the function's attr `name`."""
+    """Stands for the function's attr `name` as the value of a node's attr in a function body."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=True)
 class FuncAttr:
-    """A function as attr value: its name, and the attrs it is instantiated with (canonical)."""
+    """A function as attr value: its name, and the attrs to instantiate it with (canonical)."""
 
     name: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +81,7 @@ class FuncAttr:
 
 
 class TensorAttr:
-    """A tensor as attr value, kept in the form that it came in until it is needed.
+    """A tensor as attr value, which is stored as given and converted on demand.
 
     Equality compares element type, shape and bytes, so NaNs equal themselves.
     """
@@ -86,13 +95,13 @@ class TensorAttr:
         """Wrap a message, an array, or an object that can become an array.
 
         Args:
-            value: a `TensorProto` (not copied: leave it as it is from now on), an array, an object
-                with `dtype`, `shape` and `__array__` (asked each time for its values, which are
-                not kept), or anything else that NumPy makes an array of at once.
-            dtype: the element type of an array where its own is ambiguous.
+            value: a `TensorProto` (not copied, so do not modify it afterwards), an array, an object
+                with `dtype`, `shape` and `__array__` (which is called for each use; the result is
+                not cached), or an array-like.
+            dtype: the element type, if that of the array is ambiguous.
 
         Raises:
-            InvalidArgumentError: the message has no valid dtype or shape; the array has no
+            InvalidArgumentError: the message has no valid dtype or shape, or the array's type is no
                 element type.
         """
         self._proto: TensorProto | None = None
@@ -114,10 +123,10 @@ class TensorAttr:
         self.shape = tuple(value.shape)
 
     def numpy(self) -> NDArray[Any]:
-        """Return the value as an array, possibly read-only: do not change it.
+        """Return the value as an array, which may be read-only and must not be modified.
 
         Raises:
-            InvalidArgumentError: the message's content does not fit its shape.
+            InvalidArgumentError: the message's content does not match its shape.
         """
         if self._array is not None:
             return self._array
@@ -127,7 +136,7 @@ class TensorAttr:
         return self._array
 
     def to_proto(self) -> TensorProto:
-        """Return the value as a message; the very one that it was made from, if any."""
+        """Return the value as a message: the original object if it was created from a message."""
         if self._proto is None:
             return tensor_proto.numpy_to_tensor_proto(self.numpy(), self.dtype)
         return self._proto

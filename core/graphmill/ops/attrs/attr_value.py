@@ -1,7 +1,7 @@
 """Convert `AttrValue` messages to canonical Python values and back, without loss.
 
-`graphmill.ops.attrs.attr_types` describes the canonical forms. Messages of TensorFlow's own
-classes are read too: only field names are used.
+`graphmill.ops.attrs.attr_types` describes the canonical forms. Instances of TensorFlow's message
+classes are accepted, too, as only the names of fields matter.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _NO_TYPES: Final[Mapping[str, str]] = {}
 
 
 def attr_from_proto(message: AttrValue) -> Any:
-    """Return the canonical value of a message (`UNSET` where it holds none).
+    """Return the canonical value of a message (`UNSET` if it is empty).
 
     Raises:
-        InvalidArgumentError: a list of several kinds, an unknown dtype, or an invalid tensor.
+        InvalidArgumentError: a list mixes several kinds, a dtype is unknown, or a tensor is
+            invalid.
     """
     kind = message.WhichOneof("value")
     if kind is None:
@@ -38,21 +39,21 @@ def attr_from_proto(message: AttrValue) -> Any:
 
 
 def attrs_from_proto(attr: Mapping[str, AttrValue]) -> dict[str, Any]:
-    """Return the canonical values of an attr map, as `NodeDef.attr` is."""
+    """Return the canonical values of an attr map such as `NodeDef.attr`."""
     return {name: attr_from_proto(message) for name, message in attr.items()}
 
 
 def attr_to_proto(value: Any, message: AttrValue | None = None, attr_type: str = "") -> AttrValue:
-    """Write a canonical value into `message` (by default a new one) and return that.
+    """Write a canonical value to `message` (by default a new one) and return the message.
 
     Args:
         value: the value; a tensor may also be a `TensorProto` or an array.
-        message: where to write it.
-        attr_type: the attr's type as in its `AttrDef` where it is known; then a shape may be a
-            plain tuple, which otherwise is a list.
+        message: the message to write to.
+        attr_type: the attr's type as in its `AttrDef`, if known. With "shape", a plain tuple is a
+            shape; otherwise it is a list.
 
     Raises:
-        InvalidArgumentError: the value is in no canonical form.
+        InvalidArgumentError: the value is not in canonical form.
     """
     target: AttrValue = proto.AttrValue() if message is None else message
     if value is UNSET:
@@ -73,9 +74,9 @@ def attr_to_proto(value: Any, message: AttrValue | None = None, attr_type: str =
 def attrs_to_proto(
     attrs: Mapping[str, Any], target: Any, attr_types: Mapping[str, str] = _NO_TYPES
 ) -> None:
-    """Write canonical values into an attr map, as `NodeDef.attr` is.
+    """Write canonical values to an attr map such as `NodeDef.attr`.
 
-    `attr_types` has the types of the attrs that are declared (`OpDef.attr_types`).
+    `attr_types` has the types of declared attrs (`OpDef.attr_types`).
     """
     for name, value in attrs.items():
         attr_to_proto(value, target[name], attr_types.get(name, ""))
@@ -87,7 +88,7 @@ def func_from_proto(message: NameAttrList) -> FuncAttr:
 
 
 def func_to_proto(value: FuncAttr, message: NameAttrList | None = None) -> NameAttrList:
-    """Write a function with its attrs into `message` (by default a new one) and return that."""
+    """Write a function with its attrs to `message` (by default a new one); return the message."""
     target: NameAttrList = proto.NameAttrList() if message is None else message
     target.name = value.name
     attrs_to_proto(value.attrs, target.attr)
@@ -95,14 +96,14 @@ def func_to_proto(value: FuncAttr, message: NameAttrList | None = None) -> NameA
 
 
 def shape_from_proto(message: TensorShapeProto) -> Shape:
-    """Return a shape as a tuple, -1 for an unknown size; None for an unknown rank."""
+    """Return a shape as a tuple, with -1 for an unknown size; None for an unknown rank."""
     if message.unknown_rank:
         return None
     return ShapeAttr([dim.size if dim.size >= 0 else -1 for dim in message.dim])
 
 
 def shape_to_proto(shape: Shape, message: TensorShapeProto | None = None) -> TensorShapeProto:
-    """Write a shape into `message` (by default a new one) and return that."""
+    """Write a shape to `message` (by default a new one) and return the message."""
     target: TensorShapeProto = proto.TensorShapeProto() if message is None else message
     if shape is None:
         target.unknown_rank = True
@@ -113,12 +114,12 @@ def shape_to_proto(shape: Shape, message: TensorShapeProto | None = None) -> Ten
 
 
 def _float_from_proto(value: float) -> float:
-    # One NaN object for all, so that values that hold it compare equal.
+    # Use one NaN object, so that tuples and dicts that contain it compare equal.
     return math.nan if value != value else value
 
 
 def _list_to_proto(values: tuple[Any, ...], target: Any, attr_type: str) -> None:
-    target.SetInParent()  # an empty list is a value too
+    target.SetInParent()  # an empty list is also a value
     for item in values:
         kind = "shape" if attr_type == "list(shape)" else _kind(item)
         field = getattr(target, kind, None)
@@ -136,7 +137,7 @@ def _list_from_proto(message: Any) -> tuple[Any, ...]:
         return ()
     if len(filled) > 1:
         kinds = ", ".join(descriptor.name for descriptor, _ in filled)
-        raise InvalidArgumentError(f"AttrValue list of several kinds: {kinds}")
+        raise InvalidArgumentError(f"AttrValue list mixes several kinds: {kinds}")
     descriptor, items = filled[0]
     return tuple(map(_READERS[descriptor.name], items))
 
@@ -179,7 +180,7 @@ def _as_tensor(value: Any) -> TensorAttr:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a scalar field of the message takes it."""
+    """Return a value in the form that a scalar field of the message accepts."""
     if isinstance(value, DType):
         return value.enum
     return value.name if isinstance(value, AttrPlaceholder) else value
@@ -187,7 +188,7 @@ def _plain(value: Any) -> Any:
 
 def _kind(value: Any) -> str:
     kind = _KINDS.get(type(value))
-    if kind is None and isinstance(value, FuncAttr):  # what a cluster holds; its name is written
+    if kind is None and isinstance(value, FuncAttr):  # a subclass; only its name is written
         return "func"
     if kind is None and (isinstance(value, np.ndarray) or hasattr(value, "tensor_shape")):
         return "tensor"

@@ -1,11 +1,11 @@
-"""Int attrs (64 bits) of which TensorFlow's kernels keep 32.
+"""Int attrs that TensorFlow's kernels read as int32, although attrs have 64 bits.
 
-The table is data for the trait `int32_attrs` of TensorFlow's ops; an op of a plugin declares its
-own.
+The table is the data for the trait `int32_attrs` of TensorFlow's ops; ops of plugins declare the
+trait.
 
-Semantics: GetAttr with an int32 (tensorflow/core/framework/node_def_util.cc), of which kernels and
-shape functions make use in no order that the OpDef determines: this is what they said when
-they were given 2^40.
+Semantics: GetAttr with an int32 (tensorflow/core/framework/node_def_util.cc). The OpDef does not
+show which attrs kernels and shape functions read as int32, so this table records the attrs for
+which TensorFlow rejected the value 2^40.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ _OPS_OF = {
     "strides": "DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput",
     "summarize": "Assert Print StringFormat",
 }
-"""Names of attrs, and the ops whose attrs these are."""
+"""Maps names of attrs to the ops that have these attrs."""
 
 
 @cache
 def listed_int32_attrs() -> dict[str, tuple[str, ...]]:
-    """Return the attrs of 32 bits of each of TensorFlow's ops that has any."""
+    """Return the int32 attrs of each of TensorFlow's ops that has any."""
     found: dict[str, tuple[str, ...]] = {}
     for names, ops in _OPS_OF.items():
         for op in ops.split():
@@ -108,10 +108,10 @@ def listed_int32_attrs() -> dict[str, tuple[str, ...]]:
 
 
 def check_attr_widths(op_def: OpDef, attrs: Mapping[str, Any], node: str = "") -> None:
-    """Check the attrs of a node, in canonical form, that its op declares to have 32 bits only.
+    """Check the attrs of a node (in canonical form) that its op declares as int32.
 
     Raises:
-        InvalidArgumentError: a number does not fit.
+        InvalidArgumentError: a number is out of range.
     """
     for name in op_def.traits.int32_attrs:
         value = attrs.get(name, 0)

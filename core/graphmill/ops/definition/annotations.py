@@ -1,4 +1,4 @@
-"""Annotations of functions that define ops: as objects, or as text (`from __future__`)."""
+"""Read annotations of functions that define ops, as objects or as text (`from __future__`)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _ATTR_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An annotation: a name, and what stands in brackets behind it.
+    """An annotation: a name, optionally with arguments in brackets.
 
     Attributes:
-        name: the last part of the name, as "list", "T", "float32".
-        parts: what stands in brackets.
-        constraints: the element types of a type variable that has constraints.
+        name: the last part of the name: "list", "T", "float32".
+        parts: the arguments in brackets.
+        constraints: the element types of a type variable with constraints.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Annotation:
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list of something."""
+        """Whether it is a list type with an element type."""
         return self.name in _LISTS and len(self.parts) == 1
 
     def __str__(self) -> str:
@@ -62,10 +62,10 @@ def read_annotation(annotation: Any, namespace: Mapping[str, Any]) -> Annotation
 
     Args:
         annotation: the object or its text.
-        namespace: the globals where the text's names are looked up, for type variables.
+        namespace: globals in which to look up type variables.
 
     Raises:
-        InvalidArgumentError: it is none that an op can have.
+        InvalidArgumentError: ops do not support the annotation.
     """
     if annotation is None or annotation is type(None):
         return Annotation("None")
@@ -82,7 +82,7 @@ def read_annotation(annotation: Any, namespace: Mapping[str, Any]) -> Annotation
         return Annotation(annotation.__name__, constraints=constraints)
     if isinstance(annotation, DType):
         return Annotation(annotation.name)
-    if hasattr(annotation, "__metadata__"):  # typing.Annotated: what it says beside the type counts
+    if hasattr(annotation, "__metadata__"):  # typing.Annotated: use the metadata, not the type
         return read_annotation(annotation.__metadata__[0], namespace)
     origin = typing.get_origin(annotation)
     if origin is not None:
@@ -92,7 +92,7 @@ def read_annotation(annotation: Any, namespace: Mapping[str, Any]) -> Annotation
 
 
 def attr_type(annotation: Annotation) -> str | None:
-    """Return the type of an attr that is annotated so; None if it can be none."""
+    """Return the attr type that an annotation stands for; None if there is none."""
     if annotation.is_list or (annotation.name == "tuple" and len(annotation.parts) == 1):
         element = attr_type(annotation.parts[0])
         return None if element is None or element.startswith("list(") else f"list({element})"
@@ -103,12 +103,12 @@ def fixed_type(annotation: Annotation) -> DType | None:
     """Return the element type that an annotation names; None for a type variable.
 
     Raises:
-        InvalidArgumentError: it is neither.
+        InvalidArgumentError: the annotation is neither.
     """
     if annotation.name in _NO_TENSOR:
         raise InvalidArgumentError(
-            f"{annotation} names no element type; annotate with a type variable such as T, or with "
-            "an element type such as 'float32'"
+            f"{annotation} is not an element type; annotate with a type variable such as T, or "
+            "with an element type such as 'float32'"
         )
     if _TYPE_VARIABLE.fullmatch(annotation.name) and not annotation.name.startswith("DT_"):
         return None
@@ -124,9 +124,9 @@ def _from_tree(tree: ast.expr, namespace: Mapping[str, Any]) -> Annotation:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
         return read_annotation(tree.value, namespace)
     if isinstance(tree, ast.Name):
-        known = namespace.get(tree.id)
-        if isinstance(known, (typing.TypeVar, DType)):
-            return read_annotation(known, namespace)
+        found = namespace.get(tree.id)
+        if isinstance(found, (typing.TypeVar, DType)):
+            return read_annotation(found, namespace)
         return Annotation(tree.id)
     if isinstance(tree, ast.Attribute):
         return Annotation(tree.attr)
@@ -137,7 +137,7 @@ def _from_tree(tree: ast.expr, namespace: Mapping[str, Any]) -> Annotation:
         if outer.name == "Annotated":
             return _from_tree(parts[1], namespace)
         return Annotation(outer.name, tuple(_from_tree(part, namespace) for part in parts))
-    raise InvalidArgumentError(f"annotation {ast.unparse(tree)!r} is none that an op can have")
+    raise InvalidArgumentError(f"ops do not support the annotation {ast.unparse(tree)!r}")
 
 
 def _is_ellipsis(tree: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""`@op`: define an op by a Python function whose signature names inputs, attrs and outputs.
+"""`@op`: define an op by a Python function whose signature declares inputs, attrs and outputs.
 
     T = TypeVar("T")
 
@@ -7,9 +7,9 @@
         '''Multiply by a number.'''
         return x * xp.asarray(factor, x.dtype)
 
-The function itself is left as it is, so `@kernel` of `graphmill.runtime.kernels.kernel` can make it
-the op's kernel too. `graphmill.ops.definition.op_functions.op_function(scale_by)` adds nodes of the
-op to a graph.
+The decorator returns the function unchanged, so `@kernel` of `graphmill.runtime.kernels.kernel` can
+also declare it as the op's kernel. `graphmill.ops.definition.op_functions.op_function(scale_by)`
+returns a function that adds nodes of the op to a graph.
 """
 
 from __future__ import annotations
@@ -72,38 +72,37 @@ def op(
     effects: Iterable[str] | None = None,
     traits: OpTraits | None = None,
 ) -> Any:
-    """Make the decorated function define an op.
+    """Declare an op by the signature of the decorated function.
 
-    Its first parameter, if it is called `xp`, `ctx` or `context` or has no annotation, is the array
-    namespace or context of a kernel and no part of the op. Other parameters that may be given by
-    position are inputs; keyword-only ones are attrs, optional if they have a default; the return
+    A first parameter that is named `xp`, `ctx` or `context`, or has no annotation, is the array
+    namespace or context of a kernel and does not belong to the op. Other positional parameters are
+    inputs; keyword-only parameters are attrs, optional if they have a default; the return
     annotation declares the outputs.
 
-    Inputs and outputs are annotated with a type variable (`T`: any element type, or its
+    Annotations of inputs and outputs are a type variable (`T`: any element type, or its
     constraints), an element type (`dtypes.float32`, `np.float32`, `"float32"`), or `list[...]` of
-    one of these for a list of tensors. Attrs are annotated with `int`, `float`, `bool`, `str`,
+    one of these for a list of tensors. Annotations of attrs are `int`, `float`, `bool`, `str`,
     `bytes`, `DType`, `Shape`, `FuncAttr`, `np.ndarray` (a tensor), or `list[...]` or `tuple[...,
-    ...]` of one of these. `-> None` is an op without outputs, `-> tuple[T, int]` one with two.
+    ...]` of one of these. `-> None` declares no outputs, `-> tuple[T, int]` declares two.
 
     Args:
         name: the op's name; by default that of the function in CamelCase. A prefix as in
-            `"MyPackage>ScaleBy"` keeps it apart from ops of others.
-        types: for type variables the element types that they may stand for.
+            `"MyPackage>ScaleBy"` avoids conflicts with ops of other packages.
+        types: maps type variables to the element types that they may stand for.
         outputs: names of the outputs.
         stateful: whether two equal calls may differ, so that they must not be merged.
         commutative: whether its two inputs may be swapped.
-        family: the family it belongs to.
+        family: the family of the op.
         shape: infers the shapes of its outputs, see `graphmill.ops.inference.shape_inference`;
-            without one they are unknown before the graph runs.
-        value: infers what is known of the values of its outputs before the graph runs, see
-            `graphmill.ops.inference.value_inference`.
-        effects: what it touches beyond its inputs and outputs, a subset of
-            `graphmill.ops.definition.op_traits.EFFECTS`; short for `traits` that hold nothing else.
-        traits: how it behaves, see `graphmill.ops.definition.op_traits`.
+            without it the static shapes are unknown.
+        value: infers static values of its outputs, see `graphmill.ops.inference.value_inference`.
+        effects: its effects, a subset of `graphmill.ops.definition.op_traits.EFFECTS`; short for
+            `traits` with only effects.
+        traits: its traits, see `graphmill.ops.definition.op_traits`.
 
     Raises:
         InvalidArgumentError: the signature does not define an op, an effect is unknown, the traits
-            do not fit the signature, or both `effects` and traits with effects are given.
+            contradict the signature, or both `effects` and traits with effects are given.
     """
     if callable(name):
         return op()(name)
@@ -124,12 +123,12 @@ def op(
 
 def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
     """Return the traits that the arguments of `op` declare."""
-    given = traits or DEFAULT_TRAITS
+    declared = traits or DEFAULT_TRAITS
     if effects is None:
-        return given
-    if given.effects is not None:
+        return declared
+    if declared.effects is not None:
         raise InvalidArgumentError("@op takes effects, or traits with effects, but not both")
-    return given._replace(effects=frozenset(effects))
+    return declared._replace(effects=frozenset(effects))
 
 
 def op_def_from_function(
@@ -187,9 +186,11 @@ class _Reader:
         self.attrs: list[AttrDef] = []
 
     def add(self, parameter: inspect.Parameter) -> None:
-        """Take in a parameter."""
+        """Add a parameter to the definition."""
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise self.error(f"parameter '{parameter}' stands for no single input or attr")
+            raise self.error(
+                f"parameter '{parameter}' is not allowed; declare each input and attr separately"
+            )
         if parameter.annotation is parameter.empty:
             raise self.error(f"parameter {parameter.name!r} needs an annotation")
         annotation = self.read(parameter.annotation, parameter.name)
@@ -201,7 +202,7 @@ class _Reader:
             self.add_input(parameter.name, annotation)
 
     def add_attr(self, parameter: inspect.Parameter, annotation: Annotation) -> None:
-        """Take in a keyword-only parameter."""
+        """Add an attr for a keyword-only parameter."""
         name = parameter.name.rstrip("_")
         kind = attr_type(annotation)
         if kind is None:
@@ -213,7 +214,7 @@ class _Reader:
         self.attrs.append(attr)
 
     def add_input(self, name: str, annotation: Annotation) -> None:
-        """Take in a positional parameter."""
+        """Add an input for a positional parameter."""
         number_attr = ""
         if annotation.is_list:
             number_attr = "N" if not self.number_attrs else f"N{len(self.number_attrs) + 1}"
@@ -234,7 +235,10 @@ class _Reader:
             one = len(parts) == 1
             names = ["output"] if one else [f"output_{index}" for index in range(len(parts))]
         if len(names) != len(parts):
-            raise self.error(f"outputs names {len(names)} outputs, the annotation has {len(parts)}")
+            raise self.error(
+                f"outputs has {len(names)} names, but the return annotation has {len(parts)} "
+                "outputs"
+            )
         return tuple(
             self.argument(name, part, self.output_length(part))
             for name, part in zip(names, parts, strict=True)
@@ -249,7 +253,7 @@ class _Reader:
         return self.number_attrs[0].name
 
     def argument(self, name: str, annotation: Annotation, number_attr: str) -> ArgDef:
-        """Return an input or output of an annotated type."""
+        """Return an input or output with the annotated type."""
         element = annotation.parts[0] if annotation.is_list else annotation
         if element.parts:
             raise self.error(f"{name!r}: {annotation} is not a type for a tensor")
@@ -269,7 +273,7 @@ class _Reader:
             raise self.error(f"{name!r}: {error.message}") from None
 
     def read(self, annotation: Any, name: str) -> Annotation:
-        """Read an annotation; an error names the parameter."""
+        """Read an annotation; errors name the parameter."""
         try:
             return read_annotation(annotation, getattr(self.function, "__globals__", {}))
         except InvalidArgumentError as error:

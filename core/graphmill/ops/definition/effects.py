@@ -1,11 +1,10 @@
 """The effects of ops, as data.
 
-The effects of an op are the widest set that a call may have. Often an attr or input decides
-(`CacheDataset` writes a file only if it is given a name), so a kernel asks the session's policy
-when it is about to act, and the table serves to judge a graph before it runs, and to know which
-nodes may be folded, repeated or left out. Ops that call functions have no effects of their own:
-those of the functions' bodies count. An op with random numbers has the effect `rng`, whether it
-is among those that it declares or not.
+The effects of an op are all that a call may have. Often they depend on an attr or input:
+`CacheDataset` writes a file only if it is given a name. The table is used to check a graph before
+it runs, and to decide which nodes may be folded, repeated or removed. Ops that call functions have
+no effects of their own: those of the functions' bodies count. An op with random numbers has the
+effect `rng`, even if it does not declare it.
 
 The effects: `fs.read`, `fs.write` (files), `net` (other machines), `process` (starts or ends one),
 `python` (calls back into Python), `clock` (depends on time, or waits), `rng` (depends on a random
@@ -28,10 +27,10 @@ __all__ = ["EFFECTS", "effects_of", "listed_effects", "randomness_of"]
 
 _NONE: Final = ""
 
-# Effects to the ops that have exactly these. Ops that are not here have "state" if they are
-# stateful or touch references or resources, and none otherwise.
+# Maps sets of effects to the ops with exactly these effects. Ops that are not listed have "state"
+# if they are stateful or use references or resources, and no effects otherwise.
 _TABLE: Final[dict[str, str]] = {
-    # Stateful for TensorFlow, so that they are kept or not shared, but without effects.
+    # TensorFlow declares these as stateful, to prevent pruning or merging; they have no effects.
     _NONE: """
         Assert BipartiteMatch Case CheckNumerics CheckNumericsV2
         DatasetToSingleElement DeepCopy DeviceIndex Empty
@@ -77,7 +76,7 @@ _TABLE: Final[dict[str, str]] = {
         DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary
         DebugNumericSummaryV2
     """,
-    # Their handles are strings, so their definitions do not show it.
+    # Their handles are strings, so their definitions do not reveal the state.
     "state": """
         TensorArrayCloseV2 TensorArrayConcatV2 TensorArrayGatherV2 TensorArrayGradV2
         TensorArrayReadV2 TensorArrayScatterV2 TensorArraySizeV2 TensorArraySplitV2 TensorArrayV2
@@ -140,7 +139,7 @@ _RNG: Final = frozenset({"rng"})
 
 @cache
 def listed_effects() -> dict[str, frozenset[str]]:
-    """Return the effects of the ops that are listed by name."""
+    """Return the effects of the ops in the table, by name."""
     return {
         name: frozenset(effects.split())
         for effects, names in _TABLE.items()
@@ -149,7 +148,7 @@ def listed_effects() -> dict[str, frozenset[str]]:
 
 
 def effects_of(op_def: OpDef) -> frozenset[str]:
-    """Return the effects that an op declares, or those that its definition implies."""
+    """Return the declared effects of an op, or those that its definition implies."""
     found = op_def.traits.effects
     if found is None:
         touches = any(map(_touches_state, (*op_def.input_args, *op_def.output_args)))
@@ -158,7 +157,7 @@ def effects_of(op_def: OpDef) -> frozenset[str]:
 
 
 def randomness_of(op_def: OpDef) -> Randomness:
-    """Return where the random numbers of an op come from, as declared or as its attrs imply."""
+    """Return the source of an op's random numbers, as declared or as its attrs imply."""
     declared = op_def.traits.randomness
     if declared is not None:
         return declared

@@ -1,4 +1,4 @@
-"""Names of op functions and their parameters in Python."""
+"""Python names of op functions and their parameters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ def function_name(op_name: str) -> str:
     """Return the snake_case name of an op's function: `AddV2` is `add_v2`, `If` is `if_`.
 
     Semantics: GenerateLowerCaseOpName in tensorflow/python/framework/python_op_gen.cc, so names are
-    those of TensorFlow's `gen_*_ops` modules; but leading underscores stay as they are, and a name
-    that Python reserves gets an underscore behind it, not before.
+    those of TensorFlow's `gen_*_ops` modules. But leading underscores are preserved, and a Python
+    keyword gets a trailing underscore, not a leading one.
     """
     stem = op_name.lstrip("_")
     letters = ["_" * (len(op_name) - len(stem))]
@@ -33,7 +33,7 @@ def op_name(name: str) -> str:
 
 
 def parameter_name(name: str) -> str:
-    """Return the parameter that stands for an input or attr; `name` is the node's own name."""
+    """Return the parameter name of an input or attr; `name` is reserved for the node's name."""
     return "name_" if name == "name" else _not_reserved(name)
 
 

@@ -1,6 +1,6 @@
 """`OpDef`: inputs, outputs and attrs of an op, as frozen data.
 
-Semantics: tensorflow/core/framework/op_def.proto, node_def_util.cc (which types a node has) and
+Semantics: tensorflow/core/framework/op_def.proto, node_def_util.cc (the types of a node) and
 op_def_util.cc. `graphmill.ops.attrs.attr_types` describes attr values in Python.
 """
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeFunction
     from graphmill.ops.inference.value_inference import ValueFunction
 
-    # For each arg its fixed type, or None and the attr that has it.
+    # For each arg its fixed type, or None and the attr that determines it.
     _TypePlan = tuple[tuple[DType | None, str], ...]
 
 _FUNCTION_TYPES = ("func", "list(func)")
 _WHILE = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
-_MOST_TENSORS = 1 << 24  # in one list: a graph's attr must not make us fill the memory
+_MOST_TENSORS = 1 << 24  # limit for one list, so that an attr cannot exhaust memory
 
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
 
@@ -44,11 +44,11 @@ class ArgDef:
 
     Attributes:
         name: its name.
-        type: its element type where that is fixed.
-        type_attr: the attr that holds its element type; "" if there is none.
-        type_list_attr: the attr that holds the types of a list of tensors; "" if there is none.
-        number_attr: the attr that holds the length of a list of tensors of one type; "" for none.
-        is_ref: whether it is a reference (the thing in a ref variable, not its value).
+        type: its element type, if that is fixed.
+        type_attr: the attr with its element type; "" if there is none.
+        type_list_attr: the attr with the types of a list of tensors; "" if there is none.
+        number_attr: the attr with the length of a list of tensors of one type; "" for none.
+        is_ref: whether it is a reference to a variable instead of a value.
         description: a sentence for users.
     """
 
@@ -66,14 +66,14 @@ class ArgDef:
         return bool(self.number_attr or self.type_list_attr)
 
     def length(self, attrs: Mapping[str, Any]) -> int:
-        """Return how many tensors it stands for, given the op's attrs.
+        """Return the number of tensors it stands for, given the op's attrs.
 
         Raises:
             InvalidArgumentError: an attr that it needs is missing or still a placeholder.
         """
         if self.number_attr:
-            number: int = _bound(attrs, self.number_attr)
-            return number
+            length: int = _bound(attrs, self.number_attr)
+            return length
         return len(_bound(attrs, self.type_list_attr)) if self.type_list_attr else 1
 
     def types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
@@ -90,13 +90,13 @@ class ArgDef:
         return tuple(dtype.as_ref for dtype in types) if self.is_ref else types
 
     def _checked_length(self, attrs: Mapping[str, Any]) -> int:
-        number: int = _bound(attrs, self.number_attr)
-        if number > _MOST_TENSORS:
+        length: int = _bound(attrs, self.number_attr)
+        if length > _MOST_TENSORS:
             raise InvalidArgumentError(
-                f"attr {self.number_attr!r} asks for {number} tensors of {self.name!r}; a node may "
-                f"have {_MOST_TENSORS}"
+                f"attr {self.number_attr!r} requests {length} tensors of {self.name!r}; at most "
+                f"{_MOST_TENSORS} are allowed"
             )
-        return number
+        return length
 
     def __str__(self) -> str:
         types = self.type_list_attr or self.type_attr or (self.type.tf_name if self.type else "?")
@@ -112,8 +112,8 @@ class AttrDef:
         name: its name.
         type: "type", "int", "float", "bool", "string", "shape", "tensor", "func" or "list(…)".
         default: its default in canonical form, or `NO_DEFAULT`.
-        allowed: the allowed values (for a list those of its elements); empty for any.
-        minimum: the smallest int, or the least length of a list; None for any.
+        allowed: the allowed values (for a list, of its elements); empty if all are allowed.
+        minimum: the smallest allowed int, or length of a list; None if there is no minimum.
         description: a sentence for users.
     """
 
@@ -126,14 +126,14 @@ class AttrDef:
 
     @property
     def has_default(self) -> bool:
-        """Whether it may be left out."""
+        """Whether it has a default and so is optional."""
         return self.default is not NO_DEFAULT
 
     def canonical(self, value: Any, op: str = "") -> Any:
-        """Return a value that a user gave in canonical form.
+        """Convert a user's value to canonical form.
 
         Raises:
-            InvalidArgumentError: it cannot stand for the attr's type; the message names `op`.
+            InvalidArgumentError: it cannot be converted to the attr's type; the message names `op`.
         """
         return attr_check.canonical(self, value, op)
 
@@ -141,7 +141,7 @@ class AttrDef:
         """Check a canonical value against type, allowed values and minimum.
 
         Raises:
-            InvalidArgumentError: it is not a value of this attr; the message names `op`.
+            InvalidArgumentError: it is not a valid value; the message names `op`.
         """
         attr_check.check(self, value, op)
 
@@ -154,24 +154,25 @@ class OpDef:
     """The definition of an op.
 
     Attributes:
-        name: its type, as "MatMul".
-        input_args, output_args, attrs: in their order.
+        name: its type, for example "MatMul".
+        input_args, output_args, attrs: its inputs, outputs and attrs, in order.
         is_stateful: whether two equal calls may differ, so that they must not be merged.
         is_commutative: whether its two inputs may be swapped.
-        is_aggregate: whether it combines any number of inputs, and partial results again.
+        is_aggregate: whether it combines any number of inputs, and can combine partial results.
         allows_uninitialized_input: whether a ref input may be a variable without a value.
         is_distributed: whether it communicates with other workers.
-        deprecated_version: the GraphDef version from which on it must not be used; 0 for never.
-        family: the group it belongs to, which names the module of its function and kernels.
+        deprecated_version: the first GraphDef version that must not use it; 0 for none.
+        family: its family, which names the module of its function and kernels.
         control_outputs: for the signature of a function, the names of its control outputs.
         summary, description, deprecated_reason: text for users.
-        traits: how the op behaves; see `graphmill.ops.definition.op_traits`. Like `shape_function`
-            no part of what a message holds, nor of what two definitions must agree in.
+        traits: how the op behaves; see `graphmill.ops.definition.op_traits`.
         shape_function: infers the shapes of the outputs; see
-            `graphmill.ops.inference.shape_inference`. It is not a part of what a message of the
-            definition holds, nor of what two must agree in.
-        value_function: infers what is known of the outputs' values before the graph runs; see
+            `graphmill.ops.inference.shape_inference`.
+        value_function: infers static values of the outputs; see
             `graphmill.ops.inference.value_inference`.
+
+    `traits`, `shape_function` and `value_function` are not stored in messages and are ignored when
+    definitions are compared.
     """
 
     name: str
@@ -192,7 +193,7 @@ class OpDef:
     traits: OpTraits = field(default=DEFAULT_TRAITS, repr=False, compare=False)
     shape_function: ShapeFunction | None = field(default=None, repr=False, compare=False)
     value_function: ValueFunction | None = field(default=None, repr=False, compare=False)
-    # Derived once, because every node asks.
+    # Derived once, because every node needs them.
     _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)
     _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
     _inputs: _TypePlan | None = field(init=False, repr=False, compare=False)
@@ -229,12 +230,12 @@ class OpDef:
 
     @property
     def calls(self) -> tuple[FunctionCall, ...]:
-        """The functions that the op calls: as its traits declare, undeclared ones as deferred."""
+        """The functions that the op calls; those that its traits do not declare are deferred."""
         return self._calls
 
     @property
     def is_while(self) -> bool:
-        """Whether the op calls a loop condition and a body that counts nothing, and no more."""
+        """Whether the op calls exactly a loop condition and a body without a counter argument."""
         kinds = {call.kind for call in self._calls if not call.counted}
         return len(self._calls) == 2 and kinds == _WHILE
 
@@ -244,16 +245,16 @@ class OpDef:
         return {attr.name: attr.type for attr in self.attrs}
 
     def with_defaults(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attrs with the defaults of those that are missing, as a new dict."""
+        """Return a new dict of the attrs, with the defaults of missing ones."""
         return {**self._defaults, **attrs}
 
     def canonical_attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return attrs that a user gave in canonical form, with the defaults of missing ones.
+        """Convert a user's attrs to canonical form, and add the defaults of missing ones.
 
-        Attrs whose names start with `_` belong to no op and may have any value.
+        Attrs whose names start with `_` are not declared by ops and may have any value.
 
         Raises:
-            InvalidArgumentError: a value cannot stand for its attr's type.
+            InvalidArgumentError: a value cannot be converted to its attr's type.
             NotFoundError: the op has no attr of that name.
         """
         canonical = dict(self._defaults)
@@ -263,8 +264,8 @@ class OpDef:
             else:
                 canonical[name] = self.attr(name).canonical(value, self.name)
         if self.traits.source is Source.CONSTANT and "value" in attrs and "dtype" in attrs:
-            given = self.attr("value"), attrs["value"], canonical["dtype"]
-            canonical["value"] = attr_check.typed_tensor(*given, self.name)
+            arguments = self.attr("value"), attrs["value"], canonical["dtype"]
+            canonical["value"] = attr_check.typed_tensor(*arguments, self.name)
         return canonical
 
     def check_attrs(self, attrs: Mapping[str, Any]) -> None:
@@ -279,7 +280,7 @@ class OpDef:
         attr_check.check_attrs(self, attrs)
 
     def input_types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-        """Return the element types of all inputs, lists unfolded.
+        """Return the element types of all inputs, with lists flattened.
 
         Raises:
             InvalidArgumentError: an attr that determines a type is missing or still a placeholder.
@@ -287,7 +288,7 @@ class OpDef:
         return self._types(self._inputs, self.input_args, attrs)
 
     def output_types(self, attrs: Mapping[str, Any]) -> tuple[DType, ...]:
-        """Return the element types of all outputs, lists unfolded.
+        """Return the element types of all outputs, with lists flattened.
 
         Raises:
             InvalidArgumentError: an attr that determines a type is missing or still a placeholder.
@@ -295,11 +296,11 @@ class OpDef:
         return self._types(self._outputs, self.output_args, attrs)
 
     def input_ranges(self, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-        """Return for each input name the range (start, stop) of the flat inputs it stands for."""
+        """Map each input name to the range (start, stop) of flat inputs that it stands for."""
         return _ranges(self.input_args, attrs)
 
     def output_ranges(self, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-        """Return for each output name the range (start, stop) of the flat outputs it stands for."""
+        """Map each output name to the range (start, stop) of flat outputs that it stands for."""
         return _ranges(self.output_args, attrs)
 
     def infer_attrs(
@@ -309,18 +310,18 @@ class OpDef:
 
         Args:
             inputs: one element type for each input, a sequence of them for a list.
-            attrs: canonical attrs that are known already; what the inputs determine must agree.
+            attrs: canonical attrs that are given explicitly; the inputs must agree with them.
 
         Raises:
-            InvalidArgumentError: inputs do not fit the op, each other, or `attrs`.
+            InvalidArgumentError: inputs do not match the op, each other, or `attrs`.
         """
         return attr_inference.infer_attrs(self, inputs, attrs or {})
 
     def group_inputs(self, count: int, attrs: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-        """Return the range of each input among `count` flat ones, before all attrs are known.
+        """Return the range of each input among `count` flat ones; attrs may be incomplete.
 
         Raises:
-            InvalidArgumentError: `count` does not fit, or several lists have an unknown length.
+            InvalidArgumentError: `count` is wrong, or several lists have an unknown length.
         """
         return attr_inference.group_inputs(self, count, attrs)
 
@@ -332,10 +333,10 @@ class OpDef:
 
     @staticmethod
     def from_proto(message: proto.OpDef, family: str = "") -> OpDef:
-        """Return the definition that a message holds.
+        """Return the definition in a message.
 
         Raises:
-            InvalidArgumentError: the message defines no valid op.
+            InvalidArgumentError: the message does not define a valid op.
         """
         from graphmill.ops.definition.op_def_proto import op_def_from_proto
 
@@ -364,7 +365,7 @@ class OpDef:
 
 
 def _type_plan(args: tuple[ArgDef, ...]) -> _TypePlan | None:
-    """Return for each arg its type or the attr that has it; None if an arg is not that simple."""
+    """Return the fixed type or type attr of each arg; None if an arg needs more than that."""
     if any(arg.is_list or (arg.is_ref and arg.type is None) for arg in args):
         return None
     return tuple([(_fixed_type(arg), arg.type_attr) for arg in args])
@@ -399,7 +400,7 @@ def _bound(attrs: Mapping[str, Any], name: str) -> Any:
         ) from None
     if isinstance(value, AttrPlaceholder):
         raise InvalidArgumentError(
-            f"attr {name!r} is the placeholder {value.name!r} of a function body; it has a value "
-            "only where the function is instantiated"
+            f"attr {name!r} is the placeholder {value.name!r} of a function body; it only has a "
+            "value after the function is instantiated"
         )
     return value

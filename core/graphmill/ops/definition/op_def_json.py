@@ -1,11 +1,11 @@
-"""One line of `op_defs.jsonl` to an `OpDef`, and back.
+"""Convert a line of `op_defs.jsonl` to an `OpDef`, and back.
 
-A line is a JSON object. Keys, left out where empty or false: `name`, `family`, `in` and `out`
+A line is a JSON object. Keys, omitted if empty or false: `name`, `family`, `in` and `out`
 (lists of `name` with `type` | `type_attr` | `type_list_attr`, `number_attr`, `ref`), `attr` (a list
 of `name`, `type`, `default`, `allowed`, `min`), `stateful`, `commutative`, `aggregate`, `uninit`
 (allows uninitialised input), `dist` (is distributed communication), `deprecated` (the GraphDef
-version). For readers only: `src` (where TensorFlow 2.21 no longer has the op: "1.15" for a public
-op of 1.15, "1.15-internal" and "1.15-contrib" for one that only its C++ code names), `test` (the op
+version). For information only: `src` (if TensorFlow 2.21 no longer has the op: "1.15" for a public
+op of 1.15, "1.15-internal" and "1.15-contrib" for one that only its C++ code has), `test` (the op
 exists for TensorFlow's own tests).
 
 Values: a type is "DT_X"; a shape a list of sizes, null for unknown rank; a string that is not UTF-8
@@ -41,12 +41,12 @@ _FLAGS: Final = {
     "family": "family",
 }
 
-# Most of an op's text is lists of allowed types, and few of those differ.
+# Lists of allowed types make up most of the text, and few of them are distinct.
 _type_lists: dict[str, tuple[DType, ...]] = {}
 
 
 def op_def_from_json(line: str | bytes) -> OpDef:
-    """Return the definition in one line, with the traits that TensorFlow's op of that name has."""
+    """Return the definition in a line, with the traits of TensorFlow's op of that name."""
     row = json.loads(line)
     attrs = tuple([_attr(attr) for attr in row["attr"]]) if "attr" in row else ()
     return OpDef(
@@ -60,7 +60,7 @@ def op_def_from_json(line: str | bytes) -> OpDef:
 
 
 def op_def_to_json(op_def: OpDef, **notes: Any) -> str:
-    """Return the line of a definition; `notes` are the keys for readers."""
+    """Return the line of a definition; `notes` are the keys for information."""
     row: dict[str, Any] = {"name": op_def.name}
     if op_def.family:
         row["family"] = op_def.family
@@ -167,7 +167,7 @@ def _attr_row(attr: AttrDef) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a canonical attr value as JSON has it."""
+    """Return a canonical attr value in its JSON form."""
     if isinstance(value, DType):
         return value.proto_name
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""`OpDef` to its message and back."""
+"""Convert `OpDef` to its message and back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def op_def_to_proto(op_def: OpDef) -> proto.OpDef:
 
 
 def op_def_from_proto(message: proto.OpDef, family: str = "") -> OpDef:
-    """Return the definition that a message holds.
+    """Return the definition in a message.
 
     Raises:
         InvalidArgumentError: a type or an attr value in it is invalid.

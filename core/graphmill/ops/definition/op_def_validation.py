@@ -26,13 +26,13 @@ def validate_op_def(op_def: OpDef) -> None:
     """Check a definition.
 
     Raises:
-        InvalidArgumentError: a name is not spelt as names are, or used twice; an attr has an
-            unknown type, or a default it does not allow; an input or output names no attr; the
-            traits do not fit.
+        InvalidArgumentError: a name is invalid or used twice; an attr has an unknown type, or an
+            invalid default; an input or output refers to a missing attr; the traits contradict the
+            definition.
     """
     if not _OP_NAME.fullmatch(op_def.name):
         raise InvalidArgumentError(
-            f"{op_def.name!r} is not a name for an op; expected CamelCase such as 'MyOp' or "
+            f"{op_def.name!r} is not a valid op name; expected CamelCase such as 'MyOp' or "
             "'MyPackage>MyOp'"
         )
     for attr in op_def.attrs:
@@ -47,21 +47,23 @@ def validate_op_def(op_def: OpDef) -> None:
 
 def _validate_attr(op_def: OpDef, attr: AttrDef) -> None:
     if not _ATTR_NAME.fullmatch(attr.name):
-        raise _error(op_def, f"{attr.name!r} is not a name for an attr")
+        raise _error(op_def, f"{attr.name!r} is not a valid attr name")
     if attr.type not in _TYPES:
         raise _error(
             op_def,
-            f"attr {attr.name!r} has the unknown type {attr.type!r}; there are {sorted(_TYPES)}",
+            f"attr {attr.name!r} has the unknown type {attr.type!r}; types are {sorted(_TYPES)}",
         )
     if attr.minimum is not None and attr.type != "int" and not attr.type.startswith("list("):
-        raise _error(op_def, f"attr {attr.name!r} is a {attr.type} and can have no minimum")
+        raise _error(op_def, f"attr {attr.name!r} is a {attr.type} and cannot have a minimum")
     if attr.default is not NO_DEFAULT:
         attr.check(attr.default, op_def.name)
 
 
 def _validate_arg(op_def: OpDef, arg: ArgDef) -> None:
     if not _ARG_NAME.fullmatch(arg.name):
-        raise _error(op_def, f"{arg.name!r} is not a name for an input or output (snake_case)")
+        raise _error(
+            op_def, f"{arg.name!r} is not a valid name of an input or output; expected snake_case"
+        )
     sources = [bool(arg.type), bool(arg.type_attr), bool(arg.type_list_attr)]
     if sum(sources) != 1 or (arg.type_list_attr and arg.number_attr):
         raise _error(
@@ -83,7 +85,7 @@ def _validate_arg(op_def: OpDef, arg: ArgDef) -> None:
 def _check_unique(op_def: OpDef, names: list[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise _error(op_def, f"several {what} are called {', '.join(map(repr, twice))}")
+        raise _error(op_def, f"several {what} have the name {', '.join(map(repr, twice))}")
 
 
 def _error(op_def: OpDef, problem: str) -> InvalidArgumentError:

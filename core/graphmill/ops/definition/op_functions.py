@@ -1,4 +1,4 @@
-"""One Python function for each op, made from its definition on first use.
+"""A Python function for each op, created from its definition on first use.
 
 `graphmill.ops.math.add_v2(x, y)` adds an `AddV2` node to the graph of its inputs, or to the default
 graph, and returns its output. Inputs may be tensors or values, which become `Const` nodes.
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 def op_function(op: Any, module: str = "graphmill.ops") -> Callable[..., Any]:
     """Return the function that adds a node of an op to a graph.
 
-    It takes the op's inputs by position or keyword, then by keyword the attrs that the inputs do
-    not tell, and `name`. It returns the output, a named tuple of several outputs, a list for a list
-    output, or the node itself of an op without outputs.
+    The function takes the op's inputs by position or keyword; by keyword the attrs that the inputs
+    do not determine; and `name`. It returns the output, a named tuple of several outputs, a list
+    for a list output, or the node for an op without outputs.
 
     Args:
         op: an `OpDef`, its message, or a function decorated with
             `graphmill.ops.definition.define.op`.
-        module: what `__module__` of the function says.
+        module: `__module__` of the function.
     """
     op_def = as_op_def(op)
     signature = op_signature(op_def)
@@ -47,14 +47,14 @@ def op_function(op: Any, module: str = "graphmill.ops") -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            bound = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{function.__name__}{signature}: {error}") from None
         return add_op(
             op_def,
-            [given[name] for name in inputs],
-            {attrs[key]: value for key, value in given.items() if key in attrs},
-            given.get("name"),
+            [bound[name] for name in inputs],
+            {attrs[key]: value for key, value in bound.items() if key in attrs},
+            bound.get("name"),
         )
 
     function.__name__ = function.__qualname__ = function_name(op_def.name)
@@ -68,18 +68,18 @@ def op_function(op: Any, module: str = "graphmill.ops") -> Callable[..., Any]:
 def add_op(
     op_def: OpDef, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None
 ) -> Any:
-    """Add a node; return what the op's function returns.
+    """Add a node; return the result of the op's function.
 
-    Nothing is added if inputs or attrs are wrong.
+    If inputs or attrs are invalid, no nodes are added.
 
     Raises:
-        InvalidArgumentError: an input or attr does not fit the op, or inputs are of several graphs.
+        InvalidArgumentError: an input or attr is invalid, or inputs belong to several graphs.
         FailedPreconditionError: no input is a tensor and there is no default graph.
     """
     plan = plan_inputs(op_def, inputs)
     graph: GraphLike = plan.graph or get_default_graph()
-    known = op_def.canonical_attrs(attrs)
-    complete = op_def.with_defaults({**known, **op_def.infer_attrs(plan.types)})
+    canonical = op_def.canonical_attrs(attrs)
+    complete = op_def.with_defaults({**canonical, **op_def.infer_attrs(plan.types)})
     op_def.check_attrs(complete)
     with graph.name_scope(name or op_def.name.replace(">", "_").lstrip("_")) as scope:
         node = graph.create_op(op_def, plan.make(graph), complete, name=scope)
@@ -87,13 +87,13 @@ def add_op(
 
 
 def explicit_attrs(op_def: OpDef) -> list[AttrDef]:
-    """Return the attrs that inputs do not determine, in order: those without default first."""
-    given = {
+    """Return the attrs that inputs do not determine, in order, those without default first."""
+    inferred = {
         name
         for arg in op_def.input_args
         for name in (arg.type_attr, arg.type_list_attr, arg.number_attr)
     }
-    attrs = [attr for attr in op_def.attrs if attr.name not in given]
+    attrs = [attr for attr in op_def.attrs if attr.name not in inferred]
     return sorted(attrs, key=lambda attr: attr.has_default)
 
 
@@ -139,7 +139,7 @@ def op_docstring(op_def: OpDef) -> str:
 
 
 def plain_value(canonical: Any) -> Any:
-    """Return a canonical attr value as a user would write it."""
+    """Return a canonical attr value in the form that a user would write."""
     if isinstance(canonical, bytes):
         try:
             return canonical.decode()
@@ -157,9 +157,9 @@ def plain_value(canonical: Any) -> Any:
 def family_functions(
     module: str,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of the module that has the functions of a family's ops.
+    """Return `__getattr__` and `__dir__` for a module with the functions of a family's ops.
 
-    The module `graphmill.ops.<family>` gets a function when it is first asked for.
+    The module `graphmill.ops.<family>` creates each function on first access.
     """
     family = module.rpartition(".")[2]
 
@@ -172,7 +172,7 @@ def family_functions(
         if op_name is None:
             raise AttributeError(
                 f"module {module!r} has no op function {name!r}"
-                f"{suggest(name, _family_names(family)) or _elsewhere(name)}"
+                f"{suggest(name, _family_names(family)) or _other_family(name)}"
             )
         function = op_function(bundled_ops().get(op_name), module)
         setattr(sys.modules[module], name, function)
@@ -183,12 +183,12 @@ def family_functions(
 
 @cache
 def _family_names(family: str) -> dict[str, str]:
-    """Return function names to op names of a family."""
+    """Map the function names of a family to op names."""
     return {function_name(name): name for name in bundled_ops().families()[family]}
 
 
-def _elsewhere(name: str) -> str:
-    """Return a hint at the family that does have a function of that name."""
+def _other_family(name: str) -> str:
+    """Return a hint about another family with a function of that name, or ""."""
     for family in bundled_ops().families():
         if name in _family_names(family):
             return f"; it is graphmill.ops.{family}.{name}"

@@ -1,8 +1,8 @@
-"""`OpRegistry`: op definitions by name, TensorFlow's bundled ones and plugins' own.
+"""`OpRegistry`: op definitions by name, those of TensorFlow and of plugins.
 
-The bundled file `op_defs.jsonl` is indexed by name when the first op is asked for (about a
-millisecond) and parsed one line at a time. That data never changes, so all registries share what is
-parsed of it; each has its own additions.
+The first look-up indexes the bundled file `op_defs.jsonl` by name (about a millisecond); each line
+is parsed on demand. This data never changes, so all registries share the parsed definitions; each
+registry has its own additions.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 _NAME_START: Final = len('{"name":"')
 _FAMILY_KEY: Final = b'"family":"'
 TESTING_FAMILY: Final = "testing"
-"""The family of the ops that TensorFlow's own tests define; their names are free for others."""
+"""The family of ops that TensorFlow's own tests define; plugins may use their names."""
 
 OP_ATTRIBUTE: Final = "__graphmill_op__"
-"""Where a function that defines an op (see `graphmill.ops.definition.define`) carries its
-`OpDef`."""
+"""The attribute with the `OpDef` of a function that `graphmill.ops.definition.define.op` decorated.
+"""
 
 
 class BundledOps:
-    """TensorFlow's op definitions, as the package ships them.
+    """TensorFlow's op definitions, which are part of the package.
 
-    Threads: reading is safe from any; two that ask at once may parse the same line twice.
+    Threads: reading is thread-safe; concurrent look-ups may parse the same line twice.
     """
 
     def __init__(self, content: bytes) -> None:
-        # Bytes are half the cost of text here: nothing is decoded that is not asked for.
+        # Bytes cost half as much as text: only the requested lines are decoded.
         self._lines = {
             line[_NAME_START : line.index(b'"', _NAME_START)]: line
             for line in content.rstrip().split(b"\n")
@@ -68,7 +68,7 @@ class BundledOps:
         return self._names
 
     def families(self) -> dict[str, list[str]]:
-        """Return the names of each family's ops; nothing is parsed for it."""
+        """Return the names of each family's ops, without parsing them."""
         if self._families is None:
             families: dict[str, list[str]] = {}
             for name, line in self._lines.items():
@@ -100,7 +100,7 @@ def same_bundled(op_def: OpDef) -> OpDef | None:
 
 
 class _Addition(NamedTuple):
-    """An op that was added, and by whom."""
+    """An added op and its owner."""
 
     op_def: OpDef
     owner: Provenance | str
@@ -108,17 +108,17 @@ class _Addition(NamedTuple):
 
 
 class OpRegistry:
-    """The ops that a host or a graph knows: TensorFlow's, and those that plugins add.
+    """The ops of a host or a graph: TensorFlow's, and those that plugins add.
 
-    Threads: `get` and the other readers are safe from any; `add` is meant for the time when a host
-    is assembled, before others read.
+    Threads: `get` and the other readers are thread-safe; `add` may only be called while a host is
+    assembled, before other threads read.
     """
 
     def __init__(self, *, failures: Callable[[], Iterable[str]] = tuple) -> None:
-        """Make a registry of TensorFlow's ops.
+        """Create a registry of TensorFlow's ops.
 
         Args:
-            failures: return a line for each plugin that is not used, for "unknown op" messages.
+            failures: returns a line for each plugin that is not used, for "unknown op" messages.
         """
         self._failures = failures
         self._added: dict[str, OpDef] = {}
@@ -128,15 +128,15 @@ class OpRegistry:
         """Return the definition of an op.
 
         Raises:
-            NotFoundError: there is no such op; the message names near matches, and the plugins
+            NotFoundError: the op does not exist; the message names near matches, and the plugins
                 that failed to load.
         """
         found = self.find(name)
         if found is None:
             failures = "".join(f"\n  {line}" for line in self._failures())
             raise NotFoundError(
-                f"unknown op {name!r}{suggest(name, self.names())}; TensorFlow's ops are known, "
-                "others come from plugins (graphmill_register_ops)"
+                f"unknown op {name!r}{suggest(name, self.names())}; it is not one of TensorFlow's "
+                "ops, and no plugin registers it (graphmill_register_ops)"
                 + (f". Plugins that are not used:{failures}" if failures else ""),
                 op=name,
             )
@@ -161,25 +161,25 @@ class OpRegistry:
     ) -> OpDef:
         """Add an op and return its definition.
 
-        The outcome does not depend on the order in which plugins add.
+        The result does not depend on the order in which plugins add ops.
 
         Args:
             op: an `OpDef`, its message, or a function that `graphmill.ops.definition.define.op`
                 decorated.
-            owner: who brings it (a plugin), for messages and `withdraw`.
-            replace: take the place of an op of that name.
-            shape: its shape function, where the definition carries none: see
+            owner: the plugin that supplies it, for messages and `withdraw`.
+            replace: replace an op of the same name.
+            shape: its shape function, if the definition has none: see
                 `graphmill.ops.inference.shape_inference`.
-            value: its value function, where the definition carries none: see
+            value: its value function, if the definition has none: see
                 `graphmill.ops.inference.value_inference`.
-            traits: how it behaves, where the definition carries no traits: see
+            traits: its traits, if the definition has none: see
                 `graphmill.ops.definition.op_traits`.
 
         Raises:
-            PluginConflictError: another definition has the name; the message names both owners.
-                (The same definition again is fine, and names of ops that only TensorFlow's own
-                tests define are free.)
-            InvalidArgumentError: the definition is not sound.
+            PluginConflictError: the name has another definition; the message names both owners.
+                (Adding the same definition again is allowed, and so are names of ops that only
+                TensorFlow's own tests define.)
+            InvalidArgumentError: the definition is invalid.
         """
         op_def = as_op_def(op)
         if shape is not None:
@@ -192,20 +192,20 @@ class OpRegistry:
             op_def = dataclasses.replace(op_def, traits=bundled.traits)
         validate_op_def(op_def)
         addition = _Addition(op_def, owner, replace)
-        self._refuse_rivals(addition)
-        if _says_more(op_def, bundled_ops().get(op_def.name)):
+        self._check_conflicts(addition)
+        if _adds_to_bundled(op_def, bundled_ops().get(op_def.name)):
             self._additions.setdefault(op_def.name, []).append(addition)
             self._choose(op_def.name)
         return op_def
 
     def withdraw(self, owner: Provenance | str) -> None:
-        """Remove the ops that `owner` added, as if they had never been there."""
+        """Remove the ops that `owner` added."""
         for name, additions in list(self._additions.items()):
             additions[:] = [addition for addition in additions if addition.owner != owner]
             self._choose(name)
 
     def _choose(self, name: str) -> None:
-        """Let the addition of a name that replaces win, or the first of those that are the same."""
+        """Choose among the additions of a name: one with `replace`, or the first of equal ones."""
         additions = self._additions[name]
         if additions:
             additions.sort(key=lambda addition: not addition.replace)
@@ -213,8 +213,8 @@ class OpRegistry:
         else:
             del self._additions[name], self._added[name]
 
-    def _refuse_rivals(self, addition: _Addition) -> None:
-        """Raise if an op of that name is defined differently with the same right."""
+    def _check_conflicts(self, addition: _Addition) -> None:
+        """Raise if there is a different definition of the name with the same `replace`."""
         op_def = addition.op_def
         for other in self._additions.get(op_def.name, ()):
             if other.replace == addition.replace and not _are_same(other.op_def, op_def):
@@ -225,14 +225,14 @@ class OpRegistry:
             raise _conflict(op_def.name, addition.owner, CORE)
 
     def provenance(self, name: str) -> Provenance | str:
-        """Return who brought an op: core for TensorFlow's, else the owner given to `add`."""
+        """Return the owner of an op: core for TensorFlow's ops, else the owner passed to `add`."""
         return self._additions[name][0].owner if name in self._additions else CORE
 
     def owner(self, name: str) -> str:
-        """Return who brought an op: "TensorFlow" for the bundled ones, else the owner given.
+        """Return the owner of an op as text: "TensorFlow" for TensorFlow's ops.
 
         Raises:
-            NotFoundError: there is no such op.
+            NotFoundError: the op does not exist.
         """
         self.get(name)
         return _owner_name(self.provenance(name))
@@ -247,10 +247,10 @@ class OpRegistry:
         return sorted({*bundled_ops().families(), *added})
 
     def family(self, name: str) -> str:
-        """Return the family of an op ("" for an added op that names none).
+        """Return the family of an op ("" for an added op without a family).
 
         Raises:
-            NotFoundError: there is no such op.
+            NotFoundError: the op does not exist.
         """
         if name not in self._added:
             bundled = bundled_ops().family(name)
@@ -262,7 +262,7 @@ class OpRegistry:
         """Return the names of a family's ops, sorted.
 
         Raises:
-            NotFoundError: there is no such family.
+            NotFoundError: the family does not exist.
         """
         names = {
             name for name in bundled_ops().families().get(family, ()) if name not in self._added
@@ -271,13 +271,13 @@ class OpRegistry:
         if not names:
             raise NotFoundError(
                 f"there is no family of ops {family!r}{suggest(family, self.families())}; "
-                f"there are {', '.join(self.families())}"
+                f"families are {', '.join(self.families())}"
             )
         return sorted(names)
 
 
-def _says_more(op_def: OpDef, bundled: OpDef | None) -> bool:
-    """Return whether a definition is another one than TensorFlow's, or declares more than it."""
+def _adds_to_bundled(op_def: OpDef, bundled: OpDef | None) -> bool:
+    """Return whether a definition differs from TensorFlow's, or declares more than it."""
     if op_def != bundled or op_def.shape_function is not None or op_def.value_function is not None:
         return True
     return op_def.traits not in (DEFAULT_TRAITS, bundled.traits)
@@ -296,28 +296,29 @@ def _owner_name(owner: Provenance | str) -> str:
     return "TensorFlow" if owner == CORE else str(owner) or "unknown owner"
 
 
-def _conflict(name: str, new: Provenance | str, known: Provenance | str) -> PluginConflictError:
+def _conflict(name: str, new: Provenance | str, existing: Provenance | str) -> PluginConflictError:
     error = PluginConflictError(
-        f"op {name!r} of {_owner_name(new)} is defined already, differently, by "
-        f"{_owner_name(known)}; choose another name (a prefix such as 'MyPackage>Name' keeps it "
-        "apart) or say replace=True",
-        owners=tuple(owner for owner in (known, new) if isinstance(owner, Provenance)),
+        f"op {name!r} of {_owner_name(new)} is already defined differently by "
+        f"{_owner_name(existing)}; choose another name (a prefix such as 'MyPackage>Name' avoids "
+        "conflicts) or pass replace=True",
+        owners=tuple(owner for owner in (existing, new) if isinstance(owner, Provenance)),
     )
     error.locate(op=name)
     return error
 
 
 def as_op_def(op: Any) -> OpDef:
-    """Return the definition that an `OpDef`, a message of it, or a decorated function stands for.
+    """Return the definition of an `OpDef`, its message, or a decorated function.
 
     Raises:
-        InvalidArgumentError: it is none of these.
+        InvalidArgumentError: `op` is none of these.
     """
-    carried = getattr(op, OP_ATTRIBUTE, op)
-    if isinstance(carried, OpDef):
-        return carried
-    if hasattr(carried, "input_arg"):
-        return OpDef.from_proto(carried)
+    definition = getattr(op, OP_ATTRIBUTE, op)
+    if isinstance(definition, OpDef):
+        return definition
+    if hasattr(definition, "input_arg"):
+        return OpDef.from_proto(definition)
     raise InvalidArgumentError(
-        f"{op!r} defines no op; give an OpDef, its message, or a function decorated with @op"
+        f"{op!r} does not define an op; expected an OpDef, its message, or a function decorated "
+        "with @op"
     )

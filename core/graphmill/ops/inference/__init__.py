@@ -1,1 +1,1 @@
-"""Inference of shapes and values before a graph runs."""
+"""Static inference of shapes and values, before a graph runs."""

@@ -6,12 +6,12 @@
     @graphmill.op("MyPackage>Top", shape=top_shape)
     def top(xp, x: T, *, k: int) -> T: ...
 
-A shape function is given a `ShapeContext`. It returns the shape of the output, or a sequence of the
-shapes of several: `TensorShape`, sizes, or None for one that is not known. What it raises is the
-error of whoever adds the node, located at it.
+A shape function takes a `ShapeContext`. It returns the shape of the output, or a sequence of shapes
+for several outputs. A shape is a `TensorShape`, a sequence of sizes, or None if it is unknown. If
+it raises, adding the node fails with this error, which names the node.
 
-TensorFlow's ops have theirs in `graphmill.ops.shapes.<family>`, imported when the first shape of
-such an op is asked for; outputs of ops without one have an unknown shape. Semantics:
+The shape functions of TensorFlow's ops are in `graphmill.ops.shapes.<family>`, imported on first
+use. Outputs of ops without shape function have an unknown shape. Semantics:
 tensorflow/core/framework/shape_inference.h and the shape functions in tensorflow/core/ops/*.cc.
 """
 
@@ -42,25 +42,25 @@ _FAMILIES: Final = frozenset(
 
 
 class Sources(Protocol):
-    """What is known of a node's inputs besides their shapes."""
+    """Static information about a node's inputs besides their shapes."""
 
     def value(self, index: int) -> NDArray[Any] | None:
-        """Return what is known of a value: an array, None for elements that are not known."""
+        """Return the static value of an input, with None for unknown elements."""
         ...
 
     def variable_shape(self, index: int) -> TensorShape:
-        """Return the shape of the variable that an input is the handle of."""
+        """Return the shape of the variable whose handle an input is."""
         ...
 
 
 class ShapeContext:
-    """A node as its shape function sees it.
+    """The node argument of shape functions.
 
     Attributes:
         name: name of the node.
         type: name of its op.
-        inputs: the shapes of its inputs, in order, lists unfolded.
-        num_outputs: how many outputs it has.
+        inputs: the shapes of its inputs, in order, with lists flattened.
+        num_outputs: number of outputs.
     """
 
     __slots__ = ("_op_def", "_sources", "attrs", "inputs", "name", "num_outputs")
@@ -81,8 +81,8 @@ class ShapeContext:
             op_def: the definition of its op.
             attrs: its attrs in canonical form.
             inputs: the shapes of its inputs.
-            num_outputs: how many outputs it has.
-            sources: where the inputs come from.
+            num_outputs: number of outputs.
+            sources: static information about the inputs.
         """
         self.name = name
         self.attrs = attrs
@@ -104,7 +104,7 @@ class ShapeContext:
         """
         start, stop = self._range(name)
         if stop != start + 1:
-            raise InvalidArgumentError(f"input {name!r} is a list; ask for `shapes({name!r})`")
+            raise InvalidArgumentError(f"input {name!r} is a list; use `shapes({name!r})`")
         return self.inputs[start]
 
     def shapes(self, name: str) -> list[TensorShape]:
@@ -116,10 +116,10 @@ class ShapeContext:
         return list(self.inputs[slice(*self._range(name))])
 
     def value(self, name: str) -> NDArray[Any] | None:
-        """Return the value of an input where it is known before the graph runs, else None.
+        """Return the static value of an input, or None if it is not static.
 
-        It is known of constants, and of integers that are computed from constants and known shapes:
-        of element type object then.
+        Constants are static, and integers that are computed from constants and static shapes. The
+        latter have element type object.
 
         Raises:
             InvalidArgumentError: the op has no such input.
@@ -128,11 +128,11 @@ class ShapeContext:
         return None if found is None or any(item is None for item in found.flat) else found
 
     def partial_value(self, name: str) -> NDArray[Any] | None:
-        """Return what is known of an input's value: None for the elements that are not."""
+        """Return the static value of an input, with None for unknown elements."""
         return self._sources.value(self._range(name)[0])
 
     def variable_shape(self, name: str) -> TensorShape:
-        """Return the shape of the variable that an input is the handle of.
+        """Return the shape of the variable whose handle an input is.
 
         Raises:
             InvalidArgumentError: the op has no such input.
@@ -140,20 +140,20 @@ class ShapeContext:
         return self._sources.variable_shape(self._range(name)[0])
 
     def value_as_shape(self, name: str) -> TensorShape:
-        """Return the shape that an input with sizes says, as far as it is known.
+        """Return the static shape that an input with sizes stands for.
 
         Raises:
             InvalidArgumentError: the op has no such input, or its value is not a shape.
         """
-        known = self.partial_value(name)
-        if known is None:
+        sizes = self.partial_value(name)
+        if sizes is None:
             count = self.shape(name)[0] if self.shape(name).rank == 1 else None
             return UNKNOWN_SHAPE if count is None else TensorShape((None,) * count)
-        if known.ndim == 0:
-            if known.item() == -1:
+        if sizes.ndim == 0:
+            if sizes.item() == -1:
                 return UNKNOWN_SHAPE
             raise InvalidArgumentError(f"input {name!r} must be a vector of sizes, not a scalar")
-        return TensorShape(known.tolist())
+        return TensorShape(sizes.tolist())
 
     def get_attr(self, name: str) -> Any:
         """Return an attr in canonical form.
@@ -180,8 +180,8 @@ def infer_shapes(op: ShapeContext, function: ShapeFunction | None) -> tuple[Tens
     """Return the shapes of a node's outputs.
 
     Raises:
-        InvalidArgumentError: its inputs cannot have the shapes that they have.
-        InternalError: the shape function is at fault: it raised something else, or returned no
+        InvalidArgumentError: the shapes of its inputs are invalid.
+        InternalError: the shape function is faulty: it raised another exception, or did not return
             shapes.
     """
     if function is None:
@@ -201,14 +201,14 @@ def infer_shapes(op: ShapeContext, function: ShapeFunction | None) -> tuple[Tens
 
 
 def shape_function(op_def: OpDef) -> ShapeFunction | None:
-    """Return the shape function of an op: its own, or what its traits imply; None for neither."""
+    """Return the shape function of an op, or the one that its traits imply, or None."""
     if op_def.shape_function is not None:
         return op_def.shape_function
-    if same_bundled(op_def) is not None:  # and no plugin's own meaning of the name
+    if same_bundled(op_def) is not None:  # not an op of a plugin with the same name
         found = _family_functions(op_def.family).get(op_def.name)
         if found is not None:
             return found
-    from graphmill.ops.shapes.by_traits import function_by_traits  # few ask for shapes at all
+    from graphmill.ops.shapes.by_traits import function_by_traits  # lazily: rarely needed
 
     return function_by_traits(op_def)
 
@@ -222,7 +222,7 @@ def _family_functions(family: str) -> dict[str, ShapeFunction]:
 
 
 def _checked(op: ShapeContext, returned: Any) -> tuple[TensorShape, ...]:
-    """Return what a shape function returned as one shape for each output."""
+    """Return the result of a shape function as a tuple with a shape for each output."""
     if op.num_outputs == 1:
         return (TensorShape(returned),)
     if not isinstance(returned, tuple | list) or len(returned) != op.num_outputs:

@@ -1,4 +1,4 @@
-"""`TensorShape`: what is statically known of a tensor's shape.
+"""`TensorShape`: the static shape of a tensor, which may be partially known.
 
 Semantics: tf.TensorShape of tensorflow/python/framework/tensor_shape.py.
 """
@@ -18,13 +18,13 @@ Size = int | None
 
 
 class TensorShape:
-    """A shape of which the rank, and some sizes, may be unknown. It never changes.
+    """An immutable shape, whose rank or sizes may be unknown.
 
-    It equals the tuple of its sizes, with None for what is not known, and None itself if its rank
-    is unknown: `x.shape == (None, 3)`.
+    It equals the tuple of its sizes, with None for unknown sizes (`x.shape == (None, 3)`), or None
+    if its rank is unknown.
 
     Attributes:
-        dims: the sizes, None for one that is not known; None if the rank is not known.
+        dims: the sizes, None for an unknown size; None if the rank is unknown.
     """
 
     __slots__ = ("dims",)
@@ -32,14 +32,14 @@ class TensorShape:
     dims: tuple[Size, ...] | None
 
     def __init__(self, dims: Any = None) -> None:
-        """Make a shape.
+        """Create a shape.
 
         Args:
-            dims: the sizes, None or -1 for one that is not known; None for an unknown rank;
-                another `TensorShape`, or a `TensorShapeProto`.
+            dims: the sizes, None or -1 for an unknown size; None for an unknown rank; another
+                `TensorShape`, or a `TensorShapeProto`.
 
         Raises:
-            InvalidArgumentError: it is none of these.
+            InvalidArgumentError: `dims` is none of these.
         """
         if dims is None or getattr(dims, "unknown_rank", False):
             self.dims = None
@@ -58,7 +58,7 @@ class TensorShape:
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, None if it is not known; `ndims` is the same."""
+        """Number of dimensions, None if it is unknown; `ndims` is the same."""
         return None if self.dims is None else len(self.dims)
 
     ndims = rank
@@ -71,18 +71,18 @@ class TensorShape:
         """Return the sizes.
 
         Raises:
-            InvalidArgumentError: the rank is not known.
+            InvalidArgumentError: the rank is unknown.
         """
         return list(self)
 
     def num_elements(self) -> int | None:
-        """Return the number of elements, None if it is not known."""
+        """Return the number of elements, None if it is unknown."""
         if self.dims is None or None in self.dims:
             return None
         return math.prod(self.dims)  # type: ignore[arg-type]
 
     def with_rank(self, rank: int) -> TensorShape:
-        """Return the shape, of unknown sizes if its rank was not known.
+        """Return the shape, or a shape of this rank with unknown sizes if its rank is unknown.
 
         Raises:
             InvalidArgumentError: it has another rank.
@@ -94,7 +94,7 @@ class TensorShape:
         return self
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
-        """Return the shape.
+        """Return the shape unchanged, after a check of its rank.
 
         Raises:
             InvalidArgumentError: it has fewer dimensions.
@@ -130,14 +130,14 @@ class TensorShape:
         )
 
     def relaxed_with(self, other: TensorShape) -> TensorShape:
-        """Return the narrowest shape that allows both."""
+        """Return the most specific shape that is compatible with both."""
         mine, theirs = self.dims, other.dims
         if mine is None or theirs is None or len(mine) != len(theirs):
             return UNKNOWN_SHAPE
         return TensorShape(a if a == b else None for a, b in zip(mine, theirs, strict=True))
 
     def broadcast_with(self, other: TensorShape) -> TensorShape:
-        """Return the shape that two tensors have after broadcasting.
+        """Return the broadcast shape of two tensors.
 
         Raises:
             InvalidArgumentError: they cannot be broadcast.
@@ -156,14 +156,14 @@ class TensorShape:
         return TensorShape(self.dims + theirs)
 
     def with_axis(self, axis: int, *sizes: Size) -> TensorShape:
-        """Return the shape with one axis replaced: by another size, by several, or by none."""
+        """Return the shape with one axis replaced by any number of sizes."""
         if self.dims is None:
             return UNKNOWN_SHAPE
-        place = range(len(self.dims))[axis]
-        return TensorShape(self.dims[:place] + sizes + self.dims[place + 1 :])
+        index = range(len(self.dims))[axis]
+        return TensorShape(self.dims[:index] + sizes + self.dims[index + 1 :])
 
     def with_new_axis(self, axis: int, size: Size) -> TensorShape:
-        """Return the shape with an axis more, before the one that was at `axis`."""
+        """Return the shape with a new axis inserted before `axis`."""
         if self.dims is None:
             return UNKNOWN_SHAPE
         return TensorShape((*self.dims[:axis], size, *self.dims[axis:]))
@@ -212,7 +212,7 @@ class TensorShape:
     def _known_rank(self) -> tuple[Size, ...]:
         if self.dims is None:
             raise InvalidArgumentError(
-                "the rank of this shape is not known before the graph runs; ask `shape.rank` first"
+                "the rank of this shape is unknown before the graph runs; check `shape.rank` first"
             )
         return self.dims
 
@@ -231,12 +231,12 @@ def merged_size(one: Size, other: Size) -> Size:
 
 
 def _size(value: Any) -> Size:
-    """Return a size; a proto's or a caller's -1 is None."""
+    """Return a size, with -1 converted to None."""
     if value is None:
         return None
     size = operator.index(value)
     if size < -1:
-        raise InvalidArgumentError(f"a dimension of size {size} is not possible")
+        raise InvalidArgumentError(f"a dimension has the negative size {size}")
     return None if size == -1 else size
 
 

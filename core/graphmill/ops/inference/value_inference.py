@@ -1,13 +1,13 @@
-"""Infer values before a graph runs: constants, and integers computed from static shapes.
+"""Infer static values: constants, and integers that are computed from static shapes.
 
-Shape functions ask for them: `Reshape(x, [Shape(x)[0], -1])` has a first size of its own although
-nothing runs. An op declares by a value function what is known of its outputs:
+Shape functions need them: the first size of `Reshape(x, [Shape(x)[0], -1])` is static if that of
+`x` is. An op declares a value function to infer static values of its outputs:
 
     @op("MyPackage>Same", value=lambda op: op.value(0))
 
-It is given the node as a `ValueContext`, and returns an array of rank 0 or 1 of element type
-object, None for elements that are not known; or None if nothing is known. TensorFlow's ops have
-theirs in `graphmill.ops.shapes.values`.
+The function takes the node as a `ValueContext`. It returns an array of rank 0 or 1 of element type
+object, with None for unknown elements; or None if nothing is known. The value functions of
+TensorFlow's ops are in `graphmill.ops.shapes.values`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     ValueFunction = Callable[["ValueContext"], Partial]
 
 LARGEST: Final = 256
-"""How many elements a value may have to be looked at; shapes have fewer."""
+"""Values with more elements are not inferred; shapes have fewer."""
 
 
 class ValueContext(Protocol):
-    """A node as its value function sees it; inputs are counted from 0, lists unfolded.
+    """The node argument of value functions; inputs are indexed from 0, with lists flattened.
 
     Attributes:
         attrs: its attrs in canonical form.
-        output: the index of the output whose value is asked for.
+        output: the index of the output to infer.
     """
 
     attrs: Mapping[str, Any]
@@ -45,33 +45,33 @@ class ValueContext(Protocol):
 
     @property
     def num_inputs(self) -> int:
-        """How many inputs it has."""
+        """Number of inputs."""
         ...
 
     @property
     def gives_integers(self) -> bool:
-        """Whether its first output is of an integer type."""
+        """Whether its first output has an integer type."""
         ...
 
     def value(self, index: int) -> Partial:
-        """Return what is known of an input: the array of a constant, or partial integers."""
+        """Return the static value of an input: the array of a constant, or partial integers."""
         ...
 
     def integers(self, index: int) -> Partial:
-        """Return an input as an array of objects if it is a number or a vector of integers."""
+        """Return the static value as an array of objects, if it is an integer scalar or vector."""
         ...
 
     def shape(self, index: int) -> TensorShape:
-        """Return what is known of an input's shape."""
+        """Return the static shape of an input."""
         ...
 
 
 def value_function(op_def: OpDef) -> ValueFunction | None:
-    """Return the value function of an op: its own, or what its traits imply; None for neither."""
+    """Return the value function of an op, or the one that its traits imply, or None."""
     if op_def.value_function is not None:
         return op_def.value_function
-    if same_bundled(op_def) is not None:  # and no plugin's own meaning of the name
-        from graphmill.ops.shapes.values import VALUES  # few ask for values at all
+    if same_bundled(op_def) is not None:  # not an op of a plugin with the same name
+        from graphmill.ops.shapes.values import VALUES  # lazily: rarely needed
 
         found = VALUES.get(op_def.name)
         if found is not None:

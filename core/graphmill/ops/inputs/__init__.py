@@ -1,1 +1,1 @@
-"""What users pass to op functions, and the graph that receives the nodes."""
+"""Arguments of op functions, and the default graph to which they add nodes."""

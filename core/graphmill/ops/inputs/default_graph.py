@@ -1,6 +1,6 @@
-"""The default graph: a stack for each context, pushed by `with graph.as_default():`.
+"""The default graph: a stack per context, to which `with graph.as_default():` pushes.
 
-This floor knows graphs and their tensors by protocol only; `graphmill.graph.builder` has both.
+This layer uses graphs and tensors through protocols only; `graphmill.graph` implements them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class SymbolicTensor:
-    """Base of tensors that stand in a graph, so that this floor can tell them from values.
+    """Base class of tensors in a graph, by which this layer distinguishes them from values.
 
     Attributes:
         dtype: the element type; a reference type for the output of a ref variable.
-        graph: the graph it stands in.
+        graph: the graph of the tensor.
     """
 
     __slots__ = ()
@@ -36,12 +36,12 @@ class SymbolicTensor:
 
     @property
     def graph(self) -> GraphLike:
-        """The graph it stands in."""
+        """The graph of the tensor."""
         raise NotImplementedError
 
 
 class NodeLike(Protocol):
-    """A node, as a graph returns it."""
+    """A node of a graph."""
 
     name: str
     op_def: OpDef
@@ -49,12 +49,12 @@ class NodeLike(Protocol):
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs it has."""
+        """Number of outputs."""
         raise NotImplementedError
 
 
 class GraphLike(Protocol):
-    """What a graph must be able to do for op functions to build in it."""
+    """The interface of graphs that op functions use to add nodes."""
 
     def create_op(
         self,
@@ -63,7 +63,7 @@ class GraphLike(Protocol):
         attrs: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> Any:
-        """Add a node with the given flat input tensors; return it."""
+        """Add a node with flat input tensors, and return it."""
         raise NotImplementedError
 
     def constant(
@@ -73,7 +73,7 @@ class GraphLike(Protocol):
         raise NotImplementedError
 
     def name_scope(self, name: str | None) -> AbstractContextManager[str]:
-        """Give the names of what is added within a prefix."""
+        """Prefix the names of the nodes that are added in a `with` block."""
         raise NotImplementedError
 
     def outputs_of(self, node: Any) -> list[Any]:
@@ -88,24 +88,24 @@ def get_default_graph() -> GraphLike:
     """Return the innermost default graph of this thread or task.
 
     Raises:
-        FailedPreconditionError: there is none.
+        FailedPreconditionError: there is no default graph.
     """
     stack = _stack.get()
     if not stack:
         raise FailedPreconditionError(
-            "there is no default graph to add to; build inside `with graph.as_default():`, or give "
-            "the op a tensor of a graph"
+            "there is no default graph to add to; build inside `with graph.as_default():`, or pass "
+            "a tensor of a graph to the op"
         )
     return stack[-1]
 
 
 def has_default_graph() -> bool:
-    """Return whether there is a default graph here."""
+    """Return whether this thread or task has a default graph."""
     return bool(_stack.get())
 
 
 def push_default_graph(graph: GraphLike) -> None:
-    """Make `graph` the default one in this thread or task until it is popped."""
+    """Make `graph` the default graph of this thread or task until it is popped."""
     _stack.set((*_stack.get(), graph))
 
 
@@ -119,7 +119,7 @@ def pop_default_graph(graph: GraphLike) -> None:
 
 @contextmanager
 def default_graph(graph: GraphLike) -> Iterator[GraphLike]:
-    """Make `graph` the default one for the block, in this thread or task only."""
+    """Make `graph` the default graph of this thread or task in a `with` block."""
     token = _stack.set((*_stack.get(), graph))
     try:
         yield graph

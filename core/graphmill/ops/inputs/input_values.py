@@ -1,8 +1,8 @@
-"""Convert what users pass as inputs of ops: tensors, values, and lists that mix both.
+"""Convert inputs of ops from users: tensors, values, and lists that mix both.
 
-Semantics: _ExtractInputsAndAttrs in tensorflow/python/framework/op_def_library.py, with one step
-more: the types of all tensors are looked at before any value is given a type, so the order of
-inputs does not matter in `mul(2, x)`.
+Semantics: _ExtractInputsAndAttrs in tensorflow/python/framework/op_def_library.py, with an
+additional step: tensors determine types before values do, so the order of inputs does not matter in
+`mul(2, x)`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import ArgDef, OpDef
     from graphmill.ops.inputs.default_graph import GraphLike
 
-_LARGEST_RANK = 64  # NumPy's own; deeper lists are no tensor
+_LARGEST_RANK = 64  # limit of NumPy; more deeply nested lists are not tensors
 
-# Of Python numbers that share a type, the widest kind decides.
+# If several Python numbers share a type attr, the last of these types among theirs wins.
 _WEAK_ORDER = (dtypes.bool, dtypes.int32, dtypes.int64, dtypes.uint64, dtypes.float32)
 
 
 class InputPlan:
-    """The inputs of an op, checked and typed, before anything is added to a graph.
+    """The inputs of an op, checked and typed, before nodes are added to a graph.
 
     Attributes:
-        graph: the graph that the tensors stand in; None if there are only values.
+        graph: the graph of the tensors; None if there are only values.
         types: for each input its element type, or the types of a list.
     """
 
@@ -46,7 +46,7 @@ class InputPlan:
         ]
 
     def make(self, graph: GraphLike) -> list[SymbolicTensor]:
-        """Return the flat input tensors, adding the nodes that values need."""
+        """Return the flat input tensors, adding nodes for values to the graph."""
         return [
             item.make(graph, f"{arg.name}_{position}" if arg.is_list else arg.name)
             for arg, group in zip(self._args, self._items, strict=True)
@@ -55,17 +55,18 @@ class InputPlan:
 
 
 def plan_inputs(op_def: OpDef, inputs: Sequence[Any]) -> InputPlan:
-    """Give every input of an op its element type.
+    """Determine the element type of every input of an op.
 
     Args:
         op_def: the op.
         inputs: one for each of its inputs, a list for a list input.
 
     Raises:
-        InvalidArgumentError: one is not a tensor, has a wrong type, or they are of several graphs.
+        InvalidArgumentError: an input is not a tensor or has a wrong type, or the inputs belong to
+            several graphs.
     """
     groups = [
-        [_Item(given) for given in _as_list(op_def, arg, value)]
+        [_Item(item) for item in _as_list(op_def, arg, value)]
         for arg, value in zip(op_def.input_args, inputs, strict=True)
     ]
     bound = _bind_types(op_def, groups)
@@ -93,7 +94,7 @@ def _as_list(op_def: OpDef, arg: ArgDef, value: Any) -> list[Any]:
 
 
 def _bind_types(op_def: OpDef, groups: list[list[_Item]]) -> dict[str, DType]:
-    """Return for each type attr what its tensors say, or else its arrays, or else its numbers."""
+    """Return the value of each type attr: from its tensors, else its arrays, else its numbers."""
     bound: dict[str, DType] = {}
     weak: dict[str, list[_Item]] = {}
     for is_strong in (lambda item: item.is_tensor, lambda item: not item.is_weak):
@@ -111,7 +112,7 @@ def _bind_types(op_def: OpDef, groups: list[list[_Item]]) -> dict[str, DType]:
 
 
 def _weak_type(items: list[_Item], default: DType | None) -> DType:
-    """Return the type for numbers that no tensor or array types: the default if it holds them."""
+    """Return the type of numbers without tensors or arrays: the default if all of them fit."""
     natural = [item.natural() for item in items]
     if default is not None and all(item.fits(default) for item in items):
         return default
@@ -121,69 +122,69 @@ def _weak_type(items: list[_Item], default: DType | None) -> DType:
 
 
 class _Item:
-    """One input tensor as given: a tensor, a value, or a list in which tensors occur (packed)."""
+    """One input tensor: a tensor, a value, or a list that contains tensors and will be packed."""
 
-    __slots__ = ("array", "dtype", "given", "parts")
+    __slots__ = ("array", "dtype", "parts", "source")
 
     dtype: DType
     array: Any
 
-    def __init__(self, given: Any, depth: int = 0) -> None:
-        self.given = given
+    def __init__(self, source: Any, depth: int = 0) -> None:
+        self.source = source
         self.array = None
         self.parts: list[_Item] | None = None
-        if isinstance(given, (list, tuple)) and _holds_tensor(given):
+        if isinstance(source, (list, tuple)) and _holds_tensor(source):
             if depth > _LARGEST_RANK:
                 raise InvalidArgumentError(
                     f"a list nested more than {_LARGEST_RANK} deep is not a tensor"
                 )
-            self.parts = [_Item(part, depth + 1) for part in given]
+            self.parts = [_Item(part, depth + 1) for part in source]
 
     @property
     def is_tensor(self) -> bool:
         """Whether a tensor determines the type."""
-        return self.parts is not None or isinstance(self.given, SymbolicTensor)
+        return self.parts is not None or isinstance(self.source, SymbolicTensor)
 
     @property
     def is_weak(self) -> bool:
-        """Whether it takes on the type of the others."""
-        return not self.is_tensor and is_weak(self.given)
+        """Whether it adopts the type of the other inputs."""
+        return not self.is_tensor and is_weak(self.source)
 
     def natural(self) -> DType:
-        """Return the type that it has by itself."""
-        if isinstance(self.given, SymbolicTensor):
-            return self.given.dtype
+        """Return its type independent of other inputs."""
+        if isinstance(self.source, SymbolicTensor):
+            return self.source.dtype
         if self.parts is not None:
             return next(part.natural().base_dtype for part in self.parts if part.is_tensor)
-        return natural_dtype(self.given)
+        return natural_dtype(self.source)
 
     def fits(self, dtype: DType) -> bool:
         """Return whether a value can have the type."""
         try:
-            to_array(self.given, dtype)
+            to_array(self.source, dtype)
         except InvalidArgumentError:
             return False
         return True
 
     def settle(self, dtype: DType | None, is_ref: bool) -> None:
-        """Fix the element type: `dtype`, or the natural one. A tensor keeps its own."""
-        if isinstance(self.given, SymbolicTensor):
-            self.dtype = self.given.dtype
+        """Set the element type to `dtype` or the natural one; a tensor keeps its type."""
+        if isinstance(self.source, SymbolicTensor):
+            self.dtype = self.source.dtype
         elif is_ref:
             raise InvalidArgumentError(
-                f"expected a reference to a variable, got {type(self.given).__name__}"
+                f"expected a reference to a variable, got {type(self.source).__name__}"
             )
         elif self.parts is not None:
             self.dtype = dtype or self.natural()
             for part in self.parts:
                 part.settle(self.dtype, is_ref=False)
         else:
-            self.array, self.dtype = to_array(self.given, dtype)
+            self.array, self.dtype = to_array(self.source, dtype)
 
     def make(self, graph: GraphLike, name: str) -> SymbolicTensor:
-        """Return the tensor, adding a Const or Pack node for what is none."""
-        if isinstance(self.given, SymbolicTensor):
-            return self.given
+        """Return the tensor, adding a Const or Pack node for a value or list."""
+        if isinstance(self.source, SymbolicTensor):
+            return self.source
         if self.parts is None:
             return graph.constant(self.array, self.dtype, name=name)
         with graph.name_scope(name) as scope:
@@ -193,9 +194,9 @@ class _Item:
         return packed
 
 
-def _holds_tensor(given: Any) -> bool:
-    """Return whether a tensor is anywhere in nested lists."""
-    stack = [given]
+def _holds_tensor(values: Any) -> bool:
+    """Return whether nested lists contain a tensor."""
+    stack = [values]
     while stack:
         item = stack.pop()
         if isinstance(item, SymbolicTensor):
@@ -211,11 +212,12 @@ def _common_graph(groups: list[list[_Item]]) -> GraphLike | None:
     while stack:
         item = stack.pop()
         stack.extend(item.parts or ())
-        if isinstance(item.given, SymbolicTensor):
-            graph = item.given.graph
+        if isinstance(item.source, SymbolicTensor):
+            graph = item.source.graph
             if found is not None and graph is not found:
                 raise InvalidArgumentError(
-                    f"inputs are of several graphs: {item.given!r} is not in that of the others"
+                    f"inputs belong to several graphs: {item.source!r} is not in the same graph as "
+                    "the others"
                 )
             found = graph
     return found

@@ -1,8 +1,8 @@
-"""Convert Python and NumPy values to tensors: element type and array.
+"""Convert Python and NumPy values to tensors: determine element type and array.
 
-Semantics: make_tensor_proto in tensorflow/python/framework/tensor_util.py. Python numbers are weak:
-they take the type that is asked for, else int32 (int64 if they do not fit) or float32. Arrays keep
-theirs, unless another type is asked for that can hold their kind of number.
+Semantics: make_tensor_proto in tensorflow/python/framework/tensor_util.py. Python numbers are
+weakly typed: they adopt the requested type, else int32 (int64 if out of range) or float32. Arrays
+keep their type, unless a requested type can represent their kind of number.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from graphmill.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Which kinds of type a value of a kind may become (see DType.kind).
+# Kinds of types to which values of each kind may be converted (see DType.kind).
 _FITS: Final = {"b": "b", "i": "iufcq", "u": "iufcq", "f": "fc", "c": "c", "s": "s", "q": "q"}
 
 
 def is_weak(value: Any) -> bool:
-    """Return whether a value takes on any type of its kind: Python numbers and lists of them."""
+    """Return whether a value is weakly typed: Python numbers and lists of them."""
     return not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "__array__")
 
 
@@ -32,10 +32,10 @@ def to_array(value: Any, dtype: DType | None = None) -> tuple[NDArray[Any], DTyp
 
     Args:
         value: a number, string, array, or nested lists of these.
-        dtype: the type that it must have; by default that of the value.
+        dtype: the required type; by default that of the value.
 
     Raises:
-        InvalidArgumentError: it is not a tensor, or cannot have the type without loss of its kind.
+        InvalidArgumentError: it is not a tensor, or cannot be converted to the type.
     """
     array, natural = _read(value)
     dtype = natural if dtype is None else dtype
@@ -46,12 +46,12 @@ def to_array(value: Any, dtype: DType | None = None) -> tuple[NDArray[Any], DTyp
         low, high = int(dtype.min), int(dtype.max)
         if int(array.min()) < low or int(array.max()) > high:
             raise _unfit(value, dtype, f"does not fit into {low} to {high}")
-    with np.errstate(over="ignore"):  # a float too large for a narrow type is inf, as elsewhere
+    with np.errstate(over="ignore"):  # floats that are too large become inf
         return array.astype(dtype.as_numpy_dtype, copy=False), dtype
 
 
 def natural_dtype(value: Any) -> DType:
-    """Return the element type that a value has by itself.
+    """Return the element type of a value without a requested type.
 
     Raises:
         InvalidArgumentError: it is not a tensor.
@@ -60,10 +60,10 @@ def natural_dtype(value: Any) -> DType:
 
 
 def reshaped(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return an array in a shape, a single value repeated.
+    """Reshape an array; a single value is repeated.
 
     Raises:
-        InvalidArgumentError: it has another number of elements.
+        InvalidArgumentError: the number of elements differs.
     """
     if array.size == 1:
         return np.full(shape, array.reshape(-1)[0], array.dtype)
@@ -76,7 +76,7 @@ def reshaped(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _read(value: Any) -> tuple[NDArray[Any], DType]:
-    """Return a value as NumPy reads it, in full precision, and the type that it has by itself."""
+    """Return a value as NumPy's array, in full precision, and its natural element type."""
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -92,7 +92,7 @@ def _read(value: Any) -> tuple[NDArray[Any], DType]:
 
 
 def _strings(value: Any, array: NDArray[Any]) -> NDArray[Any]:
-    # NumPy's own string types drop trailing NULs; object arrays keep the bytes as they are.
+    # NumPy's string types drop trailing NULs; object arrays preserve the bytes.
     objects = array if isinstance(value, np.ndarray) else np.array(value, dtype=object)
     strings = np.empty(objects.size, object)
     for position, item in enumerate(objects.ravel().tolist()):
@@ -102,7 +102,7 @@ def _strings(value: Any, array: NDArray[Any]) -> NDArray[Any]:
             strings[position] = item
         else:
             raise InvalidArgumentError(
-                f"{_short(value)} is not a tensor: it holds {type(item).__name__} {_short(item)}"
+                f"{_short(value)} is not a tensor: it contains {type(item).__name__} {_short(item)}"
             )
     return strings.reshape(objects.shape)
 

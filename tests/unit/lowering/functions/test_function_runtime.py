@@ -365,5 +365,7 @@ def test_e10_each_device_has_its_runtime(runtime: Any) -> None:
     assert runtime.on_device("/cpu:0") is runtime
     assert runtime.device.device_type == "CPU"
     assert runtime.on_device("").device in list(runtime._options.devices)
-    with pytest.raises(errors.InvalidArgumentError, match="has no device '/cpu:7'; available: /job"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match="has no device '/cpu:7'; available: /job"
+    ):
         runtime.on_device("/cpu:7")

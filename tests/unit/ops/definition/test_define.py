@@ -172,14 +172,14 @@ def nested(x: list[list[T]]) -> None: ...
     [
         (no_return, "return annotation is missing"),
         (no_annotation, "'y' needs an annotation"),
-        (star, "stands for no single input"),
+        (star, "declare each input"),
         (default_input, "cannot have a default"),
-        (any_input, "names no element type"),
+        (any_input, "is not an element type"),
         (misspelt, "did you mean 'float32'"),
         (odd_attr, "not a type for an attr"),
         (wrong_default, "expected an int"),
         (list_output, "needs a list input"),
-        (expression, "none that an op can have"),
+        (expression, "ops do not support"),
         (nested, "not a type for a tensor"),
     ],
 )
@@ -189,7 +189,7 @@ def test_signatures_without_an_op(function: Any, message: str) -> None:
 
 
 def test_the_number_of_output_names() -> None:
-    with pytest.raises(InvalidArgumentError, match="names 2 outputs, the annotation has 1"):
+    with pytest.raises(InvalidArgumentError, match="has 2 names, but the return annotation has 1"):
         op("Op", outputs=("a", "b"))(lambda_function)
 
 

@@ -199,7 +199,7 @@ def test_inference_from_inputs() -> None:
         ("AddN", [[F32, I32]], {}, "'inputs[1]' has type int32"),
         ("AddN", [[F32]], {"N": 2}, "has length 1, which does not match length 2 of attr 'N'"),
         ("IdentityN", [[F32]], {"T": (I32,)}, "has type [float32], which does not match"),
-        ("Assign", [F32, F32], {}, "'ref' needs a reference to a variable"),
+        ("Assign", [F32, F32], {}, "'ref' must be a reference to a variable"),
         ("MergeSummary", [[F32]], {}, "'inputs[0]' has type float32, expected string"),
     ],
 )
@@ -226,7 +226,7 @@ def test_flat_inputs_that_cannot_be_grouped() -> None:
         (ArgDef("x", I32, number_attr="N"), ArgDef("y", I32, number_attr="M")),
         attrs=(AttrDef("N", "int"), AttrDef("M", "int")),
     )
-    with pytest.raises(InvalidArgumentError, match="give their lengths: attrs N, M"):
+    with pytest.raises(InvalidArgumentError, match="set the attrs N, M to give"):
         several.group_inputs(3, {})
     assert several.group_inputs(3, {"N": 1}) == {"x": (0, 1), "y": (1, 3)}
 

@@ -136,7 +136,7 @@ def test_strings_keep_every_byte(graph: Graph) -> None:
         (None, "None is not a tensor"),
         ([[1], [1, 2]], "is not a tensor"),
         (np.array([1.0]), "expected a value of int32"),
-        ({}, "is not a tensor: it holds dict"),
+        ({}, "is not a tensor: it contains dict"),
     ],
 )
 def test_values_that_do_not_fit_add_nothing(graph: Graph, given: Any, message: str) -> None:
@@ -155,7 +155,7 @@ def test_tensors_that_do_not_fit(graph: Graph) -> None:
         gm_ops.math.add_v2(x, f)
     with pytest.raises(InvalidArgumentError, match="'ref': expected a reference to a variable"):
         gm_ops.state.assign(1.0, f)
-    with pytest.raises(InvalidArgumentError, match="'ref' needs a reference"):
+    with pytest.raises(InvalidArgumentError, match="'ref' must be a reference"):
         gm_ops.state.assign(f, f)
 
 
@@ -184,7 +184,7 @@ def test_without_a_default_graph_that_of_the_inputs_is_used() -> None:
 
 def test_inputs_of_two_graphs_are_refused() -> None:
     x, y = Graph().placeholder("int32"), Graph().placeholder("int32")
-    with pytest.raises(InvalidArgumentError, match="of several graphs"):
+    with pytest.raises(InvalidArgumentError, match="belong to several graphs"):
         gm_ops.math.add_v2(x, y)
 
 
@@ -266,7 +266,7 @@ def test_a_constant_has_the_type_that_is_given_with_it_g4(
         ([1.5], "int32", r"attr 'value' of op Const: expected a value of int32"),
         ([300], "int8", r"attr 'value' of op Const.* does not fit into -128 to 127"),
         ([[1], [1, 2]], "int32", r"attr 'value' of op Const: .* is not a tensor"),
-        ([object()], "string", r"attr 'value' of op Const: .* is not a tensor: it holds object"),
+        ([object()], "string", r"attr 'value' of op Const: .* is not a tensor: it contains object"),
     ],
 )
 def test_a_constant_that_does_not_fit_its_type_is_refused_g4(

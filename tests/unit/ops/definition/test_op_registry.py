@@ -92,9 +92,9 @@ def test_names_of_tensorflows_own_tests_are_free(ops: OpRegistry) -> None:
 
 
 def test_invalid_op_definitions_are_refused(ops: OpRegistry) -> None:
-    with pytest.raises(InvalidArgumentError, match="defines no op"):
+    with pytest.raises(InvalidArgumentError, match="does not define an op"):
         ops.add(42)
-    with pytest.raises(InvalidArgumentError, match="not a name for an op"):
+    with pytest.raises(InvalidArgumentError, match="not a valid op name"):
         ops.add(OpDef("twice"))
 
 

@@ -93,7 +93,7 @@ def test_traits_that_do_not_fit_the_definition_are_refused(
 def test_two_plugins_that_declare_other_traits_conflict() -> None:
     registry = OpRegistry()
     registry.add(TOUCH, owner="one")
-    with pytest.raises(Exception, match="is defined already, differently"):
+    with pytest.raises(Exception, match="is already defined differently"):
         registry.add(TOUCH, owner="two", traits=OpTraits(frozenset({"net"})))
 
 
