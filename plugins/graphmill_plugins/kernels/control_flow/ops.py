@@ -1,7 +1,7 @@
 """Kernels of control-flow ops; the executor routes their outputs.
 
-Semantics: tensorflow/core/kernels/no_op.cc, control_flow_ops.cc. An executor hands a `Merge` None
-for the inputs that did not arrive; an output without a value is `DEAD`.
+Semantics: tensorflow/core/kernels/no_op.cc, control_flow_ops.cc. An executor passes None to a
+`Merge` for each input that has not arrived; a dead output is returned as `DEAD`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def forward(xp: ArrayNamespace) -> Any:
 
 @kernel("LoopCond", host_memory=("input", "output"), make=True)
 def loop_cond(xp: ArrayNamespace) -> Any:
-    """Forward the condition, which the executor reads."""
+    """Forward the condition to the executor."""
     del xp
     return lambda value: value
 
@@ -55,7 +55,7 @@ def switch(xp: ArrayNamespace) -> Any:
     """
     del xp
 
-    true, false = np.True_, np.False_  # NumPy has one object of each
+    true, false = np.True_, np.False_  # singletons, so identity tests suffice
 
     def give(data: Value, pred: Value) -> tuple[Any, Any]:
         if pred is true:
@@ -71,7 +71,7 @@ def switch(xp: ArrayNamespace) -> Any:
 
 @kernel("_SwitchN", host_memory=("output_index",), forwards=True)
 def switch_n(xp: ArrayNamespace, data: Value, output_index: Value, num_outs: int) -> list[Any]:
-    """Return `data` at output `output_index`; at the last one for an index out of range.
+    """Return `data` at output `output_index`; an index out of range selects the last output.
 
     Raises:
         InvalidArgumentError: `output_index` is not a scalar.
@@ -114,8 +114,8 @@ def ref_select(index: Value, inputs: list[Any]) -> Any:
 def abort(error_msg: str, exit_without_error: bool) -> None:
     """Raise AbortedError; TensorFlow would abort the whole process.
 
-    With `exit_without_error` TensorFlow's process ends in success; here the step is still aborted,
-    since what comes after the node must not run.
+    With `exit_without_error`, TensorFlow exits with status 0. Here the step is aborted all the
+    same, because nodes after this one must not run.
     """
     kind = "asked to exit without error" if exit_without_error else "intentional failure"
     raise errors.AbortedError(f"Abort_op {kind}; {error_msg}")

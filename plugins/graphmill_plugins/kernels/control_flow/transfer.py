@@ -1,7 +1,7 @@
 """Send and receive kernels: transfer a tensor, dead or alive, between devices.
 
-Semantics: tensorflow/core/kernels/sendrecv_ops.cc. An executor runs them even where their inputs
-are dead; the sender then gets `DEAD` for its input, and the receiver gives it.
+Semantics: tensorflow/core/kernels/sendrecv_ops.cc. An executor runs them even if their inputs are
+dead: the sender then gets `DEAD` as its input, and the receiver returns `DEAD`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _rendezvous(ctx: OpKernelContext) -> Any:
 @kernel("_Send", "Send", stateful=True)
 @kernel("_HostSend", stateful=True, host_memory=("tensor",))
 class Send(_Transfer):
-    """Send a value, or that it is dead."""
+    """Send a value, dead or alive."""
 
     def __call__(self, ctx: OpKernelContext, value: Value) -> None:
-        """Hand the value over; the copy to the other device is made when it is received."""
+        """Put the value into the rendezvous; the receiver copies it to its device."""
         is_dead = value is DEAD
         _rendezvous(ctx).send(self.key(ctx), self.args, None if is_dead else value, is_dead)
 
@@ -77,7 +77,7 @@ class Recv(_Transfer):
     """Receive a value, or `DEAD`."""
 
     def __call__(self, ctx: OpKernelContext, *, done: Callable[..., None]) -> None:
-        """Notify the executor when the value is there."""
+        """Call `done` when the value arrives."""
 
         def received(value: Value, is_dead: bool, error: BaseException | None) -> None:
             done(DEAD if is_dead else value, error)

@@ -27,10 +27,10 @@ _MERGES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
-    """Return a function that reduces all tensors to one, which each member gets.
+    """Return a function that reduces all tensors to one, which each member receives.
 
     Raises:
-        InvalidArgumentError: there is no such operation.
+        InvalidArgumentError: `merge_op` or `final_op` is unknown.
     """
     merge, is_mean = _merge(merge_op), _is_mean(final_op)
 
@@ -42,10 +42,10 @@ def reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
 
 
 def scattered_reduction(merge_op: str, final_op: str) -> Callable[[Requests], Results]:
-    """Return a function that reduces all tensors, of which each member gets its rows.
+    """Return a function that reduces all tensors and gives each member its rows of the result.
 
     Raises:
-        InvalidArgumentError: there is no such operation.
+        InvalidArgumentError: `merge_op` or `final_op` is unknown.
     """
     merge, is_mean = _merge(merge_op), _is_mean(final_op)
 
@@ -67,22 +67,22 @@ def exchange(requests: Requests) -> Results:
     """Send row `i` of each member to the member of rank `i`.
 
     Raises:
-        InvalidArgumentError: the tensors do not have a row for each member.
+        InvalidArgumentError: the number of rows differs from the number of members.
     """
     _check_rows(requests, exactly=True)
     return list(np.stack([_value(request) for request in requests], axis=1))
 
 
 def broadcast(requests: Requests) -> Results:
-    """Send the only tensor to all members.
+    """Send the tensor of the only sender to all members.
 
     Raises:
-        InternalError: no member sends, or several do.
+        InternalError: there is no sender, or more than one.
     """
     senders = [request for request in requests if request.value is not None]
     if len(senders) != 1:
-        who = ", ".join(request.device for request in senders) or "none"
-        raise InternalError(f"{requests[0]}: one member must send, but the senders are: {who}")
+        devices = ", ".join(request.device for request in senders) or "none"
+        raise InternalError(f"{requests[0]}: one member must send, but the senders are: {devices}")
     sent = _value(senders[0])
     return [sent if request is senders[0] else sent.copy() for request in requests]
 
@@ -97,7 +97,7 @@ def _reduced(merge: Callable[[Array, Array], Array], is_mean: bool, requests: Re
 
 
 def _divided(value: Array, count: int) -> Array:
-    """Divide as C++ does: integers towards zero, and never in another type."""
+    """Divide as C++ does: integers round towards zero, and the type stays."""
     divisor = np.asarray(count, value.dtype)
     if value.dtype.kind != "i":
         return np.asarray(value / divisor)

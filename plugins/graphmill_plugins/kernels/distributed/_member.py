@@ -1,4 +1,4 @@
-"""A node's membership in a collective: from its inputs to a request, and back."""
+"""The membership of a node in a collective: make a request from its inputs, return the result."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     Done = Callable[..., None]
     Combine = Callable[[Sequence[CollectiveRequest]], Sequence[Any]]
 
-# Members are in loops of their own, whose names differ: only the numbers of rounds count.
-_ROUNDS: Final = re.compile(r":(\d+)(?=/|$)")
+# Each member may be in a loop of its own, and their names differ: only iteration numbers are
+# compared.
+_ITERATIONS: Final = re.compile(r":(\d+)(?=/|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The identity of a collective and of a member.
+    """The identity of a collective and of one of its members.
 
     Attributes:
-        group_key, group_size: the group.
-        instance_key: the collective.
-        rank: place in the group; None for the order of devices.
+        group_key, group_size: the key and size of the group.
+        instance_key: the key of the collective within the group.
+        rank: the rank in the group; None to rank members by device.
     """
 
     group_key: Hashable
@@ -42,10 +43,10 @@ class Member:
     """The common part of collective ops: the reduction and the timeout.
 
     Args:
-        construction: of the node.
-        kind: what it is called in messages; both ends of a broadcast have the same.
-        combine: makes the results.
-        agreed: what else than dtype and shape members must agree on.
+        construction: the construction of the node's kernel.
+        kind: the name of the collective in messages; both ends of a broadcast use the same.
+        combine: computes the results.
+        agreed: values besides dtype and shape on which all members must agree.
     """
 
     def __init__(
@@ -69,11 +70,11 @@ class Member:
         """Join a collective.
 
         Args:
-            ctx: of the call.
-            place: which collective.
-            value: the member's tensor; None for one that only receives.
-            done: takes the result, on the node's device, or the error.
-            expected: dtype and shape of what is received.
+            ctx: the context of the call.
+            place: the identity of the collective and the member.
+            value: the member's tensor; None if it only receives.
+            done: called with the result, on the node's device, or with the error.
+            expected: dtype and shape of the received tensor.
         """
         device = ctx.device
         if value is not None:
@@ -87,7 +88,7 @@ class Member:
             place.group_key,
             place.group_size,
             place.instance_key,
-            "/".join(_ROUNDS.findall(ctx.iteration_name)),
+            "/".join(_ITERATIONS.findall(ctx.iteration_name)),
             device.name,
             ctx.node_name,
             value,

@@ -33,10 +33,10 @@ _KEYS = ("group_size", "group_key", "instance_key")
 
 
 def _place_in_attrs(construction: OpKernelConstruction) -> Place:
-    """Return the position that a node's attrs give.
+    """Return the group and collective that a node's attrs specify.
 
     Raises:
-        InvalidArgumentError: the group has no member.
+        InvalidArgumentError: the group size is not positive.
     """
     key, size, instance = map(construction.attr, ("group_key", "group_size", "instance_key"))
     if size < 1:
@@ -45,7 +45,7 @@ def _place_in_attrs(construction: OpKernelConstruction) -> Place:
 
 
 def _place_in_inputs(group_size: Value, group_key: Value, instance_key: Value) -> Place:
-    """Return the position that a node's inputs give.
+    """Return the group and collective that a node's inputs specify.
 
     Raises:
         InvalidArgumentError: an input is not a scalar.
@@ -125,7 +125,7 @@ class CollectiveV2Kernel:
         ordering_token: Sequence[Any],
         done: Done,
     ) -> None:
-        """Join the collective; the token has done its work by being there."""
+        """Join the collective; the ordering token acts only as a dependency."""
         del ordering_token
         place = _place_in_inputs(group_size, group_key, instance_key)
         self._member.join(ctx, place, input_, done)

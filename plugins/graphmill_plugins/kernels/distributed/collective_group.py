@@ -31,8 +31,9 @@ class Communicator:
     """A member's handle of an initialised group.
 
     Attributes:
-        group_key, group_size, rank: the group, and the member's place in it.
-        numbers: of its collectives, the same for all members that take them in the same order.
+        group_key, group_size, rank: the group, and the member's rank in it.
+        numbers: a counter of its collectives. Members that run collectives in the same order get
+            the same numbers.
     """
 
     def __init__(self, group_key: int, group_size: int, rank: int) -> None:
@@ -49,7 +50,7 @@ class Communicator:
 def collective_assign_group(
     ctx: OpKernelContext, group_assignment: Value, device_index: Value, base_key: Value
 ) -> tuple[Value, Value]:
-    """Return size and key of a device's group, which is a row of a matrix."""
+    """Return the size and key of a device's group; each row of the matrix lists one group."""
     del ctx
     if group_assignment.ndim != 2:
         raise InvalidArgumentError(
@@ -149,6 +150,6 @@ class CollectiveV3Kernel:
                 "a communicator for each group"
             )
         group: Communicator = communicator.expect(Communicator)
-        number = ("of communicator", next(group.numbers))
-        place = Place(group.group_key, group.group_size, number, group.rank)
+        instance = ("of communicator", next(group.numbers))
+        place = Place(group.group_key, group.group_size, instance, group.rank)
         self._member.join(ctx, place, input_, done)

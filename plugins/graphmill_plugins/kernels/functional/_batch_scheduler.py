@@ -1,8 +1,8 @@
 """Group the rows of several callers into batches, and decide when each batch runs.
 
-Semantics: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h. There are no threads
-here but the timers of batches that wait for more rows: a batch runs in the step of the last
-caller whose rows are in it.
+Semantics: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h. The scheduler has no
+threads except the timers of batches that wait for more rows: a batch runs in the step of the
+caller whose rows joined it last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Later: TypeAlias = Callable[[float, Callable[[], None]], Callable[[], None]]
 
-_NO_WAIT = 100e-6  # seconds: a timer takes as long
+_NO_WAIT = 100e-6  # seconds; starting a timer takes as long, so shorter waits count as zero
 
 
 @dataclass(eq=False, slots=True)
@@ -29,9 +29,9 @@ class Rows:
     """The rows of one caller in a batch, or a part of them.
 
     Attributes:
-        count: how many rows.
+        count: the number of rows.
         inputs: the rows of each input.
-        run: runs a batch in the caller's step; called for the last of a batch.
+        run: runs a batch in the caller's step; called for the last part of a batch.
         done: called once, with the rows of each output, or with `error`.
     """
 
@@ -46,10 +46,10 @@ class Batch:
     """The rows that run together.
 
     Attributes:
-        queue: the name of those that may.
-        parts: in the order in which they came.
-        is_due: whether it has waited long enough, or is full.
-        stop_waiting: withdraws its timer.
+        queue: the name of the queue; only rows of one queue share a batch.
+        parts: the rows of the callers, in the order of arrival.
+        is_due: whether the batch has waited long enough, or is full.
+        stop_waiting: cancels its timer.
     """
 
     queue: str
@@ -64,7 +64,7 @@ class Batch:
 
 
 def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-    """Call a function later in a thread; return what cancels it."""
+    """Call a function later in a thread; return a function that cancels the call."""
     made = threading.Timer(seconds, call)
     made.daemon = True
     made.start()
@@ -72,16 +72,16 @@ def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
 
 
 class Batcher:
-    """The waiting batches, and the number of running ones.
+    """Collect rows in batches, and limit how many batches run and wait.
 
     Args:
-        most_running: how many batches run at once.
-        largest: the most rows of a batch.
-        patience: how many seconds a batch waits for more rows.
-        most_waiting: how many batches of a queue may wait.
-        later: what makes a timer.
+        most_running: the maximum number of batches that run at once.
+        largest: the maximum number of rows in a batch.
+        patience: the number of seconds that a batch waits for more rows.
+        most_waiting: the maximum number of waiting batches in a queue.
+        later: starts a timer.
 
-    Threads: `_lock` guards all; nothing is called under it.
+    Threads: `_lock` guards all state; no callback runs under it.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class Batcher:
         self._running = 0
 
     def submit(self, queue: str, rows: Rows, cancellation: CancellationManager | None) -> None:
-        """Add rows to a batch, which runs when it is full or timed out, and capacity is free.
+        """Add rows to a batch, which runs when it is full or times out, and capacity is free.
 
         Raises:
-            UnavailableError: too many batches wait.
+            UnavailableError: the queue already has the maximum number of waiting batches.
         """
         with self._lock:
             batch = self._with_room(queue, rows.count)
@@ -146,7 +146,7 @@ class Batcher:
                 f"{len(mine)} batches wait, max_enqueued_batches is {self._most_waiting}"
             )
         if mine:
-            mine[-1].is_due = True  # what comes later goes into the next one
+            mine[-1].is_due = True  # later rows join the new batch
         made = Batch(queue)
         self._waiting.append(made)
         return made
@@ -178,7 +178,7 @@ class Batcher:
             batch.parts[-1].run(batch)
 
     def _watch(self, batch: Batch, rows: Rows, cancellation: CancellationManager | None) -> None:
-        """Have rows leave a batch that waits when their step is cancelled."""
+        """Remove rows from their waiting batch when their step is cancelled."""
         if cancellation is None:
             return
         token = cancellation.register(lambda: self._withdraw(batch, rows))
@@ -202,4 +202,4 @@ class Batcher:
                 self._waiting.remove(batch)
         if not batch.parts and batch.stop_waiting is not None:
             batch.stop_waiting()
-        rows.done(error=CancelledError("the rows of a cancelled step leave their batch"))
+        rows.done(error=CancelledError("the step was cancelled while its rows waited in a batch"))

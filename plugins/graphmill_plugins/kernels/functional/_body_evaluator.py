@@ -20,7 +20,7 @@ def evaluator(
 
     Args:
         body: the body, without control flow.
-        computation: gives for a node what computes its outputs.
+        computation: returns the function that computes a node's outputs.
     """
     order = topological_order(body.graph)
     computes = {node: computation(node) for node in order if node.op not in ("_Arg", "_Retval")}

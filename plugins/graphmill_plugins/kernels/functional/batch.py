@@ -1,7 +1,7 @@
 """BatchFunction: call a function once for the rows of several callers.
 
-Semantics: tensorflow/core/kernels/batch_kernels.cc. Callers in several steps, sessions with the
-same resources and nodes of the same name share a batcher.
+Semantics: tensorflow/core/kernels/batch_kernels.cc. Nodes of the same name share a batcher, across
+steps and across sessions with the same resources.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def _rows(tensors: Sequence[Value], most: int, may_be_larger: bool) -> int:
-    """Return how many rows all inputs have.
+    """Return the number of rows, which is the same for all inputs.
 
     Raises:
-        InvalidArgumentError: they differ, are scalars, or are too many.
+        InvalidArgumentError: the numbers of rows differ or are too large, or an input is a scalar.
     """
     for tensor in tensors:
         if not np.ndim(tensor):
@@ -57,7 +57,7 @@ def _rows(tensors: Sequence[Value], most: int, may_be_larger: bool) -> int:
 
 
 def _check_attrs(most: int, allowed: Sequence[int], may_be_larger: bool) -> None:
-    """Raise InvalidArgumentError unless allowed sizes ascend to the largest one."""
+    """Raise InvalidArgumentError unless the allowed sizes ascend to the maximum batch size."""
     if not allowed:
         return
     if list(allowed) != sorted(set(allowed)) or allowed[0] < 1:
@@ -97,7 +97,7 @@ class BatchFunction:
         captured_tensors: list[Value],
         done: Done,
     ) -> None:
-        """Submit the rows to the batcher; `done` gets their part of the results."""
+        """Submit the rows to the batcher; `done` receives their part of the results."""
         rows = _rows(in_tensors, self._most, self._splits)
         batcher = ctx.resources.lookup_or_create(*self._key, Batcher, self._make)
         run = partial(self._post, ctx, captured_tensors, batcher)
@@ -111,7 +111,7 @@ class BatchFunction:
     def _post(
         self, ctx: OpKernelContext, captured: list[Value], batcher: Batcher, batch: Batch
     ) -> None:
-        """Have the thread of a step run a batch."""
+        """Schedule a batch on the executor thread of a step."""
         ctx.args.runner.post(lambda: self._run(ctx, captured, batcher, batch))
 
     def _run(
@@ -142,11 +142,11 @@ def _parts(
     run: Callable[[Batch], None],
     done: Done,
 ) -> list[Rows]:
-    """Cut the rows of a caller into parts that fit a batch; `done` gets all results together."""
+    """Split the rows of a caller into parts that fit a batch; `done` gets the joined results."""
     starts = range(0, count, largest)
     results: dict[int, Any] = {}
     errors: list[BaseException] = []
-    lock = threading.Lock()  # the parts may end in the threads of other callers
+    lock = threading.Lock()  # the parts may complete in other callers' threads
 
     def part_done(start: int, found: Any = None, error: BaseException | None = None) -> None:
         with lock:
@@ -173,7 +173,7 @@ def _parts(
 
 
 def _joined(ctx: OpKernelContext, batch: Batch, padded: int) -> list[Value]:
-    """Return the inputs of all callers, filled up with copies of the first row.
+    """Return the concatenated inputs of all callers, padded with copies of the first row.
 
     Raises:
         InvalidArgumentError: the rows of different callers have different shapes.
@@ -195,7 +195,7 @@ def _joined(ctx: OpKernelContext, batch: Batch, padded: int) -> list[Value]:
 def _hand_out(
     batch: Batch, padded: int, results: Sequence[Value], error: BaseException | None
 ) -> None:
-    """Give each caller its rows of the results, or all of them the error."""
+    """Give each caller its rows of the results, or give all callers the error."""
     for value in results:
         if not np.ndim(value) or len(value) != padded:
             error = FailedPreconditionError(

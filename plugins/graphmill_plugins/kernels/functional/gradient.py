@@ -1,8 +1,8 @@
 """SymbolicGradient: compute a function's gradient by its registered gradient or by JAX.
 
-Semantics: `SymbolicGradientOp` in tensorflow/core/kernels/function_ops.cc. A function with a
-gradient in the graph's library calls that. For any other the body is traced with its JAX kernels
-and differentiated in reverse.
+Semantics: `SymbolicGradientOp` in tensorflow/core/kernels/function_ops.cc. If the graph's library
+has a gradient for the function, the op calls it. Otherwise the body is traced with its JAX kernels
+and differentiated in reverse mode.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def symbolic_gradient(
 
 
 class _Differentiated:
-    """The gradient of one body: traced for each call, compiled if signatures repeat.
+    """The gradient of one body: traced for each call, compiled if its constants repeat.
 
     Inputs that have no gradient (shapes, indices) are constants of a trace, because kernels may
-    need their values. If they stay the same for some calls, what was traced is compiled and kept.
+    need their values. If they stay the same for several calls, the trace is compiled and cached.
 
-    Threads: calls may overlap; then one of them traces in vain.
+    Threads: calls may overlap; then one of two traces is wasted.
     """
 
     def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
@@ -66,7 +66,7 @@ class _Differentiated:
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, inputs: Sequence[Value]) -> list[Value]:
-        """Return the gradients of the arguments; zeros if there is none, as TensorFlow."""
+        """Return the gradients of the arguments, and zeros for arguments without one."""
         jax = jax_module()
         args, given = self._split([_as_jax_takes_it(value, jax) for value in inputs])
         with jax.enable_x64(True):
@@ -78,7 +78,7 @@ class _Differentiated:
         ]
 
     def traced(self, *inputs: Any) -> list[Any]:
-        """Return the gradients inside an outer trace, of a higher-order gradient for instance."""
+        """Return the gradients inside an outer trace, for instance of a higher-order gradient."""
         args, given = self._split(inputs)
         results = self._pull(args)([args[index] for index in self._smooth], given)
         found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
@@ -86,7 +86,7 @@ class _Differentiated:
         return [found[i] if i in found else zeros_like(arg) for i, arg in enumerate(args)]
 
     def _split(self, inputs: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
-        """Return arguments, and gradients as JAX wants them.
+        """Split the inputs into arguments and output gradients, the latter in JAX's convention.
 
         JAX multiplies by the derivative, TensorFlow by its conjugate.
         """
@@ -105,7 +105,7 @@ class _Differentiated:
         return inputs[:count], given
 
     def _pulled(self, args: Sequence[Value]) -> Callable[..., Any]:
-        """Return the function from smooth arguments and gradients to gradients."""
+        """Return a function from differentiable arguments and output gradients to gradients."""
         constants = [arg for i, arg in enumerate(args) if i not in self._smooth]
         compiled = self._compiled
         if len(constants) == len(self._constants) and all(
@@ -141,7 +141,7 @@ class _Differentiated:
 
 
 def _as_jax_takes_it(value: Value, jax: Any) -> Value:
-    """Return a value of another device as NumPy array."""
+    """Return a value that JAX accepts: one of another device becomes a NumPy array."""
     if isinstance(value, (np.ndarray, np.generic, jax.Array)) or not hasattr(value, "__array__"):
         return value
     return np.asarray(value)
@@ -171,7 +171,7 @@ def _jax_kernel(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., An
     choice = runtime.host.kernels.find(node.op_def, node.attrs, "XLA_CPU", ("jax",))
     effects = effects_of(node.op_def) | choice.definition.effects
     if effects or not choice.definition.is_traceable:
-        runtime.effects.check_node(node, choice.definition, None)  # what is forbidden comes first
+        runtime.effects.check_node(node, choice.definition, None)  # report forbidden effects first
         has = f"has effects ({', '.join(sorted(effects))})" if effects else "cannot be traced"
         raise UnimplementedError(
             f"the gradient of a function through op {node.op} (node '{node.name}') needs a "

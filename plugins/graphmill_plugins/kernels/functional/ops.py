@@ -1,8 +1,8 @@
 """Kernels that call functions (PartitionedCall, If, Case, While, For), and `_Arg`, `_Retval`.
 
 Semantics: tensorflow/core/kernels/function_ops.cc, functional_ops.cc, partitioned_function_ops.cc.
-A function is instantiated once for each node and session; the loops run in Python around it.
-A call itself waits for no other node (`waits=False`); whether its function's nodes do is theirs.
+A function is instantiated once for each node and session; loops around it run in Python. The call
+itself waits for no other node (`waits=False`); nodes in the function may.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     Done = Callable[..., None]
     Calls = Generator[tuple[Any, Sequence[Value]], Any, list[Value]]
 
-# What a function does is not known here: its own nodes declare their effects. Calls are
-# asynchronous, because a node of the function may wait for another node of the step; mostly they
-# are done at once, and then nothing is handed to anybody.
+# These kernels declare no effects: the nodes of the function declare their own. Calls are
+# asynchronous, because a node of the function may wait for another node of the step. Most calls
+# complete immediately, in the caller's thread.
 
 
 def _handle(ctx: OpKernelContext, key: str, function: Any) -> Any:
-    """Return the instantiated `function` of this node; `key` tells it from the node's others."""
+    """Return the instantiated `function`; `key` identifies it among the functions of the node."""
     handle = ctx.state.get(key)
     if handle is None:
         handle = ctx.functions.instantiate(function.name, function.attrs)
-        # Two steps may race to the first call; both handles are good and one is kept.
+        # Two steps may race to the first call; both handles are valid, and the first one stays.
         handle = ctx.state.setdefault(key, handle)
     return handle
 
@@ -46,7 +46,7 @@ def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any, done: Done
 
 @kernel("RemoteCall", host_memory=("target",), async_=True, waits=False)
 def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, done: Done) -> None:
-    """Call the function `f` on the device `target`; values are copied there and back."""
+    """Call the function `f` on the device `target`; arguments and results are copied."""
     name = target.item()
     text = name.decode() if isinstance(name, bytes) else str(name)
     functions = ctx.functions.on_device(text)
@@ -69,7 +69,8 @@ def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, 
 class _Calls:
     """Runs a generator that yields (handle, arguments) and is sent the results of each call.
 
-    A call that is done at once goes on in the same loop, so that a long loop needs no deep stack.
+    A call that completes immediately continues in the same Python loop, so a long loop does not
+    deepen the stack.
     """
 
     def __init__(self, ctx: OpKernelContext, calls: Calls, done: Done) -> None:
@@ -111,7 +112,7 @@ class _Calls:
 
 
 def truth(value: Value) -> bool:
-    """Return the truth of a condition: a scalar's value, or whether a tensor is not empty.
+    """Return the truth of a condition: the value of a scalar, else whether the tensor has elements.
 
     Semantics: tensorflow/core/kernels/functional_ops.cc, ToBool.
     """
@@ -235,7 +236,7 @@ def retval(ctx: OpKernelContext, value: Value, index: int) -> None:
 def fake_param(xp: ArrayNamespace, dtype: np.dtype[Any], shape: Shape) -> Any:
     """Return a placeholder for an output that only the other branch computes.
 
-    It is never read. An unknown size counts as zero.
+    Its content is never read. An unknown size counts as zero.
     """
     sizes = tuple(max(size, 0) for size in shape or ())
     if dtypes.as_dtype(dtype) is dtypes.string:
@@ -259,14 +260,14 @@ def device_index(ctx: OpKernelContext, device_names: tuple[str, ...]) -> Value:
 def array_to_list(
     xp: ArrayNamespace, values: list[Value], out_types: Sequence[np.dtype[Any]]
 ) -> list[Value]:
-    """Return the list: the two spellings differ in the graph only."""
+    """Return the list: the two forms differ in the types of the graph's edges only."""
     del xp
     return _of_types(values, out_types)
 
 
 @kernel("_ListToArray")
 def list_to_array(xp: ArrayNamespace, values: list[Value], T: np.dtype[Any], N: int) -> list[Value]:
-    """Return the list: the two spellings differ in the graph only."""
+    """Return the list: the two forms differ in the types of the graph's edges only."""
     del xp
     return _of_types(values, [T] * N)
 
@@ -275,6 +276,6 @@ def _of_types(values: list[Value], types: Sequence[np.dtype[Any]]) -> list[Value
     given = [value.dtype for value in values]
     if given != list(types):
         raise errors.InvalidArgumentError(
-            f"a list of {list(map(str, given))} is said to be of {list(map(str, types))}"
+            f"expected a list of types {list(map(str, types))}, got {list(map(str, given))}"
         )
     return values

@@ -1,9 +1,8 @@
 """PyFunc and similar: call a Python function published by an installed distribution.
 
 Semantics: `DoCallPyFunc` and `PyFuncOp` in tensorflow/python/lib/core/py_func.cc, for EagerPyFunc
-`EagerFunc` in tensorflow/python/ops/script_ops.py. Which exception
-becomes which status is TensorFlow's; the token is the name of an entry point, see
-`graphmill.plugin.functions`.
+`EagerFunc` in tensorflow/python/ops/script_ops.py. Exceptions become the same status codes as in
+TensorFlow. The token is the name of an entry point, see `graphmill.plugin.functions`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Va
 
 @kernel("EagerPyFunc", make=True, host=True, waits=True, effects={"python"})
 def eager_py_func(token: str, Tout: Sequence[Any]) -> Callable[[list[Value]], tuple[Value, ...]]:
-    """Call it with read-only arrays; convert its results to the types of the graph."""
+    """Call the function published as `token`; convert its results to the types of the graph."""
     return _caller(token, Tout, converts=True)
 
 
@@ -93,7 +92,7 @@ def _called(function: Callable[..., Any], token: str, arrays: list[Any]) -> Any:
 
 
 def _read_only(value: Any) -> Any:
-    """Return a view that cannot be written to: others may have the same array."""
+    """Return a read-only view, because other nodes may use the same array."""
     view = np.asarray(value).view()
     view.flags.writeable = False
     return view
@@ -107,11 +106,11 @@ def _as_list(result: Any) -> list[Any]:
 
 
 def _as_array(value: Any) -> Any:
-    """Return what was returned as an array of ours: texts are objects of bytes."""
+    """Convert a result to an array; strings become an object array of bytes."""
     array = np.asarray(value)
     if array.dtype.kind not in "US":
         return array
-    given = np.asarray(value, object)  # as texts of NumPy's own they would lose zeros at the end
+    given = np.asarray(value, object)  # NumPy's string dtypes strip trailing null bytes
     made = np.empty(given.size, object)
     made[:] = [v.encode() if isinstance(v, str) else v for v in given.ravel().tolist()]
     return made.reshape(given.shape)

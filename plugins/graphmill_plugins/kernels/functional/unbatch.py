@@ -1,8 +1,8 @@
 """UnbatchGrad: concatenate the gradients of a batch's rows from several steps.
 
-Semantics: tensorflow/core/kernels/batch_kernels.cc. Steps, and sessions with the same resources,
-meet at nodes of the same name. Each brings the key (`id`) of its rows; one of them brings the
-batch, whose index has a row (key, start, end) for each of the steps.
+Semantics: tensorflow/core/kernels/batch_kernels.cc. Nodes of the same name share their gradients,
+across steps and across sessions with the same resources. Each step passes the key (`id`) of its
+rows; one of them also passes the batch, whose index has a row (key, start, end) for each step.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Wanting:
 class Gradients:
     """The gradients of steps, and the batches that wait for them.
 
-    Threads: `_lock` guards all; nothing is called under it.
+    Threads: `_lock` guards all state; no callback runs under it.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Gradients:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget the waiting steps, which do not exist in this process."""
+        """Drop the waiting steps, which do not exist in this process."""
         self._wanting.clear()
 
     def bring(
@@ -79,9 +79,9 @@ class Gradients:
         done: Done,
         cancellation: CancellationManager | None,
     ) -> None:
-        """Add the gradient of a step; call `done` with its batch's gradients once complete.
+        """Add the gradient of a step; call `done` when all gradients of its batch have arrived.
 
-        `wanted` has the keys of the batch that the step brought, and is None if it brought none.
+        `wanted` lists the keys in the step's batch, or is None if the step has no batch.
 
         Raises:
             InvalidArgumentError: the key already exists, or a gradient is wanted twice.
@@ -95,10 +95,10 @@ class Gradients:
             if wanted is not None:
                 missing = {other for other in wanted if other not in self._available}
                 self._wanting[key] = _Wanting(wanted, missing, done)
-            for number, batch in list(self._wanting.items()):
+            for batch_key, batch in list(self._wanting.items()):
                 batch.missing.discard(key)
                 if not batch.missing:
-                    del self._wanting[number]
+                    del self._wanting[batch_key]
                     calls.append(self._joined(batch))
             waits = key in self._wanting
         if waits:
@@ -125,7 +125,7 @@ class Gradients:
         return partial(batch.done, np.concatenate(parts))
 
     def _watch(self, key: int, cancellation: CancellationManager | None) -> None:
-        """Have a batch whose step is cancelled stop waiting."""
+        """Stop waiting for a batch when its step is cancelled."""
         if cancellation is None:
             return
         with self._lock:
@@ -148,7 +148,7 @@ class Gradients:
         with self._lock:
             batch = self._wanting.pop(key, None)
         if batch is not None:
-            batch.done(error=CancelledError("the step that waits for gradients is cancelled"))
+            batch.done(error=CancelledError("the step was cancelled while it waited for gradients"))
 
 
 @kernel("UnbatchGrad", async_=True)
@@ -167,7 +167,7 @@ class UnbatchGrad:
         id: Value,  # noqa: A002 - the name of the op's input
         done: Done,
     ) -> None:
-        """Add this step's gradient; the step with the batch gets all, the others get no rows."""
+        """Add this step's gradient; only the step that passed the batch gets rows back."""
         key = _key(id)
         found: Gradients = ctx.resources.lookup_or_create(*self._key, Gradients, Gradients)
         wanted: list[int] | None = None

@@ -1,7 +1,7 @@
 """Mutexes for critical sections: MutexV2, MutexLock, ConsumeMutexLock.
 
-Semantics: tensorflow/core/kernels/mutex_ops.cc. The lock is a value in the graph: it is held until
-it is consumed, or until nobody has the value any more. Waiting for it is asynchronous.
+Semantics: tensorflow/core/kernels/mutex_ops.cc. The lock is a value in the graph: the mutex is held
+until the lock is consumed or the step ends. Waiting for it is asynchronous.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _numbers = itertools.count()
 
 
 class Mutex:
-    """A lock that callers acquire in the order in which they asked.
+    """A fair lock: callers acquire it in the order of their requests.
 
-    Threads: `_lock` guards the rest; callbacks run outside it.
+    Threads: `_lock` guards the other attributes; callbacks run outside it.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,12 +46,12 @@ class Mutex:
     def acquire(
         self, keep: Keep, done: Done, cancellation: CancellationManager | None = None
     ) -> None:
-        """Call `done(lock)` when the mutex is free; it is held then.
+        """Acquire the mutex as soon as it is free, and call `done(lock)`.
 
         Args:
-            keep: keeps the hold for as long as the step lives; called before `done`.
+            keep: stores the `Hold` for the lifetime of the step; called before `done`.
             done: called with the lock, or with an error if the step is cancelled.
-            cancellation: that of the step.
+            cancellation: the cancellation manager of the step.
         """
         waiting = Waiter(done, keep)
         with self._lock:
@@ -81,7 +81,7 @@ class Mutex:
 
 
 class Hold:
-    """That a mutex is held by a step. It ends when the lock is consumed, or with the step."""
+    """A step's ownership of a mutex; it ends when the lock is consumed, or with the step."""
 
     __slots__ = ("__weakref__", "_mutex")
 
@@ -101,7 +101,8 @@ class Hold:
 class MutexLock:
     """A held lock in the graph: a scalar of dtype variant.
 
-    It does not keep the hold alive: the error of a failed step may keep all values of the step.
+    It refers to the hold weakly, because the error of a failed step may keep all values of the
+    step alive.
     """
 
     __slots__ = ("_hold",)
@@ -115,7 +116,7 @@ class MutexLock:
         self._hold = weakref.ref(hold)
 
     def release(self) -> None:
-        """Release the mutex, unless that has been done."""
+        """Release the mutex, unless it has been released."""
         hold = self._hold()
         if hold is not None:
             hold.release()
@@ -126,7 +127,7 @@ class MutexLock:
 
 @kernel("MutexV2", stateful=True, effects=_STATE)
 class MutexKernel:
-    """Find or make a node's mutex, and hand on its handle."""
+    """Find or create a node's mutex, and output its handle."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._container, self._name = node_key(construction)

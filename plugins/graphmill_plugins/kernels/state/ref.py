@@ -83,13 +83,13 @@ def _update(ref: Ref, value: Value, function: Any) -> Ref:
 
 @kernel("AssignAdd", stateful=True, effects=("state",), traces_variables=True)
 def assign_add(ctx: OpKernelContext, ref: Ref, value: Value) -> Ref:
-    """Add `value`, of the variable's shape."""
+    """Add `value`, which has the variable's shape."""
     return _update(ref, value, ctx.xp.add)
 
 
 @kernel("AssignSub", stateful=True, effects=("state",), traces_variables=True)
 def assign_sub(ctx: OpKernelContext, ref: Ref, value: Value) -> Ref:
-    """Subtract `value`, of the variable's shape."""
+    """Subtract `value`, which has the variable's shape."""
     return _update(ref, value, ctx.xp.subtract)
 
 
@@ -113,7 +113,7 @@ def _temporary_name(ctx: OpKernelContext, var_name: str) -> str:
 
 @kernel("TemporaryVariable", stateful=True, effects=("state",))
 class TemporaryVariableKernel:
-    """Make a variable that lives until its DestroyTemporaryVariable or the end of the step."""
+    """Create a variable that lives until its DestroyTemporaryVariable or the end of the step."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -126,7 +126,7 @@ class TemporaryVariableKernel:
             )
 
     def __call__(self, ctx: OpKernelContext) -> Ref:
-        """Return the reference; TensorFlow leaves the content undefined, here it is zeros."""
+        """Return the reference; the content is zeros (TensorFlow leaves it undefined)."""
         name = _temporary_name(ctx, self._var_name)
         ref = Ref(self._dtype, self._shape, name)
         ref.value = np.zeros(self._shape, self._dtype.as_numpy_dtype)

@@ -1,8 +1,8 @@
 """Resource variables: VarHandleOp, reads, assignments and queries.
 
-Semantics: tensorflow/core/kernels/resource_variable_ops.cc. A `VarHandleOp` finds or makes the
-`Variable`, without a value until the first assignment; a variable without a value is to every
-other op what a missing resource is to TensorFlow's.
+Semantics: tensorflow/core/kernels/resource_variable_ops.cc. A `VarHandleOp` finds or creates the
+`Variable`, which has no value until the first assignment. All other ops treat a variable without a
+value as TensorFlow treats a missing resource.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
 
-# The name by which TensorFlow's eager variables ask for a resource of their own.
+# TensorFlow's `ResourceHandle::ANONYMOUS_NAME`: eager variables request a private resource with it.
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
 class _HandleMaker:
-    """Find or make one variable of a device, and its handle."""
+    """Find or create one variable of a device, and its handle."""
 
     def __init__(self, container: str, name: str, dtype: dtypes.DType, shape: Shape) -> None:
         self._container = container
@@ -57,7 +57,8 @@ class _HandleMaker:
 class VarHandleKernel:
     """Output the handle of a named variable.
 
-    As in TensorFlow the name is `shared_name` alone: nodes with an empty one share a variable.
+    As in TensorFlow, the name is `shared_name` alone: all nodes with an empty `shared_name` share a
+    variable.
     """
 
     def __init__(self, construction: OpKernelConstruction) -> None:
@@ -157,7 +158,7 @@ def assign_variable(
     dtype: np.dtype[Any],
     validate_shape: bool,
 ) -> None:
-    """Store `value`, of the variable's dtype; with `validate_shape` also of its present shape."""
+    """Store `value`, which has the variable's dtype; `validate_shape` also requires its shape."""
     del ctx
     variable: Variable = resource.expect(Variable)
     if variable.dtype.as_numpy_dtype != dtype:
@@ -188,13 +189,13 @@ def _update(resource: Value, value: Value, function: Callable[[Value, Value], Va
 
 @kernel("AssignAddVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def assign_add_variable(ctx: OpKernelContext, resource: Value, value: Value) -> None:
-    """Add `value`, of the variable's shape."""
+    """Add `value`, which has the variable's shape."""
     _update(resource, value, ctx.xp.add)
 
 
 @kernel("AssignSubVariableOp", stateful=True, effects=("state",), traces_variables=True)
 def assign_sub_variable(ctx: OpKernelContext, resource: Value, value: Value) -> None:
-    """Subtract `value`, of the variable's shape."""
+    """Subtract `value`, which has the variable's shape."""
     _update(resource, value, ctx.xp.subtract)
 
 
@@ -216,7 +217,7 @@ def variable_shape(ctx: OpKernelContext, resource: Value, out_type: np.dtype[Any
 
 @kernel("DestroyResourceOp", stateful=True, effects=("state",))
 def destroy_resource(ctx: OpKernelContext, resource: Value, ignore_lookup_error: bool) -> None:
-    """Remove a resource; every handle to it is without one from then on."""
+    """Remove a resource; using any handle to it is an error afterwards."""
     held = resource.resource
     is_missing = held is None or (isinstance(held, Variable) and held.value is None)
     if is_missing and not ignore_lookup_error:
@@ -226,7 +227,7 @@ def destroy_resource(ctx: OpKernelContext, resource: Value, ignore_lookup_error:
     if ctx.resources.find(resource.container, resource.name, type(held)) is held:
         ctx.resources.delete(resource.container, resource.name, type(held))
     if isinstance(held, Variable):
-        # Handles made before look at the variable itself.
+        # Existing handles refer to the variable itself, not to the resource manager.
         with held.lock:
             held.value = None
     resource.resource = None

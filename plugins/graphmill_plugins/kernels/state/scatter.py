@@ -1,8 +1,8 @@
 """Gathers and scatters on variables, in ref and resource forms.
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc, scatter_nd_op.cc,
-gather_nd_op.h. Readers keep what they read: an update makes a new array unless the variable
-alone holds the old one (graphmill.runtime.resources.exclusive_update).
+gather_nd_op.h. An update does not change values that were read before: it makes a new array unless
+only the variable refers to the old one (graphmill.runtime.resources.exclusive_update).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import OpKernelContext, Ref, Value, Variable
 
-_FEW = 8  # updates, for which sorting them takes longer than it saves
+_FEW = 8  # up to so many updates, sorting them takes longer than it saves
 _UFUNCS: dict[str, np.ufunc] = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -38,7 +38,7 @@ _UFUNCS: dict[str, np.ufunc] = {
     "Min": np.minimum,
     "Max": np.maximum,
 }
-# JAX's names of indexed updates: `array.at[index].add(updates)`.
+# JAX's method for each indexed update: `array.at[index].add(updates)`.
 _AT_METHODS = {
     "Update": "set",
     "Add": "add",
@@ -54,15 +54,17 @@ def check_indices(indices: Any, limit: int) -> None:
     """Raise InvalidArgumentError unless all `indices` are in [0, limit)."""
     wrong = (indices < 0) | (indices >= limit)
     if wrong.any():
-        place = tuple(int(axis) for axis in np.argwhere(wrong)[0])
-        where = ",".join(map(str, place))
+        position = tuple(int(axis) for axis in np.argwhere(wrong)[0])
+        where = ",".join(map(str, position))
         raise errors.InvalidArgumentError(
-            f"indices[{where}] = {int(indices[place])} is not in [0, {limit})"
+            f"indices[{where}] = {int(indices[position])} is not in [0, {limit})"
         )
 
 
 def _split_nd(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return one index array for each leading axis named by the last axis of `indices`.
+    """Return one index array for each leading axis that the index vectors address.
+
+    The index vectors lie along the last axis of `indices`.
 
     Raises:
         InvalidArgumentError: an index vector is too long, or points outside `shape`.
@@ -77,16 +79,16 @@ def _split_nd(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
         )
     wrong = ((indices < 0) | (indices >= np.array(shape[:depth], indices.dtype))).any(axis=-1)
     if wrong.any():
-        place = tuple(int(axis) for axis in np.argwhere(wrong)[0])
+        position = tuple(int(axis) for axis in np.argwhere(wrong)[0])
         raise errors.InvalidArgumentError(
-            f"indices[{','.join(map(str, place))}] = {indices[place].tolist()} does not index "
-            f"into shape {shape_text(shape)}"
+            f"indices[{','.join(map(str, position))}] = {indices[position].tolist()} does not "
+            f"index into shape {shape_text(shape)}"
         )
     return tuple(np.moveaxis(indices, -1, 0))
 
 
 def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> None:
-    """Apply `updates` to the variable at `index`, repeated indices one after the other.
+    """Apply `updates` to the variable at `index`; repeated indices are applied in order.
 
     The caller holds the lock and has checked the indices.
     """
@@ -109,11 +111,11 @@ def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> N
 
 
 def _combine_into(ufunc: np.ufunc, held: Any, index: Any, updates: Any) -> None:
-    """Combine updates into an array at `index`, which is one array or one for each axis."""
+    """Combine updates into an array at `index`: one index array, or one for each axis."""
     if isinstance(index, np.ndarray) and index.size > _FEW and held.ndim > 1 and updates.ndim:
-        places = index.reshape(-1)
-        order = np.argsort(places, kind="stable")
-        ids = places[order]
+        flat = index.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        ids = flat[order]
         starts = run_starts(ids)
         if are_short(starts, ids.size):
             rows = updates.reshape((ids.size, *held.shape[1:]))
@@ -123,25 +125,25 @@ def _combine_into(ufunc: np.ufunc, held: Any, index: Any, updates: Any) -> None:
 
 
 def _scattered(operation: str, value: Any, index: Any, updates: Any) -> Any:
-    """Return a changed copy of a device's array; of truth values, a difference is the parity."""
+    """Return an updated copy of a device's array; booleans are subtracted modulo 2."""
     if operation == "Sub" and value.dtype == np.bool_:
         return (value.astype(np.int32).at[index].add(updates.astype(np.int32)) & 1).astype(np.bool_)
     return getattr(value.at[index], _AT_METHODS[operation])(updates)
 
 
 def _pairs(held: Any, index: Any, updates: Any) -> Any:
-    """Return (index, update) one by one, for operations that no ufunc does in place."""
+    """Yield (index, update) pairs, for operations without an in-place ufunc."""
     first = index[0] if isinstance(index, tuple) else index
     rest = held.shape[len(index) if isinstance(index, tuple) else 1 :]
     updates = np.broadcast_to(updates, (*np.shape(first), *rest))
-    for place in np.ndindex(np.shape(first)):
-        key = tuple(axis[place] for axis in index) if isinstance(index, tuple) else index[place]
-        yield key, updates[place]
+    for at in np.ndindex(np.shape(first)):
+        key = tuple(axis[at] for axis in index) if isinstance(index, tuple) else index[at]
+        yield key, updates[at]
 
 
 def _truncated(value: Any, divisor: Any) -> Any:
     """Divide integers towards zero, as C++ does."""
-    quotient = value // divisor  # rounded down, and one more where that is below the exact one
+    quotient = value // divisor  # floor division: too low by one for negative inexact quotients
     return quotient + ((quotient < 0) & (quotient * divisor != value))
 
 
@@ -172,7 +174,7 @@ def _scatter_nd(
         indices = np.asarray(indices)
         if indices.ndim < 1:
             raise errors.InvalidArgumentError("Indices shape must have rank at least one")
-        if indices.ndim == 1:  # for variables, unlike tensors, many numbers and not one vector
+        if indices.ndim == 1:  # for variables, unlike tensors, a vector holds scalar indices
             indices = indices[:, None]
         depth = indices.shape[-1]
         if updates.shape != (*indices.shape[:-1], *shape[depth:]):
@@ -209,7 +211,7 @@ def _resource_rows(operation: str) -> Callable[..., None]:
         variable = variable_of(resource)
         if operation == "Div" and np.any(updates == 0):
             raise errors.InvalidArgumentError("updates must not contain 0")
-        # Where there are no indices, TensorFlow looks at the ranks only.
+        # For empty indices, TensorFlow compares the ranks only.
         ranks = (0, np.ndim(indices) + np.ndim(variable.value) - 1)
         if indices.size or updates.ndim not in ranks:
             _scatter_rows(operation, variable, indices, updates)

@@ -22,7 +22,7 @@ _CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9./-]*")
 def node_key(construction: OpKernelConstruction) -> tuple[str, str]:
     """Return (container, name) of a node's resource: `shared_name`, else the node's name.
 
-    For what TensorFlow takes under any name: mutexes, summary writers, batches of calls.
+    For resources whose names TensorFlow does not check: mutexes, summary writers, batches of calls.
     """
     container, shared = (
         construction.attr(name) if name in construction.attrs else ""
@@ -36,13 +36,13 @@ def resource_key(
 ) -> tuple[str, str]:
     """Return (container, name) of a node's resource, both checked.
 
-    A resource with a `shared_name` belongs to all sessions of the device. One without belongs to
-    the node's session alone, unless its op shares it by the name of the node.
+    All sessions of a device share a resource with a `shared_name`. A resource without one belongs
+    to the node's session alone, unless its op shares it by the name of the node.
 
     Semantics: `ContainerInfo::Init` of tensorflow/core/framework/resource_mgr.cc.
 
     Args:
-        construction: of the node's kernel.
+        construction: the construction of the node's kernel.
         is_shared_by_node_name: whether sessions share a resource without a `shared_name`.
 
     Raises:
@@ -53,8 +53,8 @@ def resource_key(
     if container and not _CONTAINER.fullmatch(container):
         raise errors.InvalidArgumentError(
             f"container contains invalid characters: {container!r} on node "
-            f"{construction.node_name!r}; it is made of letters, digits and . - /, of which the "
-            "last two are not the first"
+            f"{construction.node_name!r}; it may contain letters, digits and . - /, and must not "
+            "begin with - or /"
         )
     if name.startswith("_") and name != construction.node_name:
         raise errors.InvalidArgumentError(
@@ -82,11 +82,11 @@ def is_compatible(expected: Shape, shape: Sequence[int]) -> bool:
 
 
 def keepable(value: Value) -> Value:
-    """Return `value` so that nothing else can write into it; a NumPy view is copied.
+    """Return `value` if nothing else can write to its memory, else a copy.
 
-    A view may look at memory of somebody who changes it (a fed array) or keep much more alive than
-    it shows; an array that owns its memory was made by a kernel and is never written to again, and
-    one that is frozen (as restored from a checkpoint) cannot be.
+    NumPy views are copied: their base may be changed later (a fed array), or may be much larger
+    than the view. An array that owns its memory was made by a kernel and is never written to again;
+    a frozen array (restored from a checkpoint) cannot be written to.
     """
     if isinstance(value, np.ndarray) and not value.flags.owndata and not is_frozen(value):
         return value.copy()
@@ -97,7 +97,7 @@ def initialized(variable: Variable) -> Value:
     """Return the value of a ref variable.
 
     Raises:
-        FailedPreconditionError: it has none yet.
+        FailedPreconditionError: the variable has no value yet.
     """
     value = variable.value
     if value is None:
@@ -118,7 +118,7 @@ def check_same_shape(name: str, held: Value, value: Value) -> None:
 
 
 def count_up_to(variable: Variable, limit: int) -> Value:
-    """Return the scalar value and add one to it, in one step.
+    """Return the scalar value and add one to it atomically.
 
     Raises:
         OutOfRangeError: the value has reached `limit`.

@@ -1,7 +1,7 @@
 """`TensorArray`: the resource that tensor array ops write to and read from.
 
-Semantics: tensorflow/core/kernels/tensor_array.h. Elements are kept and handed on as they are; the
-only arrays made here are sums of gradients and zeros.
+Semantics: tensorflow/core/kernels/tensor_array.h. Elements are stored and returned without copies;
+only sums of gradients and zeros are new arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Zeros:
-    """A lazy element of zeros with a static shape, made when it is read."""
+    """An element of zeros with a static shape; the array is made when it is read."""
 
     __slots__ = ("shape",)
 
@@ -38,19 +38,19 @@ class _Cleared(_Zeros):
 
 
 class TensorArray:
-    """An array of tensors, each written once; in a gradient array, writes are added up.
+    """An array of tensors, each written once; a gradient array sums several writes.
 
-    Threads: `_lock` guards everything that changes.
+    Threads: `_lock` guards all mutable state.
 
     Attributes:
-        name: for messages.
+        name: the name in messages.
         dtype: element type of the tensors.
-        dynamic_size: whether a write may make it longer.
-        identical_shapes: whether all elements have one shape.
+        dynamic_size: whether a write may extend the array.
+        identical_shapes: whether all elements have the same shape.
         clear_after_read: whether an element can be read only once.
         is_gradient: whether this is the gradient of another array.
-        marked_size: the size at the last unpack or split; -1 before. A gradient array has that of
-            the array it belongs to, and is packed and joined up to there.
+        marked_size: the size at the last unpack or split; -1 before. A gradient array copies it
+            from its forward array, and packs and concatenates only so many elements.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TensorArray:
         self._element_shape = element_shape
         self._elements: list[Any] = [None] * size
         self._read: set[int] = set()
-        self._summed: set[int] = set()  # elements that were made here, to be added to in place
+        self._summed: set[int] = set()  # indices of sums made here, which are updated in place
         self._is_closed = False
         self._may_have_gradient = True
         self.name = name
@@ -88,7 +88,7 @@ class TensorArray:
         """The number of elements.
 
         Raises:
-            InvalidArgumentError: it was closed.
+            InvalidArgumentError: the array was closed.
         """
         with self._lock:
             self._check_open()
@@ -103,13 +103,13 @@ class TensorArray:
         """Merge a shape into the elements' partial shape.
 
         Raises:
-            InvalidArgumentError: it contradicts what is known.
+            InvalidArgumentError: the shapes are incompatible.
         """
         with self._lock:
             self._element_shape = merged(self._element_shape, shape)
 
     def mark_size(self, size: int) -> None:
-        """Note the size at an unpack or split."""
+        """Record the size at an unpack or split."""
         if not self.is_gradient:
             self.marked_size = size
 
@@ -117,8 +117,8 @@ class TensorArray:
         """Set an element, or add to it in a gradient array.
 
         Raises:
-            InvalidArgumentError: no such element, one that was written or read before, or a value
-                of the wrong shape.
+            InvalidArgumentError: the index is out of range, the element was written or read before,
+                or the value has an incompatible shape.
         """
         with self._lock:
             self._write(index, value)
@@ -133,7 +133,8 @@ class TensorArray:
         """Return an element.
 
         Raises:
-            InvalidArgumentError: no such element, or it was not written, or cleared by a read.
+            InvalidArgumentError: the index is out of range, or the element was not written or was
+                cleared by a read.
         """
         with self._lock:
             return self._read_one(index)
@@ -150,12 +151,12 @@ class TensorArray:
             self._is_closed = True
 
     def gradient(self, name: str, prefix: tuple[int, ...] = ()) -> TensorArray:
-        """Make the array of the elements' gradients, all zeros where an element was written.
+        """Return a new array for the elements' gradients, with zeros for each written element.
 
-        This array does not grow from now on. With `prefix` the gradients have more axes in front.
+        The forward array cannot grow afterwards. `prefix` adds leading axes to the gradients.
 
         Raises:
-            InvalidArgumentError: the array was closed, or adds up writes itself.
+            InvalidArgumentError: the array was closed, or has summed several writes to an element.
         """
         with self._lock:
             self._check_open()
@@ -277,7 +278,7 @@ class TensorArray:
         return element
 
     def _shape_of(self, element: Any) -> tuple[int, ...]:
-        """Return the shape of an element, or of the one that it stands for."""
+        """Return the shape of an element, also if it is a placeholder for zeros."""
         if isinstance(element, (_Zeros, _Cleared)):
             return element.shape
         return shape_of_value(element, self.dtype)
@@ -290,7 +291,7 @@ class TensorArray:
         return zeros(self._xp, shape, self.dtype)
 
     def _fill(self, index: int) -> _Zeros:
-        """Have zeros where nothing was written, as far as the shape is known."""
+        """Fill an unwritten element with zeros; its shape must be fully defined."""
         shape = self._element_shape
         if shape is None or -1 in shape:
             raise InvalidArgumentError(

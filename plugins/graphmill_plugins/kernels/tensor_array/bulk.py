@@ -76,7 +76,7 @@ class _Packer:
     effects=_STATE,
 )
 class TensorArrayGatherKernel(_Packer):
-    """Return some elements as one tensor."""
+    """Return the elements at `indices` as one tensor."""
 
     def __call__(self, ctx: OpKernelContext, handle: Any, indices: Value, flow_in: Value) -> Value:
         """Return the tensor."""
@@ -104,7 +104,7 @@ class TensorArrayPackKernel(_Packer):
     effects=_STATE,
 )
 class TensorArrayConcatKernel:
-    """Join all elements along their first axis."""
+    """Concatenate all elements along their first axis."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["dtype"]
@@ -174,7 +174,7 @@ def _check_fits(array: TensorArray, length: int, what: str) -> None:
     effects=_STATE,
 )
 class TensorArrayScatterKernel:
-    """Set some elements to those of a tensor."""
+    """Set the elements at `indices` to the rows of a tensor."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["T"]
@@ -206,7 +206,7 @@ def _shape_of_rows(value: Value, dtype: dtypes.DType) -> tuple[int, ...]:
 
 @kernel("TensorArrayUnpack", stateful=True, effects=_STATE)
 class TensorArrayUnpackKernel:
-    """Set all elements to those of a tensor."""
+    """Set all elements to the rows of a tensor."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["T"]
@@ -225,7 +225,7 @@ class TensorArrayUnpackKernel:
     "TensorArraySplit", "TensorArraySplitV2", "TensorArraySplitV3", stateful=True, effects=_STATE
 )
 class TensorArraySplitKernel:
-    """Set all elements to pieces of a tensor."""
+    """Set all elements to consecutive pieces of a tensor."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["T"]

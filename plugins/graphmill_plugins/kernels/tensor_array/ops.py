@@ -1,8 +1,8 @@
 """Tensor array kernels: create, read and write arrays, and their gradients.
 
 Semantics: tensorflow/core/kernels/tensor_array_ops.cc. The three versions of the ops differ in the
-handle: a reference to two strings (container, name), a tensor of the two, or a resource. The flow
-scalars order the ops and have no value.
+handle: a reference to two strings (container, name), a tensor of both strings, or a resource. The
+flow scalars only order the ops; their values are not used.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def array_of(ctx: OpKernelContext, handle: Any) -> TensorArray:
     """Return the tensor array that any kind of handle points to.
 
     Raises:
-        NotFoundError: there is none of that name in this step.
-        InvalidArgumentError: the handle is that of something else.
+        NotFoundError: the step has no tensor array of that name.
+        InvalidArgumentError: the handle does not refer to a tensor array.
     """
     if type(handle) is ResourceHandle:
         array: TensorArray = handle.expect(TensorArray)
@@ -54,10 +54,10 @@ def _names(handle: Any) -> tuple[str, str]:
 def typed_array(
     ctx: OpKernelContext, handle: Any, dtype: dtypes.DType, action: str = "requested"
 ) -> TensorArray:
-    """Return the tensor array that a handle points to, if it is of the op's element type.
+    """Return the tensor array that a handle points to, checked for the op's element type.
 
     Raises:
-        InvalidArgumentError: it has another one.
+        InvalidArgumentError: its element type differs.
     """
     array = array_of(ctx, handle)
     if array.dtype is not dtype:
@@ -78,7 +78,7 @@ def _scalar(tensor: Value, what: str) -> int:
 def _handle_result(
     ctx: OpKernelContext, output: Any, array: TensorArray, names: tuple[str, str]
 ) -> Any:
-    """Return the outputs of an op that makes an array, in the form of its version."""
+    """Return the outputs of an op that creates an array, in the form of the op's version."""
     if output.type is dtypes.resource:
         container = ctx.step_container
         kind = "tensorflow::TensorArray"
@@ -93,7 +93,7 @@ def _handle_result(
 
 @kernel("TensorArray", "TensorArrayV2", "TensorArrayV3", stateful=True, effects=_STATE)
 class TensorArrayKernel:
-    """Make an array that lives as long as the step."""
+    """Create an array that lives as long as the step."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -127,7 +127,7 @@ class TensorArrayKernel:
     effects=_STATE,
 )
 class TensorArrayGradKernel:
-    """Find or make the array of gradients of an array; one for each `source`."""
+    """Find or create the gradient array of an array; there is one for each `source`."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._output = construction.op_def.output_args[0]

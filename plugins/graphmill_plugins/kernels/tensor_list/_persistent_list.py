@@ -1,10 +1,11 @@
 """`PersistentList`: an immutable list; a change makes a new list that shares most nodes.
 
-All the lists of one history share the Python list that the newest of them holds. An older one
-knows only how to get from its successor back to itself (Baker, "Shallow binding makes functional
-arrays fast", 1991). So a loop that changes a list 1000 times does 1000 small steps and no copy,
-whoever still holds the lists of earlier iterations; and what only an older list holds is freed with
-it. Only a change to a list that has a successor already copies, as there two histories part.
+All versions of a list share one Python list, which the newest version holds. An older version
+stores only the edits that lead from its successor back to itself (Baker, "Shallow binding makes
+functional arrays fast", 1991). So a loop that changes a list 1000 times makes 1000 small edits and
+no copy, even if the lists of earlier iterations are still referenced. Items that only an older
+version contains are freed with it. Only a change to a version that already has a successor copies
+the items, because the history branches there.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Edit: TypeAlias = "tuple[int, int, tuple[Any, ...]]"
-"""Replace so many items, from an index on, with these."""
+"""(start, count, items): replace `count` items from `start` on with `items`."""
 
-_FAR: Final = 32  # successors to go through for one item before a list gets items of its own
+_FAR: Final = 32  # a lookup that passes more successors than this gives the list its own items
 
 
 class PersistentList:
-    """A list that never changes.
+    """An immutable list.
 
-    Threads: `lock`, common to a history, guards the fields that say where the items are. What the
-    list means never changes.
+    Threads: `lock`, which all versions share, guards the fields that locate the items. The
+    contents of the list never change.
 
     Attributes:
         length: number of items.
-        lock, items, newer, undo: where the items are: in `items`, or else where `newer` has them,
-            but for the edits `undo`. For this module only.
+        lock, items, newer, undo: the items are in `items`; if that is None, they are those of
+            `newer` after the edits `undo`. For this module only.
     """
 
     __slots__ = ("items", "length", "lock", "newer", "undo")
@@ -46,7 +47,7 @@ class PersistentList:
         """Return an item.
 
         Raises:
-            IndexError: there is no such item; an index does not count from the end.
+            IndexError: the index is out of range; negative indices are not supported.
         """
         if not 0 <= index < self.length:
             raise IndexError(index)
@@ -55,7 +56,7 @@ class PersistentList:
             return self._seek(index) if items is None else items[index]
 
     def to_list(self) -> list[Any]:
-        """Return all items, as a list of the caller's own."""
+        """Return all items in a new list."""
         with self.lock:
             return self._own().copy()
 
@@ -73,7 +74,7 @@ class PersistentList:
         return self._changed(((length, self.length - length, ()),))
 
     def _changed(self, edits: tuple[Edit, ...]) -> PersistentList:
-        """Return the list after some edits: one of any kind, or several that keep the length."""
+        """Return the list after one edit of any kind, or several that preserve the length."""
         made = PersistentList((), self.lock)
         with self.lock:
             items = self._own()
@@ -86,7 +87,7 @@ class PersistentList:
         return made
 
     def _own(self) -> list[Any]:
-        """Return the items, which are this list's own from now on."""
+        """Return this version's own items; copy them from the newest version if needed."""
         if self.items is not None:
             return self.items
         path: list[PersistentList] = []
@@ -102,7 +103,7 @@ class PersistentList:
         return items
 
     def _seek(self, index: int) -> Any:
-        """Return an item, found by way of the successors of this list."""
+        """Return an item, looked up through the successors of this list."""
         position = index
         node: PersistentList = self
         for _ in range(_FAR):

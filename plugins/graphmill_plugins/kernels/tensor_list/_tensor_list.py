@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class TensorList:
-    """A list of tensors, a scalar of dtype variant. It never changes: changes make new lists.
+    """An immutable list of tensors, a scalar of dtype variant; changes return new lists.
 
-    An element is None where nothing has been set.
+    Unset elements are None.
 
     Attributes:
         element_dtype: element type of the tensors.
-        element_shape: what is known of their shape.
-        max_num_elements: how many there may be; negative for any number.
+        element_shape: their partial shape.
+        max_num_elements: the maximum length; negative for no limit.
     """
 
     __slots__ = ("_elements", "element_dtype", "element_shape", "max_num_elements")
@@ -63,12 +63,12 @@ class TensorList:
         """Return an element, None if it was never set.
 
         Raises:
-            IndexError: there is no such element.
+            IndexError: the index is out of range.
         """
         return self._elements.item(index)
 
     def elements(self) -> list[Value]:
-        """Return all elements, as a list of the caller's own."""
+        """Return all elements in a new list."""
         return self._elements.to_list()
 
     def replaced(self, indices: Sequence[int], values: Sequence[Value]) -> TensorList:
@@ -80,7 +80,7 @@ class TensorList:
         return self._with(self._elements.extended((value,)))
 
     def resized(self, length: int) -> TensorList:
-        """Return the list cut off, or with elements at its end that are not set."""
+        """Return the list truncated, or extended by unset elements."""
         missing = length - self.length
         if missing <= 0:
             return self._with(self._elements.cut(length))
@@ -98,7 +98,7 @@ class TensorList:
         """Return the list of sums; unset elements count as zero.
 
         Raises:
-            InvalidArgumentError: `other` is not a list, or one of another type, shape or length.
+            InvalidArgumentError: `other` is not a list, or has another type, shape or length.
         """
         if not isinstance(other, TensorList):
             raise InvalidArgumentError(f"cannot add {other!r} to a list of tensors")

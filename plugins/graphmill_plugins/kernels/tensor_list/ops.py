@@ -38,7 +38,7 @@ def list_of(handle: Any) -> TensorList:
     """Return the list that a variant holds.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or holds something else.
+        InvalidArgumentError: the variant is not a scalar, or does not hold a list.
     """
     if isinstance(handle, TensorList):
         return handle
@@ -52,10 +52,10 @@ def list_of(handle: Any) -> TensorList:
 
 
 def typed_list(handle: Any, element_dtype: np.dtype[Any]) -> TensorList:
-    """Return the list that a variant holds, of the element type that the op was made for.
+    """Return the list that a variant holds, checked for the element type of the op.
 
     Raises:
-        InvalidArgumentError: it holds something else.
+        InvalidArgumentError: the variant does not hold a list of this type.
     """
     found = list_of(handle)
     dtype = dtypes.as_dtype(element_dtype)
@@ -99,7 +99,7 @@ def empty_tensor_list(
     max_num_elements: Value,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Make a list without elements."""
+    """Return an empty list."""
     limit = _scalar(max_num_elements, "max_num_elements")
     shape = shape_of_tensor(element_shape)
     return TensorList(dtypes.as_dtype(element_dtype), shape, (), limit)
@@ -109,7 +109,7 @@ def empty_tensor_list(
 def tensor_list_reserve(
     element_shape: Value, num_elements: Value, element_dtype: np.dtype[Any]
 ) -> Value:
-    """Make a list of elements that are not set."""
+    """Return a list of unset elements."""
     length = _scalar(num_elements, "num_elements")
     if length < 0:
         raise InvalidArgumentError(
@@ -134,7 +134,7 @@ def tensor_list_element_shape(input_handle: Value, shape_type: np.dtype[Any]) ->
 
 @kernel("TensorListResize", host=True)
 def tensor_list_resize(input_handle: Value, size: Value) -> Value:
-    """Return the list cut off, or with elements at its end that are not set."""
+    """Return the list truncated, or extended by unset elements."""
     source = list_of(input_handle)
     length = _scalar(size, "size")
     if length < 0:
@@ -152,9 +152,9 @@ def tensor_list_get_item(
     element_shape: Value,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Return one element; zeros if it was not set."""
+    """Return one element; zeros if it is unset."""
     source = typed_list(input_handle, element_dtype)
-    if index.size != 1:  # a vector of one element is taken for a scalar
+    if index.size != 1:  # a vector of one element is accepted as a scalar
         raise InvalidArgumentError(f"index must be a scalar, got shape {list(index.shape)}")
     position = index.item()
     if not 0 <= position < source.length:
@@ -182,7 +182,7 @@ def tensor_list_set_item(
     element_dtype: np.dtype[Any],
     resize_if_index_out_of_bounds: bool,
 ) -> Value:
-    """Return the list with another element."""
+    """Return the list with one element replaced."""
     source = typed_list(input_handle, element_dtype)
     position = _scalar(index, "index")
     if position < 0 or (position >= source.length and not resize_if_index_out_of_bounds):
@@ -227,7 +227,7 @@ def tensor_list_push_back(
 def tensor_list_push_back_batch(
     input_handles: Value, tensor: Value, element_dtype: np.dtype[Any]
 ) -> Value:
-    """Append to each of several lists its row of a tensor."""
+    """Append one row of a tensor to each of several lists."""
     shape, dtype = shape_of_value(input_handles, dtypes.variant), dtypes.as_dtype(element_dtype)
     given = shape_of_value(tensor, dtype)
     if not given or given[: len(shape)] != shape or len(shape) != 1:
@@ -262,7 +262,7 @@ def tensor_list_pop_back(
 
 @kernel("TensorListConcatLists", host=True)
 def tensor_list_concat_lists(input_a: Value, input_b: Value, element_dtype: np.dtype[Any]) -> Value:
-    """Return each list of one tensor with the elements of its partner in another at its end."""
+    """Concatenate each list of one tensor with the list at the same position of another."""
     shape, other = (shape_of_value(value, dtypes.variant) for value in (input_a, input_b))
     if shape != other:
         raise InvalidArgumentError(
@@ -298,7 +298,7 @@ def _identical(a: Shape, b: Shape) -> Shape:
 def tensor_list_from_tensor(
     tensor: Value, element_shape: Value, element_dtype: np.dtype[Any]
 ) -> Value:
-    """Make a list of the rows of a tensor; they are views of it."""
+    """Return a list of the rows of a tensor, which are views."""
     dtype: DType = dtypes.as_dtype(element_dtype)
     shape = shape_of_tensor(element_shape)
     _check_rows(shape_of_value(tensor, dtype), shape)

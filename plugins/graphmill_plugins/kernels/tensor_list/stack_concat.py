@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def _stack(
     xp: ArrayNamespace, source: TensorList, elements: Sequence[Value], shape: Shape, verb: str
 ) -> Value:
-    """Stack elements, zeros where one is not set; `shape` is what is known of them."""
+    """Stack elements, with zeros for unset ones; `shape` is their partial shape."""
     if not elements and not is_fully_defined(shape):
         raise InvalidArgumentError(
             f"Tried to {verb} 0 elements of a list with non-fully-defined element_shape: "
@@ -79,7 +79,7 @@ def tensor_list_gather(
     element_shape: Value,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Return some elements as one tensor."""
+    """Return the elements at `indices` as one tensor."""
     source = typed_list(input_handle, element_dtype)
     shape = merged(shape_of_tensor(element_shape), source.element_shape)
     elements, length = source.elements(), source.length
@@ -102,7 +102,7 @@ def tensor_list_scatter(
     *,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Make a list that has the rows of a tensor at some indices."""
+    """Return a list that has the rows of a tensor at `indices`."""
     dtype = dtypes.as_dtype(element_dtype)
     shape = shape_of_tensor(element_shape)
     wanted = -1 if num_elements is None else scalar_int("num_elements", num_elements)
@@ -146,7 +146,7 @@ def tensor_list_scatter_into_existing(
     indices: Value,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Return a list that has the rows of a tensor at some indices, and is as long as needed."""
+    """Set the elements at `indices` to the rows of a tensor, and extend the list if needed."""
     source = typed_list(input_handle, element_dtype)
     positions = _positions(shape_of_value(tensor, source.element_dtype), indices)
     highest = max(positions, default=-1)
@@ -162,7 +162,7 @@ def tensor_list_split(
     lengths: Value,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Make a list of pieces of a tensor; they are views of it."""
+    """Return a list of consecutive pieces of a tensor, which are views."""
     shape, dtype = shape_of_tensor(element_shape), dtypes.as_dtype(element_dtype)
     _check_split(shape_of_value(tensor, dtype), shape, lengths)
     elements, start = [], 0
@@ -209,7 +209,7 @@ def _check_is_vector(shape: tuple[int, ...]) -> None:
 def tensor_list_concat(
     xp: ArrayNamespace, input_handle: Value, element_dtype: np.dtype[Any], element_shape: Shape
 ) -> tuple[Value, Value]:
-    """Join the elements along their first axis; return also their lengths."""
+    """Concatenate the elements along their first axis; also return their lengths."""
     source = typed_list(input_handle, element_dtype)
     rest = None if element_shape is None else element_shape[1:]
     return _concat(xp, source, -1, rest, None)
@@ -223,7 +223,7 @@ def tensor_list_concat_v2(
     leading_dims: Value,
     element_dtype: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Concatenate the elements; `leading_dims` has the lengths of unset ones."""
+    """Concatenate the elements; `leading_dims` holds the lengths of unset ones."""
     source = typed_list(input_handle, element_dtype)
     shape = merged(shape_of_tensor(element_shape), source.element_shape)
     if shape == ():
