@@ -1,9 +1,9 @@
-"""`OpTraits`: what passes, executors and compilers may rely on, declared with the op.
+"""`OpTraits`: properties of an op that passes, executors and compilers may rely on.
 
-An op's definition says what it takes and gives. Its traits say how it behaves: what it touches
-beyond its inputs and outputs, whether it is control flow, which functions it calls, which variables
-it reads or writes. Whatever reasons about graphs asks `node.op_def.traits`, never the op's name, so
-that an op of a plugin is treated as one of TensorFlow's with the same traits.
+An op's definition declares its inputs, outputs and attrs. Its traits declare its behaviour: its
+effects, whether it is control flow, which functions it calls, which variables it reads or writes.
+Code that reasons about graphs uses `node.op_def.traits`, never the op's name, so a plugin's op is
+treated like one of TensorFlow's with the same traits.
 
 A plugin declares traits with its op:
 
@@ -15,7 +15,7 @@ A plugin declares traits with its op:
         resources=(ResourceUse("var", reads=True, writes=True),),
     ))
 
-TensorFlow's ops are declared in the same terms in `graphmill.ops.definition.tensorflow_traits`.
+`graphmill.ops.definition.tensorflow_traits` declares the traits of TensorFlow's ops.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 EFFECTS = frozenset(
     {"fs.read", "fs.write", "net", "process", "python", "clock", "rng", "state", "log"}
 )
-"""All effects there are; `graphmill.ops.definition.effects` says what each means."""
+"""All effects; `graphmill.ops.definition.effects` explains them."""
 
 
 class ControlFlow(Enum):
     """The role of an op in control flow v1 (tensorflow/core/ops/control_flow_ops.cc).
 
-    An executor decides by the role where the outputs of the op go; the op's kernel only computes
-    them. `check_traits` refuses an op without the inputs, outputs and attrs that its role has.
+    The role determines where an executor sends the outputs of the op; the op's kernel only computes
+    them. `check_traits` rejects an op without the inputs, outputs and attrs of its role.
     """
 
     NONE = "none"
     SWITCH = "switch"
     """Sends input 0 to output 1 if input 1, a bool scalar, is true, else to output 0.
 
-    Its kernel gives `DEAD` for the other output.
+    Its kernel returns `DEAD` for the other output.
     """
     SWITCH_N = "switch_n"
     """Sends input 0 to the output whose index is input 1, an int32 scalar; the others are `DEAD`.
@@ -55,69 +55,69 @@ class ControlFlow(Enum):
     An index out of range means the last output.
     """
     MERGE = "merge"
-    """Gives the first input that arrives alive as output 0, and its index (int32) as output 1.
+    """Returns the first input that arrives alive as output 0, and its index (int32) as output 1.
 
-    Its inputs are one list in most cases. Its kernel finds None for those that have not arrived.
+    Usually its inputs are one list. Its kernel gets None for inputs that have not arrived.
     """
     ENTER = "enter"
-    """Brings input 0 into the frame that the attr `frame_name` (string) names.
+    """Passes input 0 into the frame with the name in the attr `frame_name` (string).
 
-    With the attr `is_constant` (bool) the value is there in all iterations, else in the first one.
-    The attr `parallel_iterations` (int, at least 1) is the same in all that lead into a frame: so
-    many iterations may run at once.
+    If the attr `is_constant` (bool) is true, the value is available in all iterations, else only in
+    the first one. The attr `parallel_iterations` (int, at least 1) limits the number of concurrent
+    iterations; it is the same in all nodes that lead into a frame.
     """
     EXIT = "exit"
-    """Gives input 0 to the frame around its own."""
+    """Passes input 0 to the enclosing frame."""
     NEXT_ITERATION = "next_iteration"
-    """Gives input 0 to the next iteration of its frame; its edge to a `MERGE` closes the loop."""
+    """Passes input 0 to the next iteration of its frame; its edge to a `MERGE` closes the loop."""
     LOOP_COND = "loop_cond"
-    """Gives input 0, the bool scalar that decides whether a loop goes on."""
+    """Returns input 0, the bool scalar that decides whether a loop continues."""
     TRIGGER = "trigger"
-    """Runs even if what it waits for is dead (`ControlTrigger`)."""
+    """Runs even if its control inputs are dead (`ControlTrigger`)."""
 
 
 class Boundary(Enum):
-    """How a value comes into the graph of an executor, or leaves it, through an op."""
+    """The role of an op through which a value enters or leaves the graph of an executor."""
 
     NONE = "none"
     ARGUMENT = "argument"
-    """Gives the argument whose number is its attr `index`; the executor stands for its kernel."""
+    """Returns the argument with the index in its attr `index`; without a kernel."""
     RESULT = "result"
-    """Takes input 0 as the result whose number is its attr `index`, as an argument does."""
+    """Stores input 0 as the result with the index in its attr `index`; without a kernel."""
     SEND = "send"
-    """Hands input 0 to a receiver elsewhere; it runs for a dead input too, and is given `DEAD`."""
+    """Sends input 0 to a receiver; it also runs for a dead input, which is passed as `DEAD`."""
     RECEIVE = "receive"
-    """Gives what a sender elsewhere hands over, `DEAD` if that is dead."""
+    """Returns the value of a sender, `DEAD` if that is dead."""
 
 
 class CallKind(Enum):
     """How an op calls a function."""
 
     ONCE = "once"
-    """Once in each call of the op, with the op's inputs; its results are the op's outputs."""
+    """Once per call of the op, with the op's inputs; its results are the op's outputs."""
     BRANCH = "branch"
-    """At most once, with the inputs behind the first one, which chooses: of two attrs the first
-    function if it holds (a tensor holds if it has elements), of an attr that is a list the function
-    of that index, the last one for an index out of range."""
+    """At most once, with all inputs but the first, which selects the function: with two attrs, the
+    first function if the input is true (a non-scalar is true if it has elements); with a list attr,
+    the function of that index, or the last one if the index is out of range."""
     LOOP_CONDITION = "loop_condition"
-    """Before each iteration, with the loop's values; gives whether there is one more."""
+    """Before each iteration, with the loop's values; returns whether to run another iteration."""
     LOOP_BODY = "loop_body"
-    """Once in each iteration, with the loop's values; gives the next ones."""
+    """Once per iteration, with the loop's values; returns the values of the next iteration."""
     GRADIENT = "gradient"
     """The op computes the gradient of the function."""
     DEFERRED = "deferred"
-    """Any number of times, now or later (by an iterator, say), with inputs of its own."""
+    """Any number of times, now or later (for example by an iterator), with other inputs."""
 
 
 class FunctionCall(NamedTuple):
     """A function that an op calls.
 
     Attributes:
-        attr: the attr that names it, or a list of functions.
-        kind: how it is called.
-        first_input: index of the first of the op's inputs that the function is given.
-        counted: for a loop body, whether the iteration's number is its first argument, and the
-            op's first three inputs are start, limit and delta.
+        attr: the attr with the function, or a list of functions.
+        kind: how the op calls it.
+        first_input: index of the first of the op's inputs that is passed to the function.
+        counted: for a loop body, whether the loop counter is its first argument, and the op's first
+            three inputs are start, limit and delta.
     """
 
     attr: str
@@ -127,13 +127,13 @@ class FunctionCall(NamedTuple):
 
 
 class ResourceUse(NamedTuple):
-    """A variable or other resource that an op is given by handle or reference.
+    """A variable or other resource that an op takes by handle or reference.
 
     Attributes:
-        input: name of the input (as in the `OpDef`).
-        reads: whether the op depends on its value.
-        writes: whether the op changes its value.
-        rows: name of the input with the indices of the rows that are touched; empty for all.
+        input: name of the input, as in the `OpDef`.
+        reads: whether the op depends on the resource's value.
+        writes: whether the op changes the resource's value.
+        rows: name of the input with the indices of the accessed rows; empty for all rows.
         updates: name of the input with a value for each of these rows; empty if there is none.
     """
 
@@ -145,79 +145,80 @@ class ResourceUse(NamedTuple):
 
 
 class Source(Enum):
-    """What the value of an op stands for that does not come from its inputs (alone)."""
+    """The source of an op's value, if it does not come (only) from its inputs."""
 
     NONE = "none"
     CONSTANT = "constant"
     """The value of its attr `value`, the same in every step."""
     VARIABLE = "variable"
-    """A handle of, or reference to, the same variable in every step; its attr `shape` is known."""
+    """A handle of or reference to the same variable in every step; has an attr `shape`."""
     PLACEHOLDER = "placeholder"
-    """A value that the caller must feed; its attr `shape`, if it has one, says which shapes fit."""
+    """A value that the caller must feed; an attr `shape` restricts its shape."""
     PLACEHOLDER_WITH_DEFAULT = "placeholder with a default"
-    """Input 0, unless the caller feeds another value; the attr `shape` is that of a placeholder."""
+    """Input 0, unless the caller feeds another value; an attr `shape` restricts the shape."""
 
 
 class Randomness(Enum):
-    """Where the numbers of a random op come from; any but `NONE` implies the effect `rng`."""
+    """The source of random numbers of an op; all but `NONE` imply the effect `rng`."""
 
     NONE = "none"
     SEEDED = "seeded"
-    """A generator that belongs to the node, started by its attrs `seed` and `seed2`."""
+    """A generator of the node, seeded by its attrs `seed` and `seed2`."""
     STATEFUL = "stateful"
     """A generator that is a resource."""
     UNSEEDED = "unseeded"
-    """Nothing that can be given again: the numbers are others in each run."""
+    """A generator without a seed: the numbers are not reproducible."""
 
 
 class Arithmetic(Enum):
-    """What an op computes of two inputs of numbers, element by element.
+    """The elementwise function of two inputs that an op computes.
 
-    By it a compiler reads the trip count of a loop: the condition compares a counter with a limit,
-    and the body adds to the counter. `check_traits` refuses an op without two inputs and an output.
+    Compilers use it to determine the trip count of a loop, whose condition compares a counter with
+    a limit and whose body adds to the counter. `check_traits` rejects an op without two inputs and
+    one output.
     """
 
     NONE = "none"
     ADD = "add"
-    """Gives the sum of both."""
+    """Returns the sum of its inputs."""
     LESS = "less"
-    """Gives whether input 0 is less than input 1."""
+    """Returns whether input 0 is less than input 1."""
     LESS_EQUAL = "less or equal"
-    """Gives whether input 0 is less than input 1, or equal to it."""
+    """Returns whether input 0 is less than or equal to input 1."""
     LOGICAL_AND = "logical and"
-    """Gives whether both of its inputs, which are bools, hold."""
+    """Returns whether both of its bool inputs are true."""
 
 
 class OpTraits(NamedTuple):
     """How an op behaves.
 
     Attributes:
-        effects: what it touches beyond inputs and outputs, a subset of `EFFECTS`; None: `state` if
-            the op is stateful or takes references or resources, nothing otherwise.
+        effects: its effects beyond computing outputs, a subset of `EFFECTS`. None stands for
+            `state` if the op is stateful or takes references or resources, else for no effects.
         control_flow: its role in control flow v1.
-        boundary: whether a value comes into the graph, or leaves it, through the op.
-        gives_dead: whether its kernel may give `DEAD` for some outputs although no input is dead;
-            the roles in control flow imply it where it is so.
-        calls: the functions that it calls. An attr of type "func" that is not named here counts as
+        boundary: its role if a value enters or leaves the graph through it.
+        gives_dead: whether its kernel may return `DEAD` for some outputs although no input is dead;
+            roles in control flow imply this if necessary.
+        calls: the functions that it calls. An attr of type "func" that is not listed counts as
             `CallKind.DEFERRED`.
-        resources: the variables that it reads or writes; None where that is not known.
-        per_step_state: whether the state that it touches is made again in each step by the graph
-            itself (`TensorArray`), so that to run that part of the graph again repeats no effect.
-        source: what its value stands for.
-        randomness: where its random numbers come from; None: `SEEDED` if the op is stateful and has
-            attrs `seed` and `seed2`, as TensorFlow's random ops have, nowhere otherwise.
+        resources: the variables that it reads or writes; None if they are unknown.
+        per_step_state: whether the graph creates the state that it uses anew in each step
+            (`TensorArray`), so that running this part of the graph again repeats no effect.
+        source: the source of its value.
+        randomness: the source of its random numbers. None stands for `SEEDED` if the op is stateful
+            and has attrs `seed` and `seed2`, like TensorFlow's random ops, else for `NONE`.
         forwards: whether output i is input i, unchanged.
-        reshapes: whether its only output has the elements of input 0 under another shape.
+        reshapes: whether its only output has the elements of input 0 in another shape.
         validates: whether its only output is input 0, unchanged, and it fails for some values.
-        arithmetic: what it computes of two numbers.
-        elementwise: whether each element of the output depends on the elements of the inputs at
-            the same place only (inputs broadcast).
-        shape_only: whether its outputs depend on the shapes of its inputs only.
-        asserts: whether it is there to fail for some values, so that it must neither be dropped
-            nor run where the graph would not run it.
-        loads_model: whether it reads files that belong to a model when that is loaded.
-        int32_attrs: its attrs of type "int" or "list(int)" whose values must fit into 32 bits: a
-            node with others is refused when its kernel is bound.
+        arithmetic: the elementwise function of two inputs that it computes.
+        elementwise: whether each element of the output only depends on the elements of the inputs
+            at the same position (inputs broadcast).
+        shape_only: whether its outputs only depend on the shapes of its inputs.
+        asserts: whether its purpose is to fail for some values, so that it must neither be removed
+            nor run if the graph would not run it.
+        loads_model: whether it reads a model's files while the model is loaded.
+        int32_attrs: its attrs of type "int" or "list(int)" whose values must be in the range of
+            int32; binding a kernel rejects nodes with other values.
     """
 
     effects: frozenset[str] | None = None
@@ -241,18 +242,18 @@ class OpTraits(NamedTuple):
 
     @property
     def is_control_flow(self) -> bool:
-        """Whether the op is control flow v1, `ControlTrigger` aside."""
+        """Whether the op is control flow v1 other than `ControlTrigger`."""
         return self.control_flow not in (ControlFlow.NONE, ControlFlow.TRIGGER)
 
     @property
     def may_be_dead(self) -> bool:
-        """Whether its outputs may be dead, or run more than once, though no input is dead."""
+        """Whether its outputs may be dead, or computed repeatedly, although no input is dead."""
         return self.gives_dead or (
             self.is_control_flow and self.control_flow is not ControlFlow.LOOP_COND
         )
 
     def calls_as(self, kind: CallKind) -> bool:
-        """Return whether the op is declared to call a function in that way."""
+        """Return whether the op declares a function call of this kind."""
         return any(call.kind is kind for call in self.calls)
 
     @property
@@ -262,17 +263,17 @@ class OpTraits(NamedTuple):
 
     @property
     def is_conditional(self) -> bool:
-        """Whether the op chooses among functions by its first input."""
+        """Whether the op selects among functions by its first input."""
         return self.calls_as(CallKind.BRANCH)
 
     @property
     def writes(self) -> bool:
-        """Whether the op is known to write a variable that it is given."""
+        """Whether the op is known to write a variable."""
         return any(use.writes for use in self.resources or ())
 
     @property
     def only_reads(self) -> bool:
-        """Whether the op is known to leave the variables that it is given as they are."""
+        """Whether the op is known not to write any variable."""
         return self.resources is not None and not self.writes
 
 
@@ -280,7 +281,7 @@ DEFAULT_TRAITS = OpTraits()
 
 
 class _Form(NamedTuple):
-    """What an op of a role has: how many inputs and outputs, None for any number, and attrs."""
+    """Number of inputs and outputs (None for any number), and attrs of an op with a role."""
 
     inputs: int | None
     outputs: int | None
@@ -313,9 +314,9 @@ def check_traits(op_def: OpDef) -> None:
     """Check that the traits of an op fit its definition.
 
     Raises:
-        InvalidArgumentError: they name an effect that there is not, an input or function attr that
-            the op does not have, or a role that its inputs and outputs do not allow; the message
-            names the op and the trait.
+        InvalidArgumentError: they have an unknown effect, an input or function attr that the op
+            does not have, or a role that its inputs and outputs do not allow; the message names the
+            op and the trait.
     """
     traits = op_def.traits
     for effect in sorted((traits.effects or frozenset()) - EFFECTS):

@@ -1,4 +1,4 @@
-"""The op definitions that core itself needs, independent of any registry."""
+"""Op definitions that core itself needs, independent of any registry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.definition.op_traits import OpTraits
 
 NO_OP: Final = OpDef(name="NoOp", family="control_flow")
-"""What `_SOURCE` and `_SINK` are."""
+"""The op of `_SOURCE` and `_SINK`."""
 
 
 def _copy_op(name: str) -> OpDef:
@@ -23,6 +23,6 @@ def _copy_op(name: str) -> OpDef:
 
 
 COPY_TO_HOST: Final = _copy_op("_CopyToHost")
-"""Within a device's partition: from the device's memory to the host's."""
+"""Copies from device memory to host memory, within a device's partition."""
 COPY_TO_DEVICE: Final = _copy_op("_CopyToDevice")
-"""Within a device's partition: from the host's memory to the device's."""
+"""Copies from host memory to device memory, within a device's partition."""

@@ -1,8 +1,8 @@
-"""The traits of TensorFlow's ops, as data: the same declarations that a plugin makes for its ops.
+"""The traits of TensorFlow's ops, as data.
 
-Effects stand in `graphmill.ops.definition.effects`, attrs of 32 bits in
-`graphmill.ops.attrs.attr_width`. An op that no table names has `DEFAULT_TRAITS` with the effects
-that its definition implies.
+`graphmill.ops.definition.effects` lists effects, `graphmill.ops.attrs.attr_width` lists int32
+attrs. An op that is not in any table has `DEFAULT_TRAITS` with the effects that its definition
+implies.
 
 Sources: control_flow_ops.cc, functional_ops.cc, state_ops.cc, resource_variable_ops.cc,
 training_ops.cc, array_ops.cc, math_ops.cc and random_ops.cc in tensorflow/core/ops.
@@ -77,9 +77,9 @@ _SOURCES: Final[Mapping[Source, str]] = {
 }
 
 _RANDOMNESS: Final[Mapping[Randomness, str]] = {
-    # Those whose seeds do not say so: they are not stateful for TensorFlow.
+    # They have seeds, but TensorFlow does not declare them as stateful.
     Randomness.SEEDED: "FractionalAvgPool FractionalMaxPool SnapshotDataset",
-    # They have seeds, and work in a deterministic session without.
+    # They have seeds, but also run in a deterministic session without one.
     Randomness.NONE: """
         AllCandidateSampler CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
         CudnnRNNV2 CudnnRNNV3
@@ -103,7 +103,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     "forwards": """
         GuaranteeConst Identity IdentityN PreventGradient RefIdentity Snapshot StopGradient
     """,
-    # Outputs for all components of an element, values for those that are asked for.
+    # They have outputs for all components of an element, but values only for requested ones.
     "gives_dead": """
         MapPeek MapUnstage MapUnstageNoKey OrderedMapPeek OrderedMapUnstage OrderedMapUnstageNoKey
     """,
@@ -136,7 +136,7 @@ _FLAGS: Final[Mapping[str, str]] = {
 }
 
 _READ, _WRITE, _UPDATE = (True, False), (False, True), (True, True)
-# Ops with one variable: its input, how it is used, and the input with the indices of rows.
+# Ops with one variable: the variable's input, its use, and the input with the indices of rows.
 _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
     ("ReadVariableOp", "resource", _READ, ""),
     ("VarIsInitializedOp", "resource", _READ, ""),
@@ -181,7 +181,7 @@ _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
     ),
 )
 
-# Optimizers: how the names of their ops begin, and their variables.
+# Optimizers: the prefixes of their ops, and their variables.
 _OPTIMIZERS: Final[tuple[tuple[str, str, str], ...]] = (
     ("GradientDescent", "Apply ResourceApply", "var"),
     ("ProximalGradientDescent", "Apply ResourceApply SparseApply ResourceSparseApply", "var"),
@@ -217,7 +217,7 @@ def traits_of_bundled(name: str) -> OpTraits:
 
 @cache
 def declared_fields() -> dict[str, dict[str, Any]]:
-    """Return for each op that a table names the fields of its traits that are declared."""
+    """Return the declared fields of traits for each op that is in a table."""
     fields: dict[str, dict[str, Any]] = {}
     for name, field, value in _rows():
         fields.setdefault(name, {})[field] = value
@@ -225,7 +225,7 @@ def declared_fields() -> dict[str, dict[str, Any]]:
 
 
 def _rows() -> Iterator[tuple[str, str, Any]]:
-    """Yield op, field of its traits, and value."""
+    """Yield triples of op, field of its traits, and value."""
     for name, effects in listed_effects().items():
         yield name, "effects", effects
     for name, attrs in listed_int32_attrs().items():
@@ -243,8 +243,8 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
         yield from ((name, field, True) for name in names.split())
     for names, calls in _CALLS:
         yield from ((name, "calls", calls) for name in names.split())
-    for names, given, (reads, writes), rows in _ONE_VARIABLE:
-        use = ResourceUse(given, reads, writes, rows, "updates" if rows and writes else "")
+    for names, variable, (reads, writes), rows in _ONE_VARIABLE:
+        use = ResourceUse(variable, reads, writes, rows, "updates" if rows and writes else "")
         yield from ((name, "resources", (use,)) for name in names.split())
     yield from _optimizers()
 
@@ -252,6 +252,6 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
 def _optimizers() -> Iterator[tuple[str, str, Any]]:
     for name, prefixes, variables in _OPTIMIZERS:
         for prefix in prefixes.split():
-            given = ("indices", "grad") if "Sparse" in prefix else ("", "")
-            uses = tuple(ResourceUse(one, True, True, *given) for one in variables.split())
+            rows = ("indices", "grad") if "Sparse" in prefix else ("", "")
+            uses = tuple(ResourceUse(one, True, True, *rows) for one in variables.split())
             yield f"{prefix}{name}", "resources", uses

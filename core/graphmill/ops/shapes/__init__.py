@@ -1,5 +1,5 @@
 """Shape functions of TensorFlow's ops: a module for each family, each with a table `SHAPES`.
 
-They are imported when a shape of an op of the family is first asked for. Outputs of ops that are
-not in a table have an unknown shape.
+Each module is imported on the first shape inference for an op of its family. Outputs of ops that
+are not in a table have an unknown shape.
 """

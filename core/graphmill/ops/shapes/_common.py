@@ -1,4 +1,4 @@
-"""Shape functions that many ops share, and helpers of the others."""
+"""Shape functions that many ops share, and helpers for other shape functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table(*rows: tuple[str, ShapeFunction]) -> dict[str, ShapeFunction]:
-    """Return a table of names of ops, given in texts, to shape functions."""
+    """Return a map from ops to shape functions; a row has names of ops separated by spaces."""
     return {name: function for names, function in rows for name in names.split()}
 
 
@@ -25,18 +25,18 @@ def unchanged(op: ShapeContext) -> TensorShape:
 
 
 def like_input(index: int) -> ShapeFunction:
-    """Return the function of ops whose output has the shape of an input."""
+    """Return the shape function of ops whose output has the shape of an input."""
     return lambda op: op.inputs[index]
 
 
 def each_unchanged(op: ShapeContext) -> Any:
-    """Return for each output the shape of the input of the same place."""
+    """Return for each output the shape of the input with the same index."""
     shapes = list(op.inputs[: op.num_outputs])
     return shapes[0] if op.num_outputs == 1 else shapes
 
 
 def all_equal(op: ShapeContext) -> TensorShape:
-    """Return the shape that all inputs have."""
+    """Return the common shape of all inputs."""
     merged = UNKNOWN_SHAPE
     for shape in op.inputs:
         merged = merged.merge_with(shape)
@@ -44,7 +44,7 @@ def all_equal(op: ShapeContext) -> TensorShape:
 
 
 def broadcast(op: ShapeContext) -> TensorShape:
-    """Return the shape that all inputs are broadcast to."""
+    """Return the broadcast shape of all inputs."""
     shape, *others = op.inputs
     for other in others:
         shape = shape.broadcast_with(other)
@@ -52,42 +52,42 @@ def broadcast(op: ShapeContext) -> TensorShape:
 
 
 def scalars(op: ShapeContext) -> Any:
-    """Return a scalar for each output."""
+    """Return the shape of a scalar for each output."""
     return SCALAR if op.num_outputs == 1 else [SCALAR] * op.num_outputs
 
 
 def fixed(*dims: Size) -> ShapeFunction:
-    """Return the function of ops whose only output has a shape that never changes."""
+    """Return the shape function of ops whose only output has a fixed shape."""
     return lambda _: TensorShape(dims)
 
 
 def shape_attr(name: str) -> ShapeFunction:
-    """Return the function of ops whose output has the shape that an attr gives."""
+    """Return the shape function of ops whose output has the shape in an attr."""
     return lambda op: TensorShape(op.get_attr(name))
 
 
 def shape_input(name: str) -> ShapeFunction:
-    """Return the function of ops whose output has the shape that an input gives."""
+    """Return the shape function of ops whose output has the shape in an input."""
     return lambda op: op.value_as_shape(name)
 
 
 def integer(op: ShapeContext, name: str) -> int | None:
-    """Return an integer input of one element, None if it is not known."""
+    """Return the static value of an integer input with one element, or None."""
     found = op.value(name)
     return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
 
 
 def integers(op: ShapeContext, name: str) -> list[int] | None:
-    """Return the elements of an integer input, None if they are not known."""
+    """Return the static elements of an integer input, or None."""
     found = op.value(name)
     return None if found is None else [int(item) for item in found.reshape(-1)]
 
 
 def axis_in(axis: int, rank: int) -> int:
-    """Return an axis as a number from 0 on.
+    """Return an axis as a non-negative index.
 
     Raises:
-        InvalidArgumentError: there is no such axis.
+        InvalidArgumentError: the axis is out of range.
     """
     if not -rank <= axis < rank:
         raise InvalidArgumentError(
@@ -97,10 +97,10 @@ def axis_in(axis: int, rank: int) -> int:
 
 
 def sized(one: Size, compute: Callable[[int], int], *, smallest: int = 0) -> Size:
-    """Return a size that is computed of another, None if that is not known.
+    """Return a size computed from another one, None if that is unknown.
 
     Raises:
-        InvalidArgumentError: it would be negative.
+        InvalidArgumentError: it would be less than `smallest`.
     """
     if one is None:
         return None
@@ -111,7 +111,7 @@ def sized(one: Size, compute: Callable[[int], int], *, smallest: int = 0) -> Siz
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """Return the product of sizes, None if one is not known (and none is 0)."""
+    """Return the product of sizes, None if one of them is unknown."""
     result: Size = 1
     for size in sizes:
         if size is None or result is None:

@@ -31,7 +31,7 @@ class _Spec:
 
 
 def strided_slice(op: ShapeContext) -> TensorShape:
-    """Return the shape of what NumPy writes as `x[a:b:c, None, ..., i]`."""
+    """Return the shape of `StridedSlice`, NumPy's `x[a:b:c, None, ..., i]`."""
     shape = op.inputs[0]
     count = _entries(op)
     if count is None or shape.dims is None:
@@ -61,17 +61,17 @@ def _specs(op: ShapeContext, count: int) -> Iterator[_Spec]:
         name: op.get_attr(f"{name}_mask")
         for name in ("begin", "end", "new_axis", "ellipsis", "shrink_axis")
     }
-    for place, (begin, end, step) in enumerate(zip(*bounds, strict=True)):
-        bit = 1 << place
+    for index, (begin, end, step) in enumerate(zip(*bounds, strict=True)):
+        bit = 1 << index
         is_ellipsis = bool(masks["ellipsis"] & bit)
         is_new = bool(masks["new_axis"] & bit) and not is_ellipsis
         is_index = bool(masks["shrink_axis"] & bit) and not (is_new or is_ellipsis)
         if step == 0:
-            raise InvalidArgumentError(f"strides[{place}] must be non-zero")
-        # A bound that is left out is a string, to distinguish it from an unknown one.
+            raise InvalidArgumentError(f"strides[{index}] must be non-zero")
+        # An omitted bound is a string, to distinguish it from an unknown one, which is None.
         yield _Spec(
-            _LEFT_OUT if masks["begin"] & bit and not is_index else begin,
-            _LEFT_OUT if masks["end"] & bit else end,
+            _OMITTED if masks["begin"] & bit and not is_index else begin,
+            _OMITTED if masks["end"] & bit else end,
             step,
             is_new,
             is_ellipsis,
@@ -79,7 +79,7 @@ def _specs(op: ShapeContext, count: int) -> Iterator[_Spec]:
         )
 
 
-_LEFT_OUT: Any = "left out"
+_OMITTED: Any = "omitted"
 
 
 def _sizes(specs: list[_Spec], dims: list[Size], left: int) -> Iterator[Size]:
@@ -105,16 +105,16 @@ def _check_index(index: Size, size: Size) -> None:
 
 
 def _length(spec: _Spec, size: Size) -> Size:
-    """Return how many elements a range has of an axis; None if it is not known."""
+    """Return the number of elements that a range selects from an axis; None if unknown."""
     if spec.step is None:
         return None
-    is_all = spec.begin is _LEFT_OUT and spec.end is _LEFT_OUT
+    is_all = spec.begin is _OMITTED and spec.end is _OMITTED
     if is_all and abs(spec.step) == 1:
         return size
     if size is None or None in (spec.begin, spec.end):
         return None
-    begin = None if spec.begin is _LEFT_OUT else spec.begin
-    end = None if spec.end is _LEFT_OUT else spec.end
+    begin = None if spec.begin is _OMITTED else spec.begin
+    end = None if spec.end is _OMITTED else spec.end
     return len(range(*slice(begin, end, spec.step).indices(size)))
 
 

@@ -1,4 +1,4 @@
-"""Shapes of ops that make, cut, join and rearrange tensors.
+"""Shapes of ops that create, slice, concatenate and rearrange tensors.
 
 Semantics: tensorflow/core/ops/array_ops.cc and common_shape_fns.cc.
 """
@@ -34,23 +34,23 @@ def constant(op: ShapeContext) -> TensorShape:
 
 
 def with_default(op: ShapeContext) -> TensorShape:
-    """Return the shape of a `PlaceholderWithDefault`, which its default must fit."""
+    """Return the shape of a `PlaceholderWithDefault`; its default must be compatible."""
     shape = TensorShape(op.get_attr("shape"))
     op.inputs[0].merge_with(shape)
     return shape
 
 
 def shape_of(op: ShapeContext) -> Any:
-    """Return the shapes of shapes: vectors as long as the ranks."""
+    """Return the shapes of shapes: vectors whose lengths are the ranks."""
     shapes = [TensorShape((shape.rank,)) for shape in op.inputs]
     return shapes[0] if op.type == "Shape" else shapes if op.num_outputs != 1 else shapes[0]
 
 
 def filled(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Fill`; for a vector its length alone will do."""
-    known = op.partial_value("dims")
-    if known is not None and known.ndim == 0:
-        return TensorShape((known.item(),))
+    """Return the shape of `Fill`; `dims` may be a scalar, the length of a vector."""
+    dims = op.partial_value("dims")
+    if dims is not None and dims.ndim == 0:
+        return TensorShape((dims.item(),))
     return op.value_as_shape("dims") if op.inputs[0].rank == 1 else UNKNOWN_SHAPE
 
 
@@ -60,11 +60,11 @@ def ensured(op: ShapeContext) -> TensorShape:
 
 
 def reshaped(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Reshape`; the one free size is computed where the others are known."""
-    asked = op.partial_value("shape")
-    if asked is None:
+    """Return the shape of `Reshape`; a size of -1 is computed if the others are static."""
+    requested = op.partial_value("shape")
+    if requested is None:
         return op.value_as_shape("shape")
-    sizes = asked.reshape(-1).tolist()
+    sizes = requested.reshape(-1).tolist()
     is_free = [size == -1 for size in sizes]
     count = op.inputs[0].num_elements()
     if sum(is_free) > 1:
@@ -91,8 +91,7 @@ def expanded(op: ShapeContext) -> TensorShape:
     rank = len(shape.dims) + 1
     if axis is None:
         return TensorShape((None,) * rank)
-    place = common.axis_in(axis, rank)
-    return shape.with_new_axis(place, 1)
+    return shape.with_new_axis(common.axis_in(axis, rank), 1)
 
 
 def squeezed(op: ShapeContext) -> TensorShape:
@@ -134,15 +133,15 @@ def concatenated(op: ShapeContext) -> TensorShape:
     rank = min(ranks)  # type: ignore[type-var]
     if axis is None or rank is None:
         return TensorShape((None,) * rank) if rank else UNKNOWN_SHAPE
-    place = common.axis_in(axis, rank)
-    whole = TensorShape((None,) * (rank - 1))
+    index = common.axis_in(axis, rank)
+    others = TensorShape((None,) * (rank - 1))
     total: Size = 0
     for part in parts:
-        known = part.with_rank(rank)
-        whole = whole.merge_with(known.with_axis(place))
-        size = known[place]
+        ranked = part.with_rank(rank)
+        others = others.merge_with(ranked.with_axis(index))
+        size = ranked[index]
         total = None if size is None or total is None else total + size
-    return whole.with_new_axis(place, total)
+    return others.with_new_axis(index, total)
 
 
 def packed(op: ShapeContext) -> TensorShape:
@@ -150,8 +149,8 @@ def packed(op: ShapeContext) -> TensorShape:
     part = common.all_equal(op)
     if part.dims is None:
         return UNKNOWN_SHAPE
-    place = common.axis_in(op.get_attr("axis"), len(part.dims) + 1)
-    return part.with_new_axis(place, len(op.inputs))
+    axis = common.axis_in(op.get_attr("axis"), len(part.dims) + 1)
+    return part.with_new_axis(axis, len(op.inputs))
 
 
 def unpacked(op: ShapeContext) -> Any:
@@ -159,9 +158,9 @@ def unpacked(op: ShapeContext) -> Any:
     shape = op.inputs[0]
     part = UNKNOWN_SHAPE
     if shape.dims is not None:
-        place = common.axis_in(op.get_attr("axis"), len(shape.dims))
-        merged_size(shape[place], op.num_outputs)
-        part = shape.with_axis(place)
+        axis = common.axis_in(op.get_attr("axis"), len(shape.dims))
+        merged_size(shape[axis], op.num_outputs)
+        part = shape.with_axis(axis)
     return part if op.num_outputs == 1 else [part] * op.num_outputs
 
 
@@ -172,15 +171,15 @@ def split(op: ShapeContext) -> Any:
     if shape.dims is not None:
         part = TensorShape((None,) * len(shape.dims))
         if axis is not None:
-            place = common.axis_in(axis, len(shape.dims))
-            size = shape[place]
+            index = common.axis_in(axis, len(shape.dims))
+            size = shape[index]
             if size is not None and size % op.num_outputs:
                 raise InvalidArgumentError(
                     f"Number of ways to split should evenly divide the split dimension, but got "
-                    f"split_dim {place} (size = {size}) and num_split {op.num_outputs}"
+                    f"split_dim {index} (size = {size}) and num_split {op.num_outputs}"
                 )
             each = None if size is None else size // op.num_outputs
-            part = shape.with_axis(place, each)
+            part = shape.with_axis(index, each)
     return part if op.num_outputs == 1 else [part] * op.num_outputs
 
 
@@ -192,9 +191,9 @@ def split_by_sizes(op: ShapeContext) -> Any:
         rank = shape.rank
         parts = [UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)] * op.num_outputs
     else:
-        place = common.axis_in(axis, len(shape.dims))
-        lengths = _free_size_filled(sizes, shape[place], op.num_outputs)
-        parts = [shape.with_axis(place, size) for size in lengths]
+        index = common.axis_in(axis, len(shape.dims))
+        lengths = _free_size_filled(sizes, shape[index], op.num_outputs)
+        parts = [shape.with_axis(index, size) for size in lengths]
     return parts[0] if op.num_outputs == 1 else parts
 
 
@@ -214,19 +213,18 @@ def sliced(op: ShapeContext) -> TensorShape:
     sizes = none if size is None else size.tolist()
     if not len(starts) == len(sizes) == len(shape.dims):
         raise InvalidArgumentError(
-            f"begin and size must have {len(shape.dims)} elements, as the input has dimensions"
+            f"begin and size must have {len(shape.dims)} elements, the rank of the input"
         )
     return TensorShape(map(_cut, shape.dims, starts, sizes))
 
 
 def padded(op: ShapeContext) -> TensorShape:
-    """Return the shape of a pad; `MirrorPad` too."""
+    """Return the shape of `Pad`, `PadV2` and `MirrorPad`."""
     shape, pads = op.inputs[0], op.value("paddings")
     if pads is None:
         rank = shape.rank if shape.rank is not None else op.shape("paddings").with_rank(2)[0]
         return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
-    known = shape.with_rank(len(pads))
-    return TensorShape(map(_with_pads, known, pads.tolist()))
+    return TensorShape(map(_with_pads, shape.with_rank(len(pads)), pads.tolist()))
 
 
 def tiled(op: ShapeContext) -> TensorShape:
@@ -235,9 +233,9 @@ def tiled(op: ShapeContext) -> TensorShape:
     if times is None:
         rank = shape.rank if shape.rank is not None else op.shape("multiples").with_rank(1)[0]
         return UNKNOWN_SHAPE if rank is None else TensorShape((None,) * rank)
-    known = shape.with_rank(len(times))
+    ranked = shape.with_rank(len(times))
     return TensorShape(
-        common.product((size, many)) for size, many in zip(known, times.tolist(), strict=True)
+        common.product((size, many)) for size, many in zip(ranked, times.tolist(), strict=True)
     )
 
 
@@ -251,8 +249,8 @@ def gathered(op: ShapeContext) -> TensorShape:
     batch = batch + len(indices.dims) if batch < 0 else batch
     if axis is None:
         return TensorShape((None,) * (len(params.dims) - 1 + len(indices.dims) - batch))
-    place = common.axis_in(axis, len(params.dims))
-    return params[:place] + indices[batch:] + params[place + 1 :]
+    index = common.axis_in(axis, len(params.dims))
+    return params[:index] + indices[batch:] + params[index + 1 :]
 
 
 def gathered_slices(op: ShapeContext) -> TensorShape:
@@ -260,12 +258,12 @@ def gathered_slices(op: ShapeContext) -> TensorShape:
     params, indices = op.inputs[0], op.inputs[1].with_rank_at_least(1)
     if params.dims is None or indices.dims is None or indices.dims[-1] is None:
         return UNKNOWN_SHAPE
-    deep = indices.dims[-1]
-    if deep > len(params.dims):
+    depth = indices.dims[-1]
+    if depth > len(params.dims):
         raise InvalidArgumentError(
-            f"indices.shape[-1] must be <= params.rank, but saw {deep} and {len(params.dims)}"
+            f"indices.shape[-1] must be <= params.rank, but saw {depth} and {len(params.dims)}"
         )
-    return indices[:-1] + params[deep:]
+    return indices[:-1] + params[depth:]
 
 
 def one_hot(op: ShapeContext) -> TensorShape:
@@ -275,8 +273,8 @@ def one_hot(op: ShapeContext) -> TensorShape:
         return UNKNOWN_SHAPE
     if depth is not None and depth < 0:
         raise InvalidArgumentError(f"depth must be non-negative, got: {depth}")
-    place = common.axis_in(op.get_attr("axis"), len(shape.dims) + 1)
-    return shape.with_new_axis(place, depth)
+    axis = common.axis_in(op.get_attr("axis"), len(shape.dims) + 1)
+    return shape.with_new_axis(axis, depth)
 
 
 def where(op: ShapeContext) -> TensorShape:
@@ -285,7 +283,7 @@ def where(op: ShapeContext) -> TensorShape:
 
 
 def diagonal_matrix(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Diag`: every axis twice."""
+    """Return the shape of `Diag`: the input's axes twice."""
     return op.inputs[0] + op.inputs[0]
 
 
@@ -316,7 +314,7 @@ def depth_to_space(op: ShapeContext) -> TensorShape:
 
 
 def bitcast(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Bitcast`: a last axis more or less where the widths differ."""
+    """Return the shape of `Bitcast`: it adds or removes a last axis if the widths differ."""
     source, target = (op.get_attr(name).size for name in ("T", "type"))
     if source == target:
         return op.inputs[0]
@@ -337,20 +335,20 @@ def _with_pads(size: Size, pads: Sequence[int]) -> Size:
 
 
 def _cut(size: Size, start: Size, length: Size) -> Size:
-    """Return the size of a slice along an axis; a length of -1 takes all that is left."""
+    """Return the size of a slice along an axis; a length of -1 takes all remaining elements."""
     if length is None or (length == -1 and (size is None or start is None)):
         return None
     if length == -1:
         return common.sized(size, lambda n: n - start)  # type: ignore[operator]
     if length < 0 or (None not in (size, start) and start + length > size):  # type: ignore[operator]
         raise InvalidArgumentError(
-            f"a slice of {length} elements from {start} on is not within a dimension of {size}"
+            f"a slice of {length} elements from index {start} exceeds a dimension of size {size}"
         )
     return length
 
 
 def _free_size_filled(sizes: list[int] | None, whole: Size, count: int) -> Sequence[Size]:
-    """Return the sizes of parts; one of them may be -1, for what is left."""
+    """Return the sizes of parts; one of them may be -1, for the remaining elements."""
     if sizes is None:
         return [whole if count == 1 else None] * count
     if len(sizes) != count:

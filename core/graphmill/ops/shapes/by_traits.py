@@ -1,4 +1,4 @@
-"""Shapes that follow from the traits of an op that declares no shape function of its own."""
+"""Shape functions that the traits of an op imply, for ops without a shape function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.ops.inference.shape_inference import ShapeContext, ShapeFunction
 
-# The shape of a merge is inferred by the shape refiner, which knows loops.
+# The shape refiner infers the shape of a merge, as this needs an analysis of loops.
 _OF_INPUT: Final = (
     *(ControlFlow.SWITCH, ControlFlow.ENTER, ControlFlow.EXIT),
     *(ControlFlow.NEXT_ITERATION, ControlFlow.LOOP_COND, ControlFlow.SWITCH_N),
@@ -19,7 +19,7 @@ _OF_INPUT: Final = (
 
 
 def function_by_traits(op_def: OpDef) -> ShapeFunction | None:
-    """Return the shape function that an op's traits imply; None if they imply none."""
+    """Return the shape function that an op's traits imply, or None."""
     traits = op_def.traits
     if traits.control_flow in _OF_INPUT:
         return all_as_first_input

@@ -1,7 +1,7 @@
-"""Shapes of ops that pass values on.
+"""Shapes of control flow ops.
 
-Semantics: tensorflow/core/ops/control_flow_ops.cc. The shape of `Merge` is inferred by the shape
-refiner, which knows loops.
+Semantics: tensorflow/core/ops/control_flow_ops.cc. The shape refiner infers the shape of `Merge`,
+as this needs an analysis of loops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def switched(op: ShapeContext) -> Any:
-    """Return for each branch the shape of the value."""
+    """Return the shape of the value for each branch."""
     return [op.inputs[0]] * op.num_outputs
 
 

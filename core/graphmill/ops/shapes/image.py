@@ -1,4 +1,4 @@
-"""Shapes of ops on pictures.
+"""Shapes of image ops.
 
 Semantics: tensorflow/core/ops/image_ops.cc.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def resized(op: ShapeContext) -> TensorShape:
-    """Return the shape of pictures of a new size."""
+    """Return the shape of resized images."""
     count, _, _, channels = op.inputs[0].with_rank(4)
     return TensorShape((count,)) + op.value_as_shape("size").with_rank(2) + (channels,)
 
@@ -28,7 +28,7 @@ def cropped(op: ShapeContext) -> TensorShape:
 
 
 def decoded(op: ShapeContext) -> TensorShape:
-    """Return the shape of a decoded picture."""
+    """Return the shape of a decoded image."""
     return TensorShape((None, None, op.get_attr("channels") or None))
 
 

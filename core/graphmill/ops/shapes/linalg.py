@@ -1,4 +1,4 @@
-"""Shapes of ops on matrices.
+"""Shapes of linear algebra ops.
 
 Semantics: tensorflow/core/ops/linalg_ops.cc.
 """
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def determinant(op: ShapeContext) -> TensorShape:
-    """Return the shape of a number for each matrix."""
+    """Return the shape of an op that returns a number for each matrix."""
     return op.inputs[0].with_rank_at_least(2)[:-2]
 
 
 def square(op: ShapeContext) -> TensorShape:
-    """Return the shape of square matrices, unchanged."""
+    """Return the shape of the input, whose matrices must be square."""
     shape = op.inputs[0].with_rank_at_least(2)
     merged_size(shape[-2], shape[-1])
     return shape
 
 
 def einsum(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Einsum`; unknown where the equation has an ellipsis."""
+    """Return the shape of `Einsum`; unknown if the equation has an ellipsis."""
     equation: str = op.get_attr("equation").decode().replace(" ", "")
     left, arrow, right = equation.partition("->")
     if "..." in equation or not arrow:

@@ -1,4 +1,4 @@
-"""Shapes of elementwise ops, reductions and products.
+"""Shapes of elementwise ops, reductions and matrix products.
 
 Semantics: tensorflow/core/ops/math_ops.cc and common_shape_fns.cc.
 """
@@ -37,7 +37,7 @@ _GRADIENTS = "InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad"
 
 
 def compared(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Equal` and `NotEqual`: those that never match give one element."""
+    """Return the shape of `Equal` and `NotEqual`, which may return a scalar on a shape mismatch."""
     if op.get_attr("incompatible_shape_error"):
         return common.broadcast(op)
     x, y = op.inputs
@@ -47,18 +47,18 @@ def compared(op: ShapeContext) -> TensorShape:
 
 
 def reduced(op: ShapeContext) -> TensorShape:
-    """Return the shape of a reduction: without the reduced axes, or of size 1 along them."""
-    shape, keeps = op.inputs[0], op.get_attr("keep_dims")
+    """Return the shape of a reduction: without the reduced axes, or with size 1 for them."""
+    shape, keep_dims = op.inputs[0], op.get_attr("keep_dims")
     axes = common.integers(op, "reduction_indices")
     if shape.dims is None:
         return UNKNOWN_SHAPE
     rank = len(shape.dims)
     if axes is None:
-        return TensorShape((None,) * rank) if keeps else UNKNOWN_SHAPE
-    gone = {common.axis_in(axis, rank) for axis in axes}
-    if keeps:
-        return TensorShape(1 if axis in gone else n for axis, n in enumerate(shape.dims))
-    return TensorShape(n for axis, n in enumerate(shape.dims) if axis not in gone)
+        return TensorShape((None,) * rank) if keep_dims else UNKNOWN_SHAPE
+    reduced_axes = {common.axis_in(axis, rank) for axis in axes}
+    if keep_dims:
+        return TensorShape(1 if axis in reduced_axes else n for axis, n in enumerate(shape.dims))
+    return TensorShape(n for axis, n in enumerate(shape.dims) if axis not in reduced_axes)
 
 
 def arg_best(op: ShapeContext) -> TensorShape:
@@ -69,15 +69,14 @@ def arg_best(op: ShapeContext) -> TensorShape:
     rank = len(shape.dims)
     if axis is None:
         return TensorShape((None,) * (rank - 1)) if rank else UNKNOWN_SHAPE
-    gone = common.axis_in(axis, rank)
-    return shape.with_axis(gone)
+    return shape.with_axis(common.axis_in(axis, rank))
 
 
 def mat_mul(op: ShapeContext) -> TensorShape:
     """Return the shape of a product of two matrices."""
     a, b = (shape.with_rank(2) for shape in op.inputs[:2])
-    rows, inner = _turned(a, op.get_attr("transpose_a"))
-    other, columns = _turned(b, op.get_attr("transpose_b"))
+    rows, inner = _matrix_sizes(a, op.get_attr("transpose_a"))
+    other, columns = _matrix_sizes(b, op.get_attr("transpose_b"))
     merged_size(inner, other)
     return TensorShape((rows, columns))
 
@@ -85,8 +84,8 @@ def mat_mul(op: ShapeContext) -> TensorShape:
 def batch_mat_mul(op: ShapeContext) -> TensorShape:
     """Return the shape of products of matrices; leading dimensions are broadcast."""
     a, b = (shape.with_rank_at_least(2) for shape in op.inputs[:2])
-    rows, inner = _turned(a[-2:], op.get_attr("adj_x"))
-    other, columns = _turned(b[-2:], op.get_attr("adj_y"))
+    rows, inner = _matrix_sizes(a[-2:], op.get_attr("adj_x"))
+    other, columns = _matrix_sizes(b[-2:], op.get_attr("adj_y"))
     merged_size(inner, other)
     if op.type == "BatchMatMul":
         lead = a[:-2].merge_with(b[:-2])
@@ -96,12 +95,12 @@ def batch_mat_mul(op: ShapeContext) -> TensorShape:
 
 
 def selected(op: ShapeContext) -> TensorShape:
-    """Return the shape of `Select`: of both values; the condition may be a vector or scalar."""
+    """Return the shape of `Select`, that of both values; the condition may have a lower rank."""
     return op.inputs[1].merge_with(op.inputs[2])
 
 
 def counted_range(op: ShapeContext) -> TensorShape:
-    """Return the length of a `Range`, if its bounds are known."""
+    """Return the shape of a `Range`; its length is static if its bounds are."""
     values = [op.value(name) for name in ("start", "limit", "delta")]
     if any(value is None for value in values):
         return TensorShape((None,))
@@ -114,18 +113,18 @@ def counted_range(op: ShapeContext) -> TensorShape:
 
 
 def lin_space(op: ShapeContext) -> TensorShape:
-    """Return the length of a `LinSpace`."""
+    """Return the shape of a `LinSpace`."""
     return TensorShape((common.integer(op, "num"),))
 
 
 def segments(op: ShapeContext) -> TensorShape:
-    """Return the shape of a sum of segments whose number the ids determine."""
+    """Return the shape of a segment reduction; the ids determine the number of segments."""
     rest = op.shape("data").with_rank_at_least(1)[1:]
     return TensorShape((None,)) + rest
 
 
 def numbered_segments(op: ShapeContext) -> TensorShape:
-    """Return the shape of a sum of segments whose number is given."""
+    """Return the shape of a segment reduction with an explicit number of segments."""
     data, ids = op.inputs[0], op.inputs[1]
     if data.dims is None or ids.dims is None:
         return UNKNOWN_SHAPE
@@ -139,9 +138,9 @@ def cross(op: ShapeContext) -> TensorShape:
     return op.inputs[0].merge_with(op.inputs[1])
 
 
-def _turned(shape: TensorShape, turned: bool) -> tuple[Size, Size]:
+def _matrix_sizes(shape: TensorShape, transposed: bool) -> tuple[Size, Size]:
     first, second = shape[-2:].with_rank(2)
-    return (second, first) if turned else (first, second)
+    return (second, first) if transposed else (first, second)
 
 
 def _can_broadcast(x: TensorShape, y: TensorShape) -> bool:

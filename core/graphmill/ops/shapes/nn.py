@@ -1,4 +1,4 @@
-"""Shapes of convolutions, pools, normalisations and losses.
+"""Shapes of convolutions, pooling, normalisations and losses.
 
 Semantics: tensorflow/core/ops/nn_ops.cc and common_shape_fns.cc.
 """
@@ -47,13 +47,13 @@ def convolution(op: ShapeContext) -> TensorShape:
 
 
 def convolved_input(op: ShapeContext) -> TensorShape:
-    """Return the shape of the gradient of a convolution's input; height and width may do."""
+    """Return the shape of a convolution's input gradient; unknown if only two sizes are given."""
     shape = op.value_as_shape("input_sizes")
     return shape if shape.rank == 4 else TensorShape((None,) * 4)
 
 
 def pool(op: ShapeContext) -> TensorShape:
-    """Return the shape of a pool whose windows are attrs."""
+    """Return the shape of a pooling op whose windows are attrs."""
     windows = op.get_attr("ksize")
     shape, layout = op.inputs[0].with_rank(len(windows)), _layout(op)
     if layout is None:
@@ -62,8 +62,8 @@ def pool(op: ShapeContext) -> TensorShape:
     channel = layout.index("C")
     if not len(windows) == len(strides) == len(layout):
         raise InvalidArgumentError(
-            f"ksize and strides need {len(layout)} values, one for each of {layout}, but have "
-            f"{len(windows)} and {len(strides)}"
+            f"ksize and strides must have {len(layout)} values, one for each axis of {layout}, but "
+            f"have {len(windows)} and {len(strides)}"
         )
     if windows[channel] != 1 or strides[channel] != 1 or windows[layout.index("N")] != 1:
         return TensorShape((None,) * len(windows))
@@ -76,15 +76,15 @@ def bias_added(op: ShapeContext) -> TensorShape:
     shape, bias = op.inputs[0].with_rank_at_least(2), op.inputs[1].with_rank(1)
     if shape.dims is None:
         return UNKNOWN_SHAPE
-    place = 1 if op.get_attr("data_format") == b"NCHW" else len(shape.dims) - 1
-    return shape.with_axis(place, merged_size(shape[place], bias[0]))
+    axis = 1 if op.get_attr("data_format") == b"NCHW" else len(shape.dims) - 1
+    return shape.with_axis(axis, merged_size(shape[axis], bias[0]))
 
 
 def bias_gradient(op: ShapeContext) -> TensorShape:
-    """Return the shape of `BiasAddGrad`: the channels."""
+    """Return the shape of `BiasAddGrad`: a vector with an element for each channel."""
     shape = op.inputs[0].with_rank_at_least(2)
-    place = 1 if op.get_attr("data_format") == b"NCHW" else -1
-    return TensorShape((shape[place],))
+    axis = 1 if op.get_attr("data_format") == b"NCHW" else -1
+    return TensorShape((shape[axis],))
 
 
 def batch_norm(op: ShapeContext) -> Any:
@@ -136,7 +136,7 @@ def in_top_k(op: ShapeContext) -> TensorShape:
 
 
 def _layout(op: ShapeContext) -> str | None:
-    """Return the axes of a convolution's or pool's input, as "NHWC"; None for a packed layout."""
+    """Return the layout of the input, for example "NHWC"; None for a packed layout."""
     layout: str = op.get_attr("data_format").decode()
     return layout if layout in ("NHWC", "NCHW", "NDHWC", "NCDHW") else None
 
@@ -144,18 +144,20 @@ def _layout(op: ShapeContext) -> str | None:
 def _windowed(
     op: ShapeContext, shape: TensorShape, layout: str, windows: Sequence[Size], depth: Size
 ) -> TensorShape:
-    """Return the shape of what slides windows over the space axes of its input."""
+    """Return the shape of an op that slides windows over the spatial axes of its input."""
     strides = op.get_attr("strides")
     dilations = op.attrs.get("dilations") or (1,) * len(layout)
     if not len(strides) == len(dilations) == len(layout):
         raise InvalidArgumentError(
-            f"strides and dilations need {len(layout)} values, one for each of {layout}, but have "
-            f"{len(strides)} and {len(dilations)}"
+            f"strides and dilations must have {len(layout)} values, one for each axis of {layout}, "
+            f"but have {len(strides)} and {len(dilations)}"
         )
     padding = op.get_attr("padding")
     pads = op.attrs.get("explicit_paddings") or (0,) * (2 * len(layout))
     if padding == b"EXPLICIT" and len(pads) != 2 * len(layout):
-        raise InvalidArgumentError(f"explicit_paddings needs {2 * len(layout)} values: {pads}")
+        raise InvalidArgumentError(
+            f"explicit_paddings must have {2 * len(layout)} values, got {pads}"
+        )
     inside = iter(windows)
     sizes: list[Size] = []
     for axis, letter in enumerate(layout):

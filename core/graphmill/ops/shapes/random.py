@@ -1,4 +1,4 @@
-"""Shapes of random numbers: mostly an input gives them.
+"""Shapes of random ops; most have the shape in an input.
 
 Semantics: tensorflow/core/ops/random_ops.cc and stateless_random_ops.cc.
 """
@@ -30,7 +30,7 @@ def sampled(op: ShapeContext) -> TensorShape:
 
 
 def for_each(op: ShapeContext) -> TensorShape:
-    """Return the shape of samples for each parameter: `RandomGamma` and its like."""
+    """Return the shape of samples for each parameter: `RandomGamma` and similar ops."""
     return op.value_as_shape("shape") + op.inputs[1]
 
 

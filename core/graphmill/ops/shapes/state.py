@@ -1,4 +1,4 @@
-"""Shapes of variables and of what changes them.
+"""Shapes of variables and of ops that change them.
 
 Semantics: tensorflow/core/ops/state_ops.cc and resource_variable_ops.cc.
 """
@@ -27,13 +27,13 @@ def assigned(op: ShapeContext) -> TensorShape:
 
 
 def variable(op: ShapeContext) -> TensorShape:
-    """Return the shape of a variable; `Variable` says a scalar where it does not know."""
+    """Return the shape of a variable; for `Variable`, a scalar shape means unknown."""
     shape = TensorShape(op.get_attr("shape"))
     return UNKNOWN_SHAPE if op.type == "Variable" and shape.rank == 0 else shape
 
 
 def read(op: ShapeContext) -> TensorShape:
-    """Return the shape of a resource variable that is read."""
+    """Return the shape of `ReadVariableOp`: that of the variable."""
     return op.variable_shape("resource")
 
 

@@ -1,4 +1,4 @@
-"""Shapes of ops on texts.
+"""Shapes of string ops.
 
 Semantics: tensorflow/core/ops/string_ops.cc.
 """
@@ -21,7 +21,7 @@ _UNCHANGED = """
 
 
 def joined(op: ShapeContext) -> TensorShape:
-    """Return the shape of `StringJoin`: scalars go with everything."""
+    """Return the shape of `StringJoin`: scalars broadcast, other shapes must be equal."""
     shape = SCALAR
     for part in op.inputs:
         if part.dims is None:

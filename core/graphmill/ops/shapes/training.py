@@ -1,4 +1,4 @@
-"""Shapes of updates of variables that are passed by reference: those of the variables.
+"""Shapes of ops that update ref variables: those of the variables.
 
 Semantics: tensorflow/core/ops/training_ops.cc. Updates of resource variables have no outputs.
 """

@@ -1,8 +1,8 @@
-"""What is known of the values of TensorFlow's ops that compute with shapes.
+"""Value functions of TensorFlow's ops that compute with shapes.
 
 Semantics: EvaluateConstantTensor and ConstantPartialShape of
-tensorflow/core/common_runtime/shape_refiner.cc. Constants, and what forwards its input, are known
-by their traits.
+tensorflow/core/common_runtime/shape_refiner.cc. Traits imply the values of constants, and of ops
+that forward their inputs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _cast(op: ValueContext) -> Partial:
 
 
 def _shape(op: ValueContext) -> Partial:
-    known = op.shape(op.output)
-    return None if known.dims is None else _vector(known.dims)
+    shape = op.shape(op.output)
+    return None if shape.dims is None else _vector(shape.dims)
 
 
 def _rank(op: ValueContext) -> Partial:
@@ -85,14 +85,14 @@ def _strided_slice(op: ValueContext) -> Partial:
 
 
 def _gather(op: ValueContext) -> Partial:
-    vector, places = op.integers(0), op.integers(1)
-    if vector is None or vector.ndim != 1 or places is None or None in places.flat:
+    vector, indices = op.integers(0), op.integers(1)
+    if vector is None or vector.ndim != 1 or indices is None or None in indices.flat:
         return None
-    if any(not 0 <= place < len(vector) for place in places.flat):
+    if any(not 0 <= index < len(vector) for index in indices.flat):
         return None
-    if places.ndim == 0:
-        return _number(vector[places.item()])
-    return _vector([vector[place] for place in places])
+    if indices.ndim == 0:
+        return _number(vector[indices.item()])
+    return _vector([vector[index] for index in indices])
 
 
 def _expand_dims(op: ValueContext) -> Partial:
@@ -139,8 +139,8 @@ def _fill(op: ValueContext) -> Partial:
 
 
 def _computed(compute: Callable[[Any, Any], Any]) -> ValueFunction:
-    """Return the function of an op that computes one number of two."""
-    known = np.frompyfunc(lambda a, b: None if None in (a, b) else compute(a, b), 2, 1)
+    """Return the value function of an op that computes an integer from two others."""
+    elementwise = np.frompyfunc(lambda a, b: None if None in (a, b) else compute(a, b), 2, 1)
 
     def value(op: ValueContext) -> Partial:
         left, right = op.integers(0), op.integers(1)
@@ -148,7 +148,7 @@ def _computed(compute: Callable[[Any, Any], Any]) -> ValueFunction:
             return None
         if 1 not in (left.size, right.size) and left.shape != right.shape:
             return None
-        return np.asarray(known(left, right), object)
+        return np.asarray(elementwise(left, right), object)
 
     return value
 
