@@ -1,1 +1,1 @@
-"""Built-in plugins of graphmill; they come in by the same entry points as anybody else's."""
+"""Built-in plugins of graphmill; they are found by the same entry points as third-party ones."""

@@ -13,7 +13,7 @@ from graphmill.spi.process import keep_freed_memory
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
-_MEMORY_LIMIT = 256 << 20  # what TensorFlow says of its CPU devices; nothing enforces it
+_MEMORY_LIMIT = 256 << 20  # as TensorFlow reports for its CPU devices; not enforced
 
 
 class CpuDevice(Device):
@@ -26,7 +26,7 @@ class CpuDevice(Device):
         """Return NumPy, the only backend.
 
         Raises:
-            InvalidArgumentError: another backend is asked for.
+            InvalidArgumentError: `backend` is another one.
         """
         if backend != "numpy":
             raise InvalidArgumentError(f"device {self.name} runs backend numpy, not {backend!r}")

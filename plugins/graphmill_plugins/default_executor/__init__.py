@@ -1,4 +1,4 @@
-"""The DEFAULT and INLINE executors: a pure state machine, and a shell that calls kernels."""
+"""The DEFAULT and INLINE executors: a pure state machine, and a driver that calls kernels."""
 
 from __future__ import annotations
 

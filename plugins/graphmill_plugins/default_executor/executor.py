@@ -32,8 +32,8 @@ class DefaultExecutor(Executor):
         params: device and kernels.
         graph: the partition.
         uses_pool: whether expensive kernels may run in the step's thread pool.
-        new_queue: makes the queue of ready nodes of a run; a list, whose last node is next, is the
-            fastest, and each node finds its inputs still in the processor's cache.
+        new_queue: creates the ready queue of a run. A list, which runs the newest node first, is
+            the fastest: a node's inputs are then still in the processor's cache.
         validates: whether to check the invariants of the run after each node.
     """
 
@@ -58,7 +58,7 @@ class DefaultExecutor(Executor):
         else:
             self.propagator_type = ValidatingSimplePropagator if validates else SimplePropagator
 
-        # What is to be checked, seeded, traced or waited for takes the way of all other graphs.
+        # The fast path neither validates nor uses another queue; `run_async` excludes tracing.
         is_plain = new_queue is list and not validates
         self._single_kernel = single_kernel(self.view) if is_plain else None
 
@@ -101,8 +101,9 @@ class DefaultExecutorFactory(ExecutorFactory):
 class InlineExecutorFactory(ExecutorFactory):
     """Makes executors like DEFAULT that start no threads; registered as `"INLINE"`.
 
-    Every kernel runs in the caller's thread. What other threads of the program do to wake a waiting
-    kernel (an enqueue of another session, say) still counts. Compilation needs a thread, too.
+    Every kernel runs in the caller's thread. Other threads of the program may still wake a waiting
+    kernel, for example by an enqueue in another session. The compiler's passes are disabled, as
+    compilation needs a thread.
     """
 
     forbids_passes = ("jit_functionalize", "jit_clusters")

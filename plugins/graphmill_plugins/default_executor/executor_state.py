@@ -1,8 +1,8 @@
-"""`ExecutorState`: one run; it calls the kernels that the propagator makes ready.
+"""`ExecutorState`: one run of a graph; it calls the kernels that the propagator makes ready.
 
 Semantics: `tensorflow/core/common_runtime/executor.cc` (rows E5, E6, E8). Nodes are processed in
-the thread that drives the step; a kernel that waits or takes long runs elsewhere and posts its
-outcome.
+the thread that drives the step; a kernel that blocks or is expensive runs in another thread and
+posts its outcome.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
 
-_WAITING: Final = object()  # what a call gives whose outcome is handed on elsewhere
+_WAITING: Final = object()  # returned by a call whose outcome was propagated or will be posted
 WORTH_A_THREAD_NS: Final = 100_000
-"""From which cost on a kernel goes to the pool; handing it over and back takes a third of that."""
-_HISTORY: Final = 4  # a new measurement counts for a quarter in the cost estimate of a node
+"""Minimum estimated cost of a kernel that runs in the pool; the hand-over costs a third of it."""
+_HISTORY: Final = 4  # a new measurement contributes a quarter to a node's cost estimate
 
 
 class ExecutorState:
-    """One run.
+    """One run of a graph.
 
-    Threads: everything happens in the thread that drives `args.runner`, but for kernels in the pool
-    and the `done` callbacks of asynchronous kernels, which only post.
+    Threads: everything happens in the thread that drives `args.runner`, except for kernels in the
+    pool and the `done` callbacks of asynchronous kernels, which only post.
     """
 
     __slots__ = (
@@ -115,9 +115,9 @@ class ExecutorState:
                     return step_cancelled(self.args.cancel_reason())
                 item, iteration, is_dead = ready.pop()
                 inputs = iteration.inputs
-                place = item.inputs
-                taken = inputs[place]
-                inputs[place] = item.cleared
+                entries = item.inputs
+                taken = inputs[entries]
+                inputs[entries] = item.cleared
                 if is_dead:
                     if not item.is_transfer:
                         node_done(item, iteration, True, item.dead_outputs, ready)
@@ -129,7 +129,8 @@ class ExecutorState:
                     result = self._call(item, iteration, taken)
                     if result is _WAITING:
                         if runner.has_posted:
-                            # Let what the pool has finished make more ready, for its threads.
+                            # Process what the pool has finished first: it may make more nodes
+                            # ready, which keeps the pool's threads busy.
                             runner.post(self._resume)
                             self._outstanding += 1
                             return None
@@ -156,7 +157,7 @@ class ExecutorState:
         return None
 
     def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
-        """Call a node's kernel that needs more than its inputs."""
+        """Call the kernel of a node that is not plain, or that is traced."""
         if item.ref_inputs:
             read_refs(item.node, item.ref_inputs, taken)
         if item.is_retval:
@@ -184,7 +185,7 @@ class ExecutorState:
         record_node(collector, self._executor.params.device.name, item.node, started, result)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
-        """Call an expensive kernel, in the pool if other nodes are ready meanwhile."""
+        """Call an expensive kernel; use the pool if other nodes are ready."""
         pool = self.args.runner.pool if self._executor.uses_pool else None
         if pool is None or item.cost_ns < WORTH_A_THREAD_NS or not self._ready:
             started = perf_counter_ns()
@@ -268,11 +269,11 @@ class ExecutorState:
         if item.is_transfer:
             args.receiving[self] -= 1
         if error is None and self._error is None:
-            given = (outputs,) if item.num_outputs == 1 else outputs
+            results = (outputs,) if item.num_outputs == 1 else outputs
             try:
-                check_outputs(item.kernel, item.output_dtypes, given)  # type: ignore[arg-type]
-                given = given if item.num_outputs else ()
-                self._propagator.node_done(item, iteration, False, given, self._ready)
+                check_outputs(item.kernel, item.output_dtypes, results)  # type: ignore[arg-type]
+                results = results if item.num_outputs else ()
+                self._propagator.node_done(item, iteration, False, results, self._ready)
             except InternalError as fault:
                 error = fault
         if error is not None:
@@ -280,7 +281,7 @@ class ExecutorState:
         self._resume()
 
     def _resume(self) -> None:
-        """Continue after an outcome, which is no longer in flight."""
+        """Continue after an outcome has arrived, so that one less is in flight."""
         self._outstanding -= 1
         if self._error is None:
             args = self.args
@@ -301,7 +302,7 @@ class ExecutorState:
     def _finish_if_done(self) -> None:
         error = self._error
         if error is not None and self._outstanding:
-            # Kernels that wait are cancelled; the run ends when the last of them has.
+            # Waiting kernels are cancelled; the run ends when the last of them has ended.
             self.args.start_cancel(error)
         if self._outstanding:
             return
@@ -322,7 +323,7 @@ class ExecutorState:
         return None
 
     def _stuck(self) -> OpError:
-        """Return the error of a deadlocked run: nothing is ready, but nodes are pending."""
+        """Return the error of a deadlocked run: no node is ready, but some are pending."""
         return InternalError(
             "the step is stuck: no node is ready, and these nodes wait for inputs that will never "
             f"arrive:\n{self.story()}",
@@ -340,7 +341,7 @@ def error_at(
     """Return an exception at a node as a status error, or the error it derives from.
 
     Args:
-        args: of the run.
+        args: the run's arguments.
         device: name of the partition's device.
         item: the node.
         iteration: frame and iteration as text.

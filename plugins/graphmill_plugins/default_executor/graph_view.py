@@ -1,7 +1,7 @@
 """`GraphView`: a graph as flat arrays of `NodeItem`s, as it is executed (row E3).
 
 Semantics: `tensorflow/core/common_runtime/graph_view.h`, `immutable_executor_state.cc`. Everything
-that can be known before a run is put here once, so that a run touches no names, attrs or types.
+static is computed here once, so that a run looks up no names, attrs or types.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Graph, Node, OpKernel
 
-# How the outputs of a node travel: within its iteration, into a frame, out of it, to the next one.
-_NEVER_GIVEN: Final = np.dtype(np.void)
+_UNMATCHED_DTYPE: Final = np.dtype(np.void)  # no output has it, so each output is checked
+
+# How the outputs of a node propagate: within its iteration, into a frame, out of it, or into the
+# next iteration.
 PLAIN: Final = 0
 ENTER: Final = 1
 EXIT: Final = 2
@@ -48,23 +50,23 @@ class NodeItem:
         id: index in `GraphView.items`.
         id_in_frame: index among the nodes of its frame.
         node: the graph's node.
-        kind: how its outputs travel: `PLAIN`, `ENTER`, `EXIT` or `NEXT_ITERATION`.
-        is_merge, is_control_trigger, is_constant_enter: what the propagator must know.
-        is_constant: whether its value stands in the input entries from the start.
+        kind: how its outputs propagate: `PLAIN`, `ENTER`, `EXIT` or `NEXT_ITERATION`.
+        is_merge, is_control_trigger, is_constant_enter: roles that the propagator distinguishes.
+        is_constant: whether its value is in the initial input entries, so that it never runs.
         is_simple: whether it is plain and no consumer is a `Merge` or `ControlTrigger`.
-        child_frame: for an `Enter`, the frame that it leads into.
+        child_frame: for an `Enter`, the frame that it enters.
         kernel: its bound kernel; None for arguments and results, which need none.
         compute: the kernel's call.
         input_start, input_stop: its inputs in the flat array of its frame's input entries.
-        inputs: the same as a slice, made once because each node of each run needs it.
-        cleared: what its input entries are set to once they are taken.
+        inputs: the same as a slice, created once because each run of the node needs it.
+        cleared: the values that its input entries are set to when it takes its inputs.
         num_inputs: how many data inputs it has.
-        pending: what it waits for; see `IterationState.pending`.
+        pending: the initial count of what it waits for; see `IterationState.pending`.
         num_outputs: how many outputs it has.
-        dead_outputs: what a dead node gives.
+        dead_outputs: the outputs of the node if it is dead.
         output_dtype: the NumPy dtype of its sole output if that is an array, else None.
-        output_dtypes: the same for each of several outputs.
-        forwards: whether its outputs are its inputs, whose number and dtypes need no check.
+        output_dtypes: the same for each output.
+        forwards: whether its outputs are its inputs, whose count and dtypes need no check.
         first_edges: (input entry, consumer) for each edge out of output 0.
         output_edges: the same for all outputs, by output.
         control_edges: the consumers of its control edges.
@@ -72,8 +74,8 @@ class NodeItem:
         is_transfer: whether it runs even if it is dead: it sends or receives.
         is_arg, is_retval: whether it stands for an argument or a result; `index` is which.
         takes_context, is_async, is_expensive: how the kernel is called.
-        cost_ns: estimate of what an expensive kernel takes; written without a lock, a statistic.
-        ref_inputs: inputs that are references and must be read before the kernel sees them.
+        cost_ns: estimated cost of an expensive kernel; a statistic, so written without a lock.
+        ref_inputs: inputs that are references and must be read before the kernel is called.
     """
 
     __slots__ = (
@@ -125,7 +127,7 @@ class NodeItem:
         self.output_dtypes = checked_dtypes(node)
         self.output_dtype = self.output_dtypes[0] if self.num_outputs == 1 else None
         if node.op_def.traits.gives_dead and self.num_outputs == 1:
-            self.output_dtype = _NEVER_GIVEN  # so that each output is looked at
+            self.output_dtype = _UNMATCHED_DTYPE
         boundary = node.op_def.traits.boundary
         self.is_arg = boundary is Boundary.ARGUMENT
         self.is_retval = boundary is Boundary.RESULT
@@ -176,12 +178,12 @@ class FrameView:
     Attributes:
         name: the frame's own name; empty for the root frame.
         path: its name with those of the frames around it.
-        input_count: how many `Enter`s lead into it.
+        input_count: how many `Enter`s enter it.
         parallel_iterations: how many of its iterations may be unfinished at once.
         items: its nodes, by `id_in_frame`.
         total_inputs: size of the flat array of input entries.
-        initial_inputs: what the input entries hold at the start: constants, and None.
-        initial_pending: for each node what it waits for, constants left out.
+        initial_inputs: the initial input entries: constants, and None for the others.
+        initial_pending: for each node what it waits for, without constants.
         no_dead: zeros, one for each node.
     """
 
@@ -219,8 +221,8 @@ class GraphView:
     Attributes:
         items: the nodes.
         args: the items of arguments.
-        root_frame: the frame that everything outside of loops is in.
-        roots: the items that wait for nothing; arguments not included.
+        root_frame: the frame of all nodes outside of loops.
+        roots: the items that wait for nothing, without arguments.
         has_control_flow: whether any node can be dead or run more than once.
     """
 
@@ -246,10 +248,10 @@ class GraphView:
         ]
 
     def _place_constants(self) -> None:
-        """Put constant values into the inputs that read them, so that they need not run.
+        """Put constant values into the input entries of their consumers, so that they never run.
 
-        Half of the nodes of a typical graph are constants. One that a control edge delays, or that
-        a `Merge` waits for, stays a node.
+        Half of the nodes of a typical graph are constants. A constant stays a node if it waits for
+        a control edge, or if a `Merge` or `ControlTrigger` consumes it.
         """
         root = self.root_frame
         for item in self.items:
@@ -288,7 +290,7 @@ def _is_control_flow(node: Node) -> bool:
 def _initial_pending(node: Node, *, is_merge: bool) -> int:
     source = node.graph.source
     control = sum(edge.src is not source for edge in node.control_in_edges)
-    # A Merge starts at its first live input: bit 0 stands for that, control edges count double.
+    # A Merge starts at its first live input, for which bit 0 stands; control edges count double.
     return 1 + 2 * control if is_merge else len(node.in_edges) + control
 
 

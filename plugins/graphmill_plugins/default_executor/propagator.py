@@ -1,7 +1,7 @@
 """Propagators: determine which nodes become ready when a node is done (row E7).
 
-`SimplePropagator` serves graphs without control flow: a node is ready when as many edges have
-arrived as it has. `Propagator` adds frames, iterations and dead tokens. The shell calls both alike:
+`SimplePropagator` serves graphs without control flow: a node is ready when all its in-edges have
+arrived. `Propagator` adds frames, iterations and dead tokens. `ExecutorState` calls both alike:
 `start`, then `output_done` or `node_done` for each node that ran, until nothing is ready.
 
 Semantics: `tensorflow/core/common_runtime/propagator_state.cc`, `simple_propagator_state.h`.
@@ -73,7 +73,7 @@ class SimplePropagator:
     def node_done(
         self, item: NodeItem, iteration: Any, is_dead: bool, outputs: Any, ready: Ready
     ) -> None:
-        """Propagate any number of outputs of a finished node; nothing is ever dead here."""
+        """Propagate all outputs of a finished node, which is never dead here."""
         del iteration, is_dead
         inputs, pending = self.inputs, self.pending
         for edges, output in zip(item.output_edges, outputs, strict=True):
@@ -89,7 +89,7 @@ class SimplePropagator:
         """Check the invariants; tests call it after each event.
 
         Raises:
-            AssertionError: one is broken; says which and where.
+            AssertionError: an invariant is broken; the message says which and where.
         """
         _validate_entries(self.view.root_frame, self.pending, self.inputs)
 
@@ -185,7 +185,7 @@ class Propagator:
             self._enter(item, is_dead, iteration, outputs, ready)
         elif kind == EXIT:
             _exit(item, is_dead, iteration, outputs, ready)
-        elif not is_dead:  # deadness goes round no loop
+        elif not is_dead:  # NextIteration does not propagate deadness
             _next_iteration(item, iteration, outputs, ready)
         iteration.outstanding_ops -= 1
         if not iteration.outstanding_ops:
@@ -195,7 +195,7 @@ class Propagator:
         """Check the invariants; tests call it after each event.
 
         Raises:
-            AssertionError: one is broken; says which and where.
+            AssertionError: an invariant is broken; the message says which and where.
         """
         if self.root is None and self.frames:
             raise AssertionError(f"the root frame is done, but not {list(self.frames.values())}")
@@ -233,7 +233,7 @@ class Propagator:
         frame.num_pending_inputs -= 1
         first = frame.iterations.get(0)
         if first is not None and not first.outstanding_ops:
-            # The last input came and made nothing ready: the frame may be done by that.
+            # The last input arrived and made no node ready, so the frame may be done.
             self._iteration_idle(first, ready)
 
     def _child_frame(self, item: NodeItem, iteration: IterationState) -> FrameState:
@@ -246,7 +246,7 @@ class Propagator:
         return frame
 
     def _iteration_idle(self, iteration: IterationState, ready: Ready) -> None:
-        """Delete a finished iteration, later ones, its frame, and so on outwards."""
+        """Delete a finished iteration, finished later ones, and the frames that end with them."""
         current: IterationState | None = iteration
         while current is not None:
             frame = current.frame
@@ -275,7 +275,7 @@ def _exit(
         parent: IterationState = frame.parent  # type: ignore[assignment]
         _activate(item, False, parent, outputs, ready)
     elif iteration.number == frame.iteration_count:
-        # Whether the loop's result is dead is known only when the frame is done.
+        # A later iteration may still exit alive, so the result is dead only if the frame ends now.
         frame.dead_exits.append(item)
 
 
@@ -284,7 +284,7 @@ def _next_iteration(item: NodeItem, iteration: IterationState, outputs: Any, rea
     if iteration.number < frame.iteration_count:
         following = frame.iterations[iteration.number + 1]
     elif len(frame.iterations) >= frame.view.parallel_iterations:
-        frame.deferred.append((item, outputs[0]))  # back-pressure: an older iteration must end
+        frame.deferred.append((item, outputs[0]))  # back-pressure: wait for an older iteration
         return
     else:
         following = _start_iteration(frame, ready)
@@ -318,7 +318,7 @@ def _is_iteration_done(frame: FrameState, iteration: IterationState) -> bool:
         return False
     if not iteration.number:
         return not frame.num_pending_inputs
-    # Values for this iteration may still come as long as the one before lives.
+    # Values for this iteration may arrive until the previous one is done.
     return iteration.number - 1 not in frame.iterations
 
 
@@ -363,8 +363,8 @@ def _dead_input_of_merge(
 ) -> tuple[bool, bool]:
     """Count a dead input of a `Merge`; return whether the node is ready, and whether it is dead.
 
-    A dead `Enter` makes the `Merge` dead by itself: the loop's other input would come from inside
-    of the loop, which then never runs.
+    A single dead `Enter` makes the `Merge` dead: its other input would come from inside of the
+    loop, which then never runs.
     """
     index = consumer.id_in_frame
     target.dead[index] += 1
@@ -393,14 +393,19 @@ def _is_dead_by_control(consumer: NodeItem, target: IterationState) -> bool:
 
 def _validate_frame(frame: FrameState) -> None:
     if frame.num_pending_inputs < 0:
-        raise AssertionError(f"{frame}: more Enters came than it has")
+        raise AssertionError(f"{frame}: more Enters arrived than the frame has")
     if len(frame.iterations) > frame.view.parallel_iterations:
-        raise AssertionError(f"{frame}: {len(frame.iterations)} iterations at once")
+        raise AssertionError(
+            f"{frame}: {len(frame.iterations)} iterations are active, but at most "
+            f"{frame.view.parallel_iterations} may be"
+        )
     for number, iteration in frame.iterations.items():
         if iteration.outstanding_ops < 0 or iteration.outstanding_frames < 0:
-            raise AssertionError(f"{iteration}: more was done than started")
+            raise AssertionError(f"{iteration}: more nodes or frames ended than started")
         if not 0 <= number <= frame.iteration_count:
-            raise AssertionError(f"{iteration}: beyond the latest, {frame.iteration_count}")
+            raise AssertionError(
+                f"{iteration}: its number exceeds the latest one, {frame.iteration_count}"
+            )
         _validate_entries(frame.view, iteration.pending, iteration.inputs)
 
 
@@ -408,10 +413,12 @@ def _validate_entries(view: FrameView, pending: list[int], inputs: list[Any]) ->
     for item in view.items:
         left = pending[item.id_in_frame]
         if not 0 <= left <= view.initial_pending[item.id_in_frame]:
-            raise AssertionError(f"{item}: waits for {left} of {item.pending}")
+            raise AssertionError(f"{item}: waits for {left} edges of {item.pending}")
         arrived = sum(entry is not None for entry in inputs[item.input_start : item.input_stop])
         if not item.is_merge and arrived > item.pending - left:
-            raise AssertionError(f"{item}: {arrived} inputs came over {item.pending - left} edges")
+            raise AssertionError(
+                f"{item}: {arrived} inputs arrived over {item.pending - left} edges"
+            )
 
 
 def _waiting(view: FrameView, pending: list[int], inputs: list[Any]) -> str:

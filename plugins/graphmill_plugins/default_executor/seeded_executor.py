@@ -1,8 +1,8 @@
 """An executor for tests that runs ready nodes in a random order given by a seed.
 
-The order in which a step runs its nodes depends on threads and on what kernels take; each order
-that respects the edges is legal. This executor draws one, in one thread, so that a test sees many
-orders and can repeat the one in which something went wrong.
+The order in which a step runs its nodes depends on threads and on the duration of kernels; each
+order that respects the edges is legal. This executor draws a random legal order and runs it in one
+thread, so that a test covers many orders and can repeat the one that failed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class RandomQueue(list[Any]):
     """A ready queue that returns nodes in a seeded random order.
 
-    Every second seed takes any of them; the others draw a rank for each node and take the first in
-    rank, so that some nodes come very late, as behind a slow kernel.
+    An odd seed draws a rank for each node and returns the node of the lowest rank, so that some
+    nodes run very late, as they would behind a slow kernel. An even seed returns any ready node.
     """
 
     __slots__ = ("_random", "_ranks")
@@ -56,11 +56,11 @@ class RandomQueue(list[Any]):
 class SeededExecutorFactory(ExecutorFactory):
     """Makes executors that run nodes serially in random orders (rows E5, E7).
 
-    They start no thread, and check the invariants of the run after each node. Not registered by
-    itself: `host.executors.add("SEEDED", SeededExecutorFactory(7), owner="my tests")`.
+    They start no thread, and check the invariants of the run after each node. No plugin registers
+    this factory: call `host.executors.add("SEEDED", SeededExecutorFactory(7), owner="my tests")`.
 
     Args:
-        seed: the same seed gives the same orders to the same runs; each run has another order.
+        seed: of the first run; each run increments it. The same seed repeats the same orders.
     """
 
     observes_kernels = False

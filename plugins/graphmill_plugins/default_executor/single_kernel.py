@@ -1,7 +1,7 @@
 """Run a graph that consists of one kernel between its arguments and its results.
 
-A graph that was compiled as a whole is of this kind, and so is a graph of one node. No ready queue
-and no state of a run are needed, which makes such a step a third cheaper.
+A graph that was compiled as a whole has this form, and so has a graph of one node. It needs neither
+a ready queue nor a run state, which makes such a step a third cheaper.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class SingleKernel:
 
     Args:
         item: the kernel's node.
-        inputs: its constant inputs; None in place of the others.
-        fed: (input, index of the argument) of the others.
-        results: (index of the result, output).
+        inputs: its inputs: the values of constants, None for the others.
+        fed: (input, index of the argument) for each input that is not constant.
+        results: (index of the result, output) for each result.
 
     Attributes:
         item: the kernel's node.
@@ -79,7 +79,7 @@ class SingleKernel:
 
 
 def single_kernel(view: GraphView) -> SingleKernel | None:
-    """Return the only kernel of a graph; None if it has none or several, or one that may wait."""
+    """Return the only kernel of a graph; None if it has none or several, or one that may block."""
     kernels = [item for item in view.items if not _needs_no_call(item)]
     if view.has_control_flow or len(kernels) != 1:
         return None

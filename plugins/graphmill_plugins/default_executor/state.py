@@ -1,7 +1,7 @@
 """The dynamic state of a run: frames and their iterations (row E4).
 
-Semantics: `tensorflow/core/common_runtime/propagator_state.h`. What each collection holds, and what
-is always true of it, is described in docs/explanation/executor-states.md.
+Semantics: `tensorflow/core/common_runtime/propagator_state.h`. The contents and the invariants of
+each collection are described in docs/explanation/executor-states.md.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class IterationState:
     """One iteration of a frame.
 
     Attributes:
-        frame: the frame that it is of.
-        number: 0 for the first.
+        frame: its frame.
+        number: its position in the loop, from 0.
         inputs: the flat array of input entries of the frame's nodes; None where nothing arrived.
         pending: for each node how many edges it waits for. For a `Merge` bit 0 is set until a live
             input arrives, and the control edges that it waits for count double.
@@ -66,9 +66,9 @@ class FrameState:
     """One execution of a frame: a loop that was entered.
 
     Attributes:
-        view: what is known of the frame before any run.
+        view: the frame's static layout.
         parent: the iteration that it was entered from; None for the root frame.
-        iterations: those that are not done, by number.
+        iterations: the unfinished iterations, by number.
         iteration_count: number of the latest iteration.
         num_pending_inputs: how many `Enter`s have not arrived yet.
         deferred: `NextIteration`s (with their values) that wait until an older iteration is done.

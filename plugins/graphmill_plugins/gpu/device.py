@@ -1,7 +1,7 @@
 """`GpuDevice`: JAX on a GPU.
 
 Semantics of the options: `GPUOptions` in `tensorflow/core/protobuf/config.proto`. JAX is imported
-only where a GPU is possible, so that a session on a machine without one starts as fast as before.
+only if the machine may have a GPU, so that sessions on other machines start fast.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class GpuDeviceFactory(DeviceFactory):
         """Return the GPUs of a session.
 
         `visible_device_list` chooses and orders them, `device_count["GPU"]` limits their number.
-        `per_process_gpu_memory_fraction` and `allow_growth` count if JAX has not been started in
-        this process before: it takes memory once for all.
+        `per_process_gpu_memory_fraction` and `allow_growth` have an effect only until JAX starts
+        in this process: it configures its memory once.
 
         Raises:
             InvalidArgumentError: `visible_device_list` is malformed or names no GPU.
@@ -54,16 +54,16 @@ class GpuDeviceFactory(DeviceFactory):
             found = platform_devices("gpu")
         if options is not None and options.visible_device_list:
             found = [found[index] for index in _visible(options.visible_device_list, len(found))]
-        return [_make(name_prefix, number, one) for number, one in enumerate(found[:limit])]
+        return [_make(name_prefix, index, gpu) for index, gpu in enumerate(found[:limit])]
 
 
 def may_have_gpu() -> bool:
     """Return whether the system may have a GPU, without importing JAX."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
         return False
-    asked = os.environ.get("JAX_PLATFORMS", "")
-    if asked:
-        return not _PLATFORMS.isdisjoint(asked.lower().split(","))
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    if platforms:
+        return not _PLATFORMS.isdisjoint(platforms.lower().split(","))
     return any(Path(file).exists() for file in _DEVICE_FILES) and _has_jax_plugin()
 
 
@@ -75,14 +75,14 @@ def _has_jax_plugin() -> bool:
 
 def _visible(text: str, count: int) -> list[int]:
     """Return the GPU indices in a `visible_device_list` such as "2,0"."""
-    numbers = [part.strip() for part in text.split(",")]
-    chosen = [int(number) for number in numbers if number.isascii() and number.isdigit()]
-    if len(chosen) != len(numbers) or len(set(chosen)) != len(chosen):
+    entries = [part.strip() for part in text.split(",")]
+    chosen = [int(entry) for entry in entries if entry.isascii() and entry.isdigit()]
+    if len(chosen) != len(entries) or len(set(chosen)) != len(chosen):
         raise InvalidArgumentError(
-            f"Could not parse entry in 'visible_device_list': {text!r}; expected different numbers "
-            "with commas between them, as '0,1'"
+            f"Could not parse entry in 'visible_device_list': {text!r}; expected distinct GPU "
+            "indices separated by commas, such as '0,1'"
         )
-    unknown = [number for number in chosen if number >= count]
+    unknown = [index for index in chosen if index >= count]
     if unknown:
         raise InvalidArgumentError(
             f"'visible_device_list' listed an invalid GPU id {unknown[0]} but visible device count "
@@ -92,20 +92,20 @@ def _visible(text: str, count: int) -> list[int]:
 
 
 def _memory_settings(options: Any) -> AbstractContextManager[None]:
-    """Set the environment that JAX reads when it starts its GPU platform, and restore it."""
-    wanted: dict[str, str] = {}
+    """Return a context with the environment that JAX reads when it starts its GPU platform."""
+    variables: dict[str, str] = {}
     if options is not None and options.allow_growth:
-        wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if options is not None and options.per_process_gpu_memory_fraction > 0:
-        wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(options.per_process_gpu_memory_fraction)
-    return variables_set(JAX_GPU_MEMORY, wanted)
+        variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(options.per_process_gpu_memory_fraction)
+    return variables_set(JAX_GPU_MEMORY, variables)
 
 
-def _make(name_prefix: str, number: int, jax_device: Any) -> GpuDevice:
+def _make(name_prefix: str, index: int, jax_device: Any) -> GpuDevice:
     statistics = jax_device.memory_stats() or {}
     return GpuDevice(
         DeviceAttributes(
-            f"{name_prefix}/device:GPU:{number}",
+            f"{name_prefix}/device:GPU:{index}",
             "GPU",
             int(statistics.get("bytes_limit", 0)),
             physical_device_desc=f"device: {jax_device.id}, name: {jax_device.device_kind}",

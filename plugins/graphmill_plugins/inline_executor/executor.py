@@ -52,11 +52,11 @@ class Instruction:
         kernel: its kernel; None for arguments and results.
         compute: the kernel's call.
         inputs: slots that it reads.
-        output: slot of its first output; the others follow.
-        output_dtypes: what their dtypes must be.
-        ref_inputs: inputs that are references and must be read first.
+        output: slot of its first output; those of the other outputs follow.
+        output_dtypes: the dtypes that its outputs must have; None where none is checked.
+        ref_inputs: inputs that are references and must be read before the kernel is called.
         dies: slots that no later node reads.
-        is_simple: no context, no references, one output.
+        is_simple: whether it has one output and needs neither a context nor references.
     """
 
     __slots__ = (
@@ -208,10 +208,10 @@ class SingleThreadedExecutor(Executor):
             device = self.params.device.name
             record_node(args.stats_collector, device, instruction.node, started, result)
         start, count = instruction.output, instruction.num_outputs
-        given = (result,) if count == 1 else result
-        check_outputs(kernel, instruction.output_dtypes, given)
+        outputs = (result,) if count == 1 else result
+        check_outputs(kernel, instruction.output_dtypes, outputs)
         if kernel.gives_dead and count:
-            _refuse_dead(given)
+            _refuse_dead(outputs)
         if count == 1:
             slots[start] = result
         elif count:
@@ -232,7 +232,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
         found = [node for node in graph.nodes if _needs_frames(node)]
         if found:
             raise UnimplementedError(
-                "SINGLE_THREADED_EXECUTOR runs no control flow of version 1; "
+                "SINGLE_THREADED_EXECUTOR does not support control flow of version 1; "
                 f"{found[0].name!r} is a {found[0].op}. Choose executor_type DEFAULT or INLINE",
                 node=found[0].name,
                 op=found[0].op,
@@ -240,7 +240,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
         transfer = [node for node in graph.nodes if is_receive(node)]
         if transfer:
             raise UnimplementedError(
-                "SINGLE_THREADED_EXECUTOR never waits, so it cannot receive from another "
+                "SINGLE_THREADED_EXECUTOR never blocks, so it cannot receive from another "
                 f"device ({transfer[0].name!r}). Choose executor_type DEFAULT or INLINE",
                 node=transfer[0].name,
                 op=transfer[0].op,
@@ -264,10 +264,10 @@ def _refuse_dead(outputs: Sequence[Any]) -> None:
     """Raise if an output is dead, which this executor does not support.
 
     Raises:
-        UnimplementedError: one has none.
+        UnimplementedError: an output is dead.
     """
     if any(value is DEAD for value in outputs):
         raise UnimplementedError(
-            "SINGLE_THREADED_EXECUTOR runs no node without a value for some of its outputs. "
+            "SINGLE_THREADED_EXECUTOR does not support dead outputs, which this node produced. "
             "Choose executor_type DEFAULT or INLINE"
         )

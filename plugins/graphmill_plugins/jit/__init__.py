@@ -1,13 +1,18 @@
 """Compile graphs that run often: clusters, functional control flow and tiers.
 
-The passes see a graph that has run a few times and is built again behind the steps that go on.
-Before it is divided by device, what several devices compute in one memory is gathered on one, sums
-of one-hot vectors become counts, constant segments are counted, and accidental hits become a matrix
-(`rewrites`); then loops and conditionals become functions (`functionalize`), and regions that a
-compiler can trace one node each (`regions`). Such a node (`cluster_kernel`) starts as generated
-Python code (`straight`), and is traced (`tracing`) and compiled by XLA (`programs`) for each
-signature of its inputs, in the background. Which form serves a signature is decided by a state
-machine (`tiers`).
+The passes rewrite a graph that has run a few times; a background thread builds it again while steps
+continue with the old one:
+
+1. Before the graph is partitioned, nodes of several devices that share the host's memory move to
+   one device (`rewrites`).
+2. Idioms are replaced by cheaper ops: sums of one-hot vectors by counts, segment ops with constant
+   ids by ops that know their row counts, and accidental hits by a matrix (`idioms`).
+3. Loops and conditionals become functions (`functionalize`).
+4. Each region that a compiler can trace becomes one node, a cluster (`regions`).
+
+The kernel of such a node (`cluster_kernel`) first runs generated Python code (`straight`). For each
+signature of its inputs it is traced (`tracing`) and compiled by XLA (`programs`) in the background.
+A state machine decides which form serves a signature (`tiers`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ClusterKernel`: the kernel of a cluster, which runs it in the best available tier.
 
-It calls straight-line code and compiled programs, times them, and has signatures compiled. What
-follows from that is decided by its `TierMachine` (`tiers`).
+It calls straight-line code and compiled programs, measures their durations, and compiles
+signatures. Its `TierMachine` (`tiers`) decides which tier serves a signature.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ClusterKernel:
         }
         self._inputs = inputs = Inputs(bodies.main, sources)
         self._sources = list(sources.values())
-        self._held: tuple[int, list[Any]] | None = None
+        self._cached_handles: tuple[int, list[Any]] | None = None
         self._builder = ProgramBuilder(bodies, inputs, device, attr.cache_dir, attr.cache_bytes)
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._straight.source
@@ -87,7 +87,7 @@ class ClusterKernel:
         """Return the outputs.
 
         Raises:
-            OpError: a node failed; names it.
+            OpError: a node failed; the error names it.
         """
         values = inputs
         if self._sources:
@@ -116,25 +116,25 @@ class ClusterKernel:
         return list(results)
 
     def after_fork_in_child(self) -> None:
-        """Interpret everything if JAX is unusable in the child; else restart lost compilations."""
+        """Interpret everything if JAX is unusable in the child; otherwise resubmit compilations."""
         if JAX.is_inherited:
             self._machine.compiler_lost(INHERITED)
         else:
             self._machine.compilations_lost()
 
     def _handles(self, ctx: OpKernelContext) -> list[Any]:
-        """Return the variables of its nodes; looked up again if any was removed."""
+        """Return the variables of its nodes; look them up again if any was removed."""
         generation = ctx.resources.generation
-        held = self._held
-        if held is None or held[0] != generation:
+        cached = self._cached_handles
+        if cached is None or cached[0] != generation:
             found = [
                 source.compute(type(ctx)(ctx.args, source))
                 if source.variable is None
                 else source.variable
                 for source in self._sources
             ]
-            held = self._held = generation, found
-        return held[1]
+            cached = self._cached_handles = generation, found
+        return cached[1]
 
     def _interpret(
         self, ctx: OpKernelContext, inputs: Sequence[Any], signature: Signature
@@ -155,7 +155,7 @@ class ClusterKernel:
         return list(results)
 
     def _warn_of_fault(self, signature: Signature) -> None:
-        """Warn if code failed while traced for inputs that the interpreter can compute."""
+        """Warn that code raised while it was traced, if it can compute the same inputs."""
         refusal = self._suspects.pop(signature, None)
         if refusal is not None:
             self._fault_warnings.warn(refusal.culprit, _warning(refusal.reason))
@@ -193,10 +193,10 @@ class ClusterKernel:
             self._compile(signature, values)
 
     def _compile(self, signature: Signature, values: list[Any]) -> Signature:
-        """Compile a signature or record why not; return the one that serves `values`.
+        """Compile a signature or record why not; return the signature that serves `values`.
 
-        The program's inputs may be fewer than the signature's, where values had to be known.
-        Signatures that tell inputs apart by less than that are never asked for again.
+        The program may require more static inputs than the signature has. Its key then contains
+        their values, and signatures with fewer static inputs are never looked up again.
         """
         try:
             made = self._builder.make(signature.record, values)
@@ -220,7 +220,7 @@ class ClusterKernel:
     def _note_fault(self, signature: Signature, error: BaseException) -> bool:
         """Record that the compiler raised; return whether the interpreter continues.
 
-        It does not where the user interrupts, or graphmill checks itself.
+        It does not after an interrupt by the user, or after an internal error in validation mode.
         """
         reason = f"the compiler failed: {type(error).__name__}: {error}"
         self._machine.not_compiled(signature, Event.COMPILER_RAISED, reason)

@@ -1,6 +1,7 @@
-"""Graph passes: inlining, folding, pruning, common subexpressions, order of reads (row P4).
+"""Graph passes: lowering, inlining, pruning, folding, merging, ordering of reads (row P4).
 
-They run in this order, each once; `options.py` says what switches each of the first four off.
+Each runs once, in this order. `options.py` describes how to disable inlining, pruning, folding and
+the merging of common subexpressions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         phase="PRE_PLACEMENT",
         order=100,
     )
-    # First, so that passes of other plugins in this phase see what is inlined.
+    # First, so that passes of other plugins in this phase see the inlined bodies.
     passes.add(
         "function_inlining", f"{home}.function_inlining:inline_functions", phase=_PHASE, order=-100
     )

@@ -27,13 +27,13 @@ class BodyCopy:
     """A copy of a function's body.
 
     Args:
-        graph: the graph that it becomes a part of.
-        scope: what the names of the copies begin with.
+        graph: the graph that the body is copied into.
+        scope: the prefix of the copies' names.
         body: the body.
-        args: what each argument is: a node of the graph, and which of its outputs.
-        before: the node that those nodes wait for that wait for nothing else in the body; None for
-            none. Where it is dead, so is all of the copy.
-        request: returns where the copy of a node asks to be placed.
+        args: the value of each argument: a node of the graph and an output of it.
+        before: gets a control edge to each node without inputs in the body, so that the whole copy
+            waits for it and is dead if it is dead; None for none.
+        request: returns the device requested for the copy of a node.
 
     Attributes:
         nodes: the copies by the nodes of the body.
@@ -65,7 +65,7 @@ class BodyCopy:
         self.results = self._results()
 
     def effects(self, options: PassOptions) -> list[Node]:
-        """Return the copies that must have run before the call is done."""
+        """Return the copies that have effects, and so must run before the call is done."""
         found = [self.nodes[node] for node in self.body.control_rets]
         found.extend(
             copy

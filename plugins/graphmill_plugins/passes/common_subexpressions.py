@@ -1,8 +1,8 @@
 """Merge nodes that compute the same values.
 
-Semantics: `tensorflow/core/graph/optimizer_cse.cc`: two nodes are equal if op, attrs, inputs,
-control inputs and device are. Large constants are not compared. Nodes are not merged if their op or
-their kernel has effects: two calls may then differ, and each of them counts.
+Semantics: `tensorflow/core/graph/optimizer_cse.cc`: two nodes are equal if their ops, attrs,
+inputs, control inputs and devices are equal. Large constants are not compared. Nodes are not merged
+if their op or their kernel has effects: each call must run, and their results may differ.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def merge(graph: Graph, options: PassOptions) -> None:
     for node in topological_order(graph):
         if not (node.output_types and has_pure_op(node)) or _has_large_tensor(node):
             continue
-        kept = first.setdefault(_key(node), node)
-        # Equal nodes have the same kernel, which is looked up only where it matters.
-        if kept is node or not is_pure(kept, options):
+        original = first.setdefault(_key(node), node)
+        # The kernel, which equal nodes share, is looked up only if there is a duplicate.
+        if original is node or not is_pure(original, options):
             continue
         for output in range(node.num_outputs):
-            graph.redirect(node, output, kept, output)
+            graph.redirect(node, output, original, output)
         for edge in [edge for edge in node.out_edges if edge.is_control]:
             graph.remove_control_edge(edge)
-            graph.add_control_edge(kept, edge.dst)
+            graph.add_control_edge(original, edge.dst)
         gone.append(node)
     graph.withdraw(gone)
 
@@ -48,7 +48,7 @@ def merge(graph: Graph, options: PassOptions) -> None:
 def _key(node: Node) -> Hashable:
     try:
         return _content(node)
-    except OpError as error:  # a tensor that does not fit its shape
+    except OpError as error:  # the content of a tensor does not match its shape
         error.locate(node=node.name, op=node.op)
         raise
 

@@ -1,11 +1,11 @@
-"""Compute nodes whose inputs are constants before the graph runs.
+"""Compute nodes with constant inputs before the graph runs.
 
-Semantics: `tensorflow/core/common_runtime/constant_folding.cc`. A node whose kernel raises is left
-as it is: the step reports the error, if it comes to run the node.
+Semantics: `tensorflow/core/common_runtime/constant_folding.cc`. A node whose kernel raises is not
+folded: the step reports the error if it runs the node.
 
-A node is computed on the host with NumPy, whatever its device. This is only done where that gives
-what the node would: its own kernel is the one that computes here, or one of the same supplier, who
-vouches that his kernels of an op agree. A node with a kernel of another plugin is left to it.
+A node is computed on the host with NumPy, whatever its device. To get the same value, this is done
+only if the node's own kernel is the host's or comes from the same supplier, whose kernels of one op
+are assumed to agree. A node with a kernel of another plugin is not folded.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Folder:
     def fold(self, node: Node) -> None:
         source = node.in_edges[0].src
         if is_forwarding(node) and source.assigned_device == node.assigned_device:
-            # Half of the nodes of a frozen graph: the constant serves, a second one need not be.
+            # These are half of the nodes of a frozen graph; consumers can use the source itself.
             if not effects_of_node(node, self.options):
                 self.graph.redirect(node, 0, source, 0)
                 self.folded.add(node)

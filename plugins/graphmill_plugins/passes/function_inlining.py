@@ -1,7 +1,7 @@
 """Replace function calls by the bodies of the functions.
 
-Semantics: `tensorflow/core/common_runtime/inline_function_utils.cc`. A call in a graph with control
-flow of version 1 stays a call: where it is dead, all of its body must be.
+Semantics: `tensorflow/core/common_runtime/inline_function_utils.cc`. Calls in a graph with control
+flow of version 1 are not inlined: if the call is dead, its whole body would have to be dead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_DEPTH: Final = 50
 
 
 def inline_functions(graph: Graph, options: PassOptions) -> None:
-    """Inline calls, also nested ones; calls of recursive functions remain."""
+    """Inline calls, including nested ones, except for calls of recursive functions."""
     if not is_enabled("function_inlining", options.config) or _has_control_flow(graph):
         return
     if _inline_all(graph, options) and len(options.devices) > 1:
@@ -42,7 +42,7 @@ def inline_functions(graph: Graph, options: PassOptions) -> None:
 
 def _inline_all(graph: Graph, options: PassOptions) -> bool:
     """Inline all calls that can be inlined; return whether there were any."""
-    # For each call the functions that it came out of, so that recursion is seen.
+    # Each call with the functions that it was inlined from, to detect recursion.
     pending: list[tuple[Node, tuple[str, ...]]] = [
         (n, ()) for n in graph.nodes if _is_call(n, options)
     ]
@@ -55,7 +55,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
         try:
             body = _body(name, attrs, call, options)
         except OpError:
-            continue  # the call itself reports it, if it comes to be run
+            continue  # the call reports the error if it is run
         if _has_control_flow(body.graph):
             continue
         inlined = _Inliner(graph, call, body, options).inline()
@@ -65,7 +65,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
 
 
 def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBody:
-    """Return the body for a call, as the passes of earlier phases leave it."""
+    """Return the body for a call, after the passes of earlier phases."""
     body = function_with_effects(name, attrs, call.graph.library, options)
     devices = list(options.devices)
     device = next((d for d in devices if d.name == call.assigned_device), devices[0])
@@ -100,7 +100,7 @@ def _is_call(node: Node, options: PassOptions) -> bool:
         return True
     host, device = options.host, options.devices.host
     choice = host.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
-    # Another plugin's kernel for the op may do something else than the op's traits say.
+    # Another plugin's kernel for the op may behave differently from the op's traits.
     return choice is None or supplier_of(choice.owner) == supplier_of(host.ops.provenance(node.op))
 
 
@@ -132,7 +132,7 @@ class _Inliner:
         call = self.call
         self.before = self._gather("before", [edge.src for edge in call.control_in_edges])
         if self.before is not None:
-            # The whole body waits for what the call waits for: so its arguments do.
+            # The whole body, and so each argument, must wait for the call's control inputs.
             self.args = [self._waiting_argument(index) for index in range(len(self.args))]
         copy = BodyCopy(self.graph, call.name, self.body, self.args, self.before, self._request)
         if len(self.devices) == 1:
@@ -144,8 +144,8 @@ class _Inliner:
     def _request(self, node: Node) -> str:
         """Return the requested device of a body's node; that of the call if it has none.
 
-        What has no kernel there, or works on a resource that may be elsewhere, is left to
-        placement; so it is where the function is called and not inlined.
+        The placer decides if there is no kernel for the call's device, or if the node uses a
+        resource, which may be on another device. Calls that are not inlined behave the same.
         """
         if node.device or any(t.base_dtype is dtypes.resource for t in node.input_types):
             return node.device
@@ -161,7 +161,7 @@ class _Inliner:
         for output, (src, src_output) in enumerate(copy.results):
             self.graph.redirect(self.call, output, src, src_output)
         if followers:
-            # What waited for the call waits for all that the body does.
+            # Nodes that waited for the call wait for the effects and results of the body.
             done = [*copy.effects(self.options), *(src for src, _ in copy.results)]
             after = self._gather("after", list(dict.fromkeys(done)))
             for follower in followers:
@@ -169,13 +169,13 @@ class _Inliner:
                     self.graph.add_control_edge(after, follower)
         self.graph.withdraw([self.call])
 
-    def _gather(self, what: str, sources: list[Node]) -> Node | None:
+    def _gather(self, name: str, sources: list[Node]) -> Node | None:
         """Return a node that runs after all `sources`; None if there are none."""
         sources = [src for src in sources if src is not self.graph.source]
         if not sources:
             return None
         node = self.graph.add_node(
-            free_name_in(self.graph, self.call.name, what),
+            free_name_in(self.graph, self.call.name, name),
             self.ops.get("NoOp"),
             control_inputs=sources,
             attrs={},

@@ -1,7 +1,7 @@
 """Bypass `Identity` nodes, and remove nodes without consumers or effects.
 
-Semantics: `tensorflow/core/grappler/optimizers/dependency_optimizer.cc`, for nodes without control
-edges only.
+Semantics: `tensorflow/core/grappler/optimizers/dependency_optimizer.cc`, but nodes with control
+edges are not bypassed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ def prune(graph: Graph, options: PassOptions) -> None:
     """Bypass forwarding nodes, then remove nodes that no result and no effect depends on."""
     if not is_enabled("identity_pruning", options.config):
         return
-    # A loop whose results nobody reads may be what the step is run for: it has no last node.
+    # A step may run for the effects of a loop whose results are not read. Each node of such a loop
+    # may have consumers, so the NextIteration nodes are roots, too.
     roots = [
         node
         for node in graph.nodes
         if not node.out_edges or is_next_iteration(node) or is_argument(node)
     ]
-    kept = set(roots)
+    root_set = set(roots)
     for node in graph.nodes:
-        if not is_forwarding(node) or node in kept or not _can_bypass(node):
+        if not is_forwarding(node) or node in root_set or not _can_bypass(node):
             continue
         if not effects_of_node(node, options):
             source = node.in_edges[0]
@@ -41,7 +42,7 @@ def prune(graph: Graph, options: PassOptions) -> None:
 
 def _can_bypass(node: Node) -> bool:
     source = node.in_edges[0]
-    # Reading a reference is what the node does there: a later assignment must not show.
+    # Such a node reads a reference: bypassing it would make later assignments visible.
     if source.src.output_types[source.src_output].is_ref:
         return False
     has_control = node.control_in_edges or any(edge.is_control for edge in node.out_edges)

@@ -1,12 +1,12 @@
 """Lower `If`, `Case` and `While` to v1 control flow in graphs that run on several tasks.
 
-A function runs on one task. Nodes of a branch or of a loop's body may lie on any, so that their
-nodes become nodes of the graph, which is split by tasks: they travel as dead tensors and frames do.
-Calls of functions that ask for tasks, or that have such nodes in them, are inlined for the same
-reason. In one process functions are called, and nothing is lowered.
+A function runs on one task, but the nodes of a branch or of a loop's body may be placed on several.
+So their nodes become nodes of the graph, which is partitioned by task. Calls of functions with
+nodes that request tasks, or that are lowered themselves, are inlined for the same reason. In a
+single process functions are called, and nothing is lowered.
 
 Semantics: `lower_functional_ops.cc`, `lower_if_op.cc`, `lower_case_op.cc` and `lower_while_op.cc`
-in tensorflow/core/common_runtime; the attr `_lower_using_switch_merge` asks for it.
+in tensorflow/core/common_runtime; the attr `_lower_using_switch_merge` requests the lowering.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def lower_functional_ops(graph: Graph, options: PassOptions) -> None:
     """Lower the functional ops that need it, at any depth, if there are several tasks."""
     if len({device.name.partition("/device:")[0] for device in options.devices}) < 2:
         return
-    # With each node the functions that it came out of: a recursive function stays called.
+    # Each node with the functions that it was copied from; recursive calls are not inlined.
     pending: list[tuple[Node, tuple[str, ...]]] = [(node, ()) for node in graph.nodes]
     while pending:
         node, chain = pending.pop()
@@ -53,7 +53,7 @@ def lower_functional_ops(graph: Graph, options: PassOptions) -> None:
         try:
             copies = lower(_Call(graph, node, options))
         except OpError:
-            continue  # a function is missing or malformed: the node says so when it is run
+            continue  # a function is missing or malformed: the node reports that when it is run
         pending.extend((copy, (*chain, *names)) for one in copies for copy in one.nodes.values())
 
 
@@ -200,7 +200,7 @@ def _lower_branches(call: _Call) -> list[BodyCopy]:
     switched = [switch(f"switch_{index}", value) for index, value in enumerate(args)]
     copies, done = [], []
     for index, body in enumerate(call.bodies):
-        # Output 1 of a Switch is where the condition holds: that is the first branch.
+        # Output 1 of a Switch is alive if the condition is true, which selects the first branch.
         output = index if is_case else 1 - index
         pivot = call.forward(f"pivot_{index}", (pivots, output))
         copy = call.copy(body, f"branch_{index}", [(node, output) for node in switched], pivot)
@@ -247,9 +247,9 @@ def _lower_loop(call: _Call) -> list[BodyCopy]:
 
 
 def _enter(call: _Call) -> list[Node]:
-    """Return the loop values in an iteration, as `Merge` nodes whose second input is open.
+    """Return the loop values in an iteration, as `Merge` nodes without their second input.
 
-    A resource is the same in all iterations: for it that is its `Enter`.
+    A resource is the same in all iterations, so its value is its `Enter`.
     """
     merge_def = call.options.host.ops.get("Merge")
     found = []

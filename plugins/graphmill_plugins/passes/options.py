@@ -1,8 +1,8 @@
 """Read from the session's config which passes are enabled.
 
-`OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` switch all of them off,
-a pass's own toggle of `RewriterConfig` just that one. (`GRAPHMILL_DISABLE_PASSES=a,b` switches off
-any pass by name, before it is called.)
+`OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` disable all of them;
+a toggle of `RewriterConfig` disables its pass. (`GRAPHMILL_DISABLE_PASSES=a,b` disables any pass by
+name, before it is called.)
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def has_pure_op(node: Node) -> bool:
     """Return whether the outputs of an op depend only on inputs and attrs, without effects.
 
-    What its kernel does is not asked for; see `is_pure`.
+    The effects of its kernel are not considered; see `is_pure`.
     """
     op_def = node.op_def
     traits = op_def.traits

@@ -1,11 +1,11 @@
-"""Order reads of a variable that wait for nothing else before the step's writes.
+"""Order free reads of a variable before the step's writes of it.
 
-A graph may leave open which comes first: a learning rate is computed from the step counter, and the
-counter is raised, with no edge between them. In TensorFlow such a read runs as the step begins
-(tensorflow/core/common_runtime/executor.cc takes ready nodes in the order in which they became
-ready), so that it gives the value from before the step; programs have come to rely on it. A control
-edge says so here, for every executor and for compiled code. Reads that wait for something else are
-left where they are.
+A graph may leave the order open: a learning rate is computed from the step counter, and the counter
+is incremented, with no edge between the two. In TensorFlow a read that waits for nothing but the
+variable runs when the step begins (tensorflow/core/common_runtime/executor.cc takes ready nodes in
+the order in which they became ready), so it returns the value from before the step, and programs
+have come to rely on that. Here a control edge enforces this order, for every executor and for
+compiled code. Reads that wait for anything else are not ordered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def order_reads(graph: Graph, options: PassOptions) -> None:
     """Add a control edge from each free read of a variable to each write independent of it.
 
-    A read that has no inputs but the variable waits for nothing, so no edge can close a cycle.
+    A free read has no input but the variable, so no such edge can close a cycle.
     """
     del options
     pairs = [
@@ -34,7 +34,7 @@ def order_reads(graph: Graph, options: PassOptions) -> None:
     ]
     if not pairs:
         return
-    bits = {read: 1 << place for place, read in enumerate(dict.fromkeys(read for read, _ in pairs))}
+    bits = {read: 1 << index for index, read in enumerate(dict.fromkeys(read for read, _ in pairs))}
     seen = _reads_behind(graph, bits)
     for read, write in pairs:
         if not seen[write] & bits[read]:
@@ -69,7 +69,7 @@ def _only_reads(node: Node) -> bool:
     if len(node.in_edges) != 1 or node.control_in_edges:
         return False
     traits = node.op_def.traits
-    if traits.forwards:  # what takes a reference and gives a value reads the variable
+    if traits.forwards:  # an op that turns a reference into a value reads the variable
         edge = node.in_edges[0]
         return edge.src.output_types[edge.src_output].is_ref and not node.output_types[0].is_ref
     uses = traits.resources or ()

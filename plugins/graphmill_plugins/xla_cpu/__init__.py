@@ -1,4 +1,4 @@
-"""The XLA_CPU device: JAX on the host's processor, for sessions that ask for it."""
+"""The XLA_CPU device: JAX on the host's processor, for sessions that request it."""
 
 from __future__ import annotations
 

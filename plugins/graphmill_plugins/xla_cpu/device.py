@@ -8,7 +8,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import DeviceAttributes, DeviceFactory
 from graphmill_plugins._jax import JaxDevice, platform_devices
 
-_MEMORY_LIMIT = 16 << 30  # what TensorFlow says of its XLA_CPU devices; nothing enforces it
+_MEMORY_LIMIT = 16 << 30  # as TensorFlow reports for its XLA_CPU devices; not enforced
 
 
 class XlaCpuDevice(JaxDevice):
@@ -22,7 +22,7 @@ class XlaCpuDeviceFactory(DeviceFactory):
         """Return the devices of a session.
 
         Raises:
-            InvalidArgumentError: more are asked for than JAX has.
+            InvalidArgumentError: `device_count` requests more devices than JAX has.
         """
         count = config.device_count.get("XLA_CPU", 0) if config is not None else 0
         if not count:
@@ -30,7 +30,7 @@ class XlaCpuDeviceFactory(DeviceFactory):
         found = platform_devices("cpu")
         if count > len(found):
             raise InvalidArgumentError(
-                f"device_count asks for {count} devices of type XLA_CPU, JAX has {len(found)}; set "
+                f"device_count requests {count} XLA_CPU devices, but JAX has {len(found)}; set "
                 f"XLA_FLAGS=--xla_force_host_platform_device_count={count} before JAX starts"
             )
         return [

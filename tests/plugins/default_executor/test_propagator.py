@@ -240,7 +240,7 @@ def test_validate_detects_impossible_states(drawing, drive) -> None:
         run.step({})
     (frame,) = run.propagator.frames.values()
     frame.iterations[0].outstanding_ops = -1
-    with pytest.raises(AssertionError, match="more was done"):
+    with pytest.raises(AssertionError, match="nodes or frames ended"):
         run.propagator.validate()
 
 
@@ -262,14 +262,23 @@ def test_stall_report_of_plain_graph_names_missing_inputs(drawing, drive) -> Non
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda p, f: setattr(f, "num_pending_inputs", -1), "more Enters came than it has"),
-        (lambda p, f: setattr(f.iterations[0], "outstanding_frames", -1), "more was done than st"),
-        (lambda p, f: f.iterations.update({5: f.iterations[0]}), "2 iterations at once"),
-        (lambda p, f: setattr(f, "iteration_count", -1), "beyond the latest"),
+        (
+            lambda p, f: setattr(f, "num_pending_inputs", -1),
+            "more Enters arrived",
+        ),
+        (
+            lambda p, f: setattr(f.iterations[0], "outstanding_frames", -1),
+            "nodes or frames ended",
+        ),
+        (
+            lambda p, f: f.iterations.update({5: f.iterations[0]}),
+            "2 iterations are active",
+        ),
+        (lambda p, f: setattr(f, "iteration_count", -1), "exceeds the latest one"),
         (lambda p, f: f.iterations[0].pending.__setitem__(0, 99), "waits for 99 of"),
         (
             lambda p, f: f.iterations[0].inputs.__setitem__(slice(None), [1] * 99),
-            "inputs came over",
+            "inputs arrived over",
         ),
         (lambda p, f: setattr(p, "root", None), "the root frame is done, but not"),
     ],

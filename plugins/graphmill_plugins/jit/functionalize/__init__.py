@@ -2,12 +2,12 @@
 
     records = functionalize(graph)
 
-`Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` say what runs by which values are dead. A
-loop or conditional that is made of them and whose shape is proven is replaced by one `While` or
-`If` node, innermost first, whose functions are bodies in the graph's library. What is not proven
-stays exactly as it was, and a record says why.
+`Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` control execution by dead values. A loop or
+conditional of such nodes is replaced by one `While` or `If` node if its structure is proven to be
+equivalent, innermost first. The functions of the new node are added to the graph's library. A
+region that is not proven is not changed, and its record contains the reason.
 
-Semantics: `tensorflow/compiler/tf2xla/functionalize_control_flow.cc`, for what comes out.
+Semantics: `tensorflow/compiler/tf2xla/functionalize_control_flow.cc`, for the resulting nodes.
 """
 
 from __future__ import annotations
@@ -75,17 +75,17 @@ def functionalize(
     """Replace proven loops and conditionals of a graph by functional nodes, innermost first.
 
     Args:
-        graph: is changed; its library gets the functions of the new nodes.
-        wanted: returns why a proven region is to stay as it is, or None; by default
+        graph: the graph, which is changed; its library gets the functions of the new nodes.
+        wanted: returns why a proven region should not be replaced, or None; by default
             `traceable_regions(host)`.
-        keep: nodes that are to stay.
-        host: whose ops and kernels; by default the installed ones.
-        may_act: returns whether a node does more than compute its outputs; by default what its op
-            declares.
-        choices: how the nodes are compiled; by default on the host's processor.
+        keep: nodes that must not be removed.
+        host: provides the ops and kernels; by default the installed ones.
+        may_act: returns whether a node has effects besides computing its outputs; by default
+            according to its op.
+        choices: how the nodes are compiled; by default for the host's processor.
 
     Returns:
-        What became of each region, in the order in which they were looked at.
+        A record for each region, in the order in which they were processed.
     """
     if not any(node.op_def.traits.is_control_flow for node in graph.nodes):
         return []
@@ -96,7 +96,7 @@ def functionalize(
     try:
         liveness = Liveness(graph, may_act)
     except InvalidArgumentError:
-        return []  # the executor refuses it, with the reason
+        return []  # the executor rejects the graph with the reason
     choices = choices or LoweringChoices(host)
     waits = WaitingNodes(choices).among(graph)
     wanted = wanted or traceable_regions(host, choices)
@@ -104,7 +104,7 @@ def functionalize(
 
 
 def functionalize_hot(graph: Graph, options: PassOptions) -> None:
-    """Functionalise the regions of one device's graph that benefit from it (a graph pass)."""
+    """Functionalize the regions of one device's graph that benefit from it (a graph pass)."""
     from graphmill_plugins.jit.ir.function_bodies import bodies_on
     from graphmill_plugins.jit.straight.straight_loops import straight_regions
 
@@ -168,7 +168,7 @@ class _Functionalizer:
             sources = list(forward_inputs(node))
             followers = [edge.dst for edge in node.out_edges]
             is_idle = all(edge.is_control for edge in node.out_edges) and node not in self.keep
-            # A node that waits for another does not see which of its outputs are dead.
+            # A control edge from a Switch waits for the node and ignores which output is dead.
             if not is_idle or any(is_switch(edge.src) for edge in sources):
                 continue
             if not followers or any(is_merge(dst) for dst in followers):
@@ -185,7 +185,7 @@ class _Functionalizer:
         names = tuple(node.name for node in region.nodes)
         try:
             prove_conditional(item, self.liveness, self.keep)
-            self._ask(region)
+            self._check_wanted(region)
             maker = IfMaker(self.graph, self.ops, item, ranks(item, self.graph, self.waits))
             maker.rewrite()
         except NotProvenError as reason:
@@ -213,7 +213,7 @@ class _Functionalizer:
         names = tuple(node.name for node in region.nodes)
         maker = WhileMaker(self.graph, self.ops, loop)
         try:
-            self._ask(region)
+            self._check_wanted(region)
             maker.rewrite()
         except NotProvenError as reason:
             self._record(region, names, str(reason))
@@ -222,7 +222,7 @@ class _Functionalizer:
         self.liveness.place_control_triggers()
         self._record(region, names, FUNCTIONALISED, (maker.node.name,), maker.functions)
 
-    def _ask(self, region: Region) -> None:
+    def _check_wanted(self, region: Region) -> None:
         reason = self.wanted(region)
         if reason is not None:
             raise NotProvenError(reason)

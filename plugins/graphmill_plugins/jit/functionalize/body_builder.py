@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Outside = Callable[[Tensor], Tensor]
 
 MOST_CLONED_BYTES: Final = 4096
-"""A constant of this size is cloned into the functions that read it; a larger one is passed."""
+"""A constant of at most this size is cloned into its functions; larger ones are arguments."""
 
 _COLOCATION: Final = "_class"
 
@@ -37,7 +37,7 @@ class Captures:
     """The outer tensors that the functions of one node read: their common arguments.
 
     Args:
-        first: the tensors that are arguments in any case, in order.
+        first: the tensors that are always arguments, in order.
     """
 
     def __init__(self, first: Iterable[Tensor] = ()) -> None:
@@ -68,16 +68,16 @@ class BodyBuilder:
     """Builds one function.
 
     Args:
-        source: the graph whose nodes it takes.
+        source: the graph whose nodes are copied.
         ops: definitions of ops.
         captures: its arguments, shared with the other functions of the same node.
-        outside: returns for a tensor that a copied node reads, and that is none of a copied node,
-            the tensor of the source graph that is to be captured.
+        outside: maps a tensor that copied nodes read, but that is not copied, to the tensor of the
+            source graph to capture.
 
     Attributes:
         graph: the function's graph.
         copies: the copy of each node.
-        inside: what stands in the function for tensors of the source graph.
+        inside: the function's tensors by the tensors of the source graph that they represent.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class BodyBuilder:
         """Copy nodes with the edges between them; outer tensors that they read are captured.
 
         Raises:
-            NotProvenError: one needs a reference that only the outside has.
+            NotProvenError: a node changes a reference that comes from outside.
         """
         nodes = [node for node in nodes if node not in self.copies]
         self.copies.update(self.graph.copy_nodes(nodes))
         for node in nodes:
             copy = self.copies[node]
-            if _COLOCATION in copy.attrs:  # it may name nodes that are not here
+            if _COLOCATION in copy.attrs:  # it may name nodes that the function lacks
                 copy.attrs = {k: v for k, v in copy.attrs.items() if k != _COLOCATION}
             for position, edge in enumerate(node.in_edges):
                 src, output = self._source(edge)
@@ -128,7 +128,7 @@ class BodyBuilder:
         return found
 
     def arg(self, index: int, outer: Tensor) -> Tensor:
-        """Return argument `index`, which stands for a tensor of the source graph."""
+        """Return argument `index`, which represents a tensor of the source graph."""
         node = self._args.get(index)
         if node is None:
             dtype = outer[0].output_types[outer[1]].base_dtype
@@ -148,8 +148,8 @@ class BodyBuilder:
     def scalar(self, tensor: Tensor, name: str) -> Tensor:
         """Return a tensor of the function with a check that it is a scalar.
 
-        Conditions of functions may be tensors, which hold unless they are empty; those of control
-        flow v1 may not.
+        Conditions of functional nodes may be tensors, which are true unless they are empty; those
+        of v1 control flow must be scalars.
         """
         checks = {"T": tensor[0].output_types[tensor[1]].base_dtype, "shape": ()}
         return self.add("EnsureShape", name, [tensor], checks), 0
@@ -176,14 +176,14 @@ class BodyBuilder:
         control_rets = [self.copies[node] for node in effects]
         self._drop_silent()
         self.graph.edit_count = 0
-        kept = tuple(node for node in control_rets if self.graph.has_node(node.name))
-        return FunctionBody(name, self.graph, self._captures.types, tuple(ret_types), kept)
+        remaining = tuple(node for node in control_rets if self.graph.has_node(node.name))
+        return FunctionBody(name, self.graph, self._captures.types, tuple(ret_types), remaining)
 
     def _source(self, edge: Edge) -> Tensor:
         found = self.tensor((edge.src, edge.src_output))
         if edge.dst.input_types[edge.dst_input].is_ref:
-            given = found[0].output_types[found[1]]
-            if not given.is_ref:
+            dtype = found[0].output_types[found[1]]
+            if not dtype.is_ref:
                 raise NotProvenError(
                     f"{edge.dst.name} changes a reference that comes from {edge.src.name}"
                 )
@@ -196,12 +196,12 @@ class BodyBuilder:
             if tensor[0].output_types[tensor[1]].is_ref:
                 raise NotProvenError(f"{tensor[0].name} is a reference from outside of the region")
             return None
-        known = self.inside.get((origin, 0))
-        if known is not None:
-            return known
+        existing = self.inside.get((origin, 0))
+        if existing is not None:
+            return existing
         name = origin.name
         if self.graph.has_node(name):
-            if _is_ref_variable(origin):  # named after its node
+            if _is_ref_variable(origin):  # the node's name is the variable's
                 raise NotProvenError(
                     f"variable {name} is used both inside and outside of the region"
                 )
@@ -217,9 +217,9 @@ class BodyBuilder:
         return name
 
     def _drop_silent(self) -> None:
-        """Remove control edges to forwarding nodes, then forwarding nodes without consumers.
+        """Remove control edges from forwarding nodes, then forwarding nodes without consumers.
 
-        A function begins when all that it is given is there, so there is nothing to wait for.
+        A function starts when all its arguments are available, so nothing has to wait for them.
         """
         silent: set[Node] = set()
         graph = self.graph
@@ -246,9 +246,9 @@ def origin_of(tensor: Tensor) -> Node:
         elif not is_enter(node) and not node.op_def.traits.forwards:
             return node
         edge = node.in_edges[output if node.op_def.traits.forwards else 0]
-        given = edge.src.output_types[edge.src_output]
-        if given.is_ref and not node.output_types[0].is_ref:
-            return node  # here the variable is read
+        dtype = edge.src.output_types[edge.src_output]
+        if dtype.is_ref and not node.output_types[0].is_ref:
+            return node  # this node reads the variable
         node, output = edge.src, edge.src_output
     return node
 
@@ -256,7 +256,7 @@ def origin_of(tensor: Tensor) -> Node:
 def entered(node: Node) -> Tensor:
     """Return the input of a `Switch` or `Enter`; its own output if it reads a variable.
 
-    What a reference refers to is read there, and not when the value is used.
+    The variable must be read at that node, not later, when its value is used.
     """
     edge = node.in_edges[0]
     is_read = edge.src.output_types[edge.src_output].is_ref and not node.output_types[0].is_ref
@@ -264,7 +264,7 @@ def entered(node: Node) -> Tensor:
 
 
 def is_silent(node: Node) -> bool:
-    """Return whether a node only forwards its inputs, so that waiters can wait for those."""
+    """Return whether a node only forwards its inputs, so nodes can wait for these instead."""
     traits = node.op_def.traits
     return traits.forwards or traits.source is Source.CONSTANT or does_nothing(node)
 
@@ -299,7 +299,7 @@ def is_cloned(node: Node) -> bool:
 
 
 def common_device(nodes: Iterable[Node]) -> tuple[str, str]:
-    """Return the requested and the assigned device of most of the nodes."""
+    """Return the most frequent pair of requested and assigned device of some nodes."""
     counts: dict[tuple[str, str], int] = {}
     for node in nodes:
         key = (node.device, node.assigned_device)

@@ -1,4 +1,4 @@
-"""Find the conditionals that `Switch` and `Merge` nodes form, and prove their shape.
+"""Find the conditionals that `Switch` and `Merge` nodes form, and prove their structure.
 
 A conditional consists of the `Switch` nodes that read one predicate, the nodes that are alive on
 one side only, and the `Merge` nodes of both sides. Values may leave a side only through a `Merge`.
@@ -42,11 +42,11 @@ class Conditional:
     """A conditional formed by `Switch` and `Merge` nodes.
 
     Attributes:
-        around: the branch that it is in.
+        around: the branch that contains it.
         pred: its predicate.
-        switches: what brings values in.
-        sides: the nodes that run if the predicate is false, and if it is true.
-        merges: what brings values out; alive whenever the conditional is.
+        switches: the `Switch` nodes, through which values enter.
+        sides: the nodes that run if the predicate is false, and those that run if it is true.
+        merges: the `Merge` nodes, through which values leave; alive if the conditional is alive.
     """
 
     around: Branch
@@ -104,7 +104,7 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
     """Check that a conditional can become a functional node.
 
     Raises:
-        NotProvenError: it cannot, and why.
+        NotProvenError: it cannot; the message is the reason.
     """
     sides = item.around.sides(item.pred)
     for branch in sides:
@@ -128,15 +128,15 @@ def prove_conditional(item: Conditional, liveness: Liveness, keep: Collection[No
             _check_uses(node, (branch, branch), merges, liveness)
     for merge in item.merges:
         if merge.output_types[0].is_ref:
-            raise NotProvenError(f"{merge.name} gives a reference")
+            raise NotProvenError(f"{merge.name} returns a reference")
 
 
 def _check_member(node: Node) -> None:
     if node.op_def.traits.is_control_flow:
-        raise NotProvenError(f"{node.name} ({node.op}) is within it")
+        raise NotProvenError(f"it contains the control-flow node {node.name} ({node.op})")
     if is_boundary(node):
-        what = f"{node.in_edges[0].src.name}" if node.in_edges else node.name
-        raise NotProvenError(f"{what} may be dead and is fetched or sent")
+        name = node.in_edges[0].src.name if node.in_edges else node.name
+        raise NotProvenError(f"{name} may be dead and is fetched or sent")
 
 
 def _check_uses(
@@ -147,7 +147,7 @@ def _check_uses(
             continue
         branch = liveness.of(edge.dst)
         if edge.is_control:
-            # A ControlTrigger waits for dead nodes too: it will wait for the whole conditional.
+            # A ControlTrigger also waits for dead nodes: it will wait for the whole conditional.
             is_loose = is_control_trigger(edge.dst) and branch is None
             if is_switch(node) or branch is sides[0] or is_loose:
                 continue
@@ -157,15 +157,15 @@ def _check_uses(
 
 
 def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node, int]:
-    """Return for each node how often paths from the conditional leave it and come back.
+    """Return for each node of a conditional how often paths to it leave the conditional.
 
-    Nodes of one rank can be one node without closing a cycle.
+    Nodes of one rank can become one node without closing a cycle.
 
     Args:
         item: the conditional.
         graph: its graph.
-        waits: nodes that may wait for another node without an edge from it: what comes after one
-            of them is of another rank than what comes before, lest each wait for the other.
+        waits: nodes that may wait for another node without an edge from it. Nodes after such a node
+            get another rank than those before it, so that the new nodes cannot deadlock.
     """
     members, merges = {*item.sides[0], *item.sides[1]}, set(item.merges)
     inside = members | merges

@@ -43,7 +43,7 @@ class IfMaker:
         graph: its graph.
         ops: definitions of ops.
         item: the conditional.
-        rank: of each of its nodes; those of one rank become one node.
+        rank: the rank of each node (see `ranks`); nodes of one rank become one node.
 
     Attributes:
         made: the new nodes.
@@ -59,16 +59,16 @@ class IfMaker:
         self._ops = ops
         self._item = item
         self._switches = set(item.switches)
-        numbers = sorted({*rank.values()})
-        self._parts = [_Part(self, [n for n in rank if rank[n] == number]) for number in numbers]
+        values = sorted({*rank.values()})
+        self._parts = [_Part(self, [n for n in rank if rank[n] == value]) for value in values]
         self._part_of = {node: part for part in self._parts for node in part.nodes}
-        self._given: dict[Tensor, Tensor] = {}  # what the new nodes give in the place of old ones
+        self._replacements: dict[Tensor, Tensor] = {}  # outputs of new nodes by outputs of old ones
 
     def rewrite(self) -> None:
         """Replace the conditional.
 
         Raises:
-            NotProvenError: it cannot be, after all; the graph is unchanged.
+            NotProvenError: it cannot be replaced; the graph is unchanged.
         """
         for part in self._parts:
             part.build(self._graph, self._ops)
@@ -78,8 +78,8 @@ class IfMaker:
             self._pass_waits(switch)
         for merge in self._item.merges:
             for output in (0, 1):
-                if (merge, output) in self._given:
-                    self._graph.redirect(merge, output, *self._given[merge, output])
+                if (merge, output) in self._replacements:
+                    self._graph.redirect(merge, output, *self._replacements[merge, output])
         for node, part in self._part_of.items():
             for edge in [edge for edge in node.out_edges if edge.is_control]:
                 if edge.dst not in self._part_of and edge.dst not in self._switches:
@@ -87,12 +87,12 @@ class IfMaker:
         self._graph.withdraw(self._item.nodes)
 
     def outside(self, side: int, tensor: Tensor) -> Tensor:
-        """Return the tensor that a branch captures where it reads an outer tensor."""
+        """Return the tensor that a branch captures to read an outer tensor."""
         del side
         return entered(tensor[0]) if tensor[0] in self._switches else tensor
 
     def side_input(self, merge: Node, side: int) -> Edge:
-        """Return the edge through which a branch gives its result to a `Merge`."""
+        """Return the edge that carries the result of a branch to a `Merge`."""
         return next(edge for edge in merge.in_edges if self._side(edge) == side)
 
     def is_later(self, part: _Part, node: Node) -> bool:
@@ -146,25 +146,26 @@ class IfMaker:
         part.node.assigned_device = assigned
         self.made.append(part.node)
         for index, tensor in enumerate(part.outputs):
-            self._given[tensor] = (part.node, index)
+            self._replacements[tensor] = (part.node, index)
 
     def _source(self, tensor: Tensor) -> Tensor:
         if tensor[0] in self._switches:
             edge = tensor[0].in_edges[0]
             tensor = (edge.src, edge.src_output)
-        return self._given.get(tensor, tensor)
+        return self._replacements.get(tensor, tensor)
 
     def _control_inputs(self, part: _Part) -> list[Node]:
         used = {
             edge.src for node in part.nodes for edge in node.in_edges if edge.src in self._switches
         }
         found: dict[Node, None] = {}
-        # The predicate is read where it is made; its identities may wait for more.
-        made = pred_of(self._item.switches[0])[0]
-        named = dict.fromkeys(
-            (e.src, e.src_output) for s in used if (e := s.in_edges[1]).src != made
+        # The new node reads the predicate from its origin, so it must also wait for identities in
+        # between that have control inputs.
+        origin = pred_of(self._item.switches[0])[0]
+        forwarded_preds = dict.fromkeys(
+            (e.src, e.src_output) for s in used if (e := s.in_edges[1]).src != origin
         )
-        found.update(dict.fromkeys(tensor[0] for tensor in named if _waits_for_more(tensor)))
+        found.update(dict.fromkeys(t[0] for t in forwarded_preds if _waits_for_more(t)))
         for node in (*part.nodes, *used):
             for edge in node.control_in_edges:
                 for src in self._waits(edge.src):
@@ -210,11 +211,11 @@ class _Part:
     """The part of a conditional that becomes one node.
 
     Attributes:
-        nodes: its nodes, `Switch`es left out.
-        captures: what its branches read.
-        bodies: its branches, that for false first.
-        outputs: the tensors that it gives to others, in order.
-        node: the new node, once it is there.
+        nodes: its nodes, without `Switch`es.
+        captures: the outer tensors that its branches read.
+        bodies: its branches, the one for false first.
+        outputs: the tensors that other nodes read, in order.
+        node: the new node, once it has been added.
     """
 
     node: Node
@@ -227,33 +228,33 @@ class _Part:
         self.outputs: list[Tensor] = []
 
     def build(self, graph: Graph, ops: OpRegistry) -> None:
-        """Make the branches.
+        """Build the branches.
 
         Raises:
             NotProvenError: one of them cannot be a function.
         """
         maker = self._maker
         merges = maker.merges(self)
-        makers = []
+        builders = []
         for side in (0, 1):
             body = BodyBuilder(graph, ops, self.captures, partial(maker.outside, side))
             body.copy(maker.members(self, side))
-            makers.append(body)
+            builders.append(body)
         for merge in merges:
-            self._give_merge(merge, makers)
+            self._return_merge(merge, builders)
         for side in (0, 1):
             for tensor in self._crossing(maker.members(self, side)):
-                self._give_crossing(tensor, makers, side)
-        for side, body in enumerate(makers):
+                self._return_crossing(tensor, builders, side)
+        for side, body in enumerate(builders):
             effects = effects_among(maker.members(self, side))
             self.bodies.append(body.finish(_SIDES[side], effects))
-        # An argument that only the other branch reads counts for both.
+        # Both branches take the same arguments, even those that only one of them reads.
         types = self.captures.types
         self.bodies = [body.with_arg_types(types) for body in self.bodies]
 
-    def _give_merge(self, merge: Node, makers: list[BodyBuilder]) -> None:
+    def _return_merge(self, merge: Node, builders: list[BodyBuilder]) -> None:
         wants_index = any(edge.src_output == 1 for edge in merge.out_edges)
-        for side, body in enumerate(makers):
+        for side, body in enumerate(builders):
             edge = self._maker.side_input(merge, side)
             body.ret(body.tensor((edge.src, edge.src_output)))
             if wants_index:
@@ -275,12 +276,12 @@ class _Part:
                         found[tensor] = None
         return list(found)
 
-    def _give_crossing(self, tensor: Tensor, makers: list[BodyBuilder], side: int) -> None:
+    def _return_crossing(self, tensor: Tensor, builders: list[BodyBuilder], side: int) -> None:
         """Return outputs that only one branch computes; the other returns an unread placeholder."""
         dtype = tensor[0].output_types[tensor[1]].base_dtype
-        fake = makers[1 - side].add(
+        fake = builders[1 - side].add(
             "FakeParam", f"{tensor[0].name}/absent", (), {"dtype": dtype, "shape": None}
         )
-        makers[1 - side].ret((fake, 0))
-        makers[side].ret(makers[side].tensor(tensor))
+        builders[1 - side].ret((fake, 0))
+        builders[side].ret(builders[side].tensor(tensor))
         self.outputs.append(tensor)

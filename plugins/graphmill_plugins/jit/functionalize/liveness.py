@@ -1,8 +1,9 @@
-"""Analyse liveness: the branch of a conditional or the part of a loop each node runs in.
+"""Analyse liveness: which branch of a conditional or part of a loop each node runs in.
 
 A `Branch` is a set of nodes that are alive or dead together: a frame, or one side of a conditional
-in another branch. A node is in the innermost of its inputs' branches; if these are not nested, its
-branch is unknown. A `Merge` of both sides of a conditional is in the enclosing branch.
+in another branch. A node is in the innermost branch of its inputs; if their branches are not
+nested, the node's branch is unknown. A `Merge` of both sides of a conditional is in the enclosing
+branch.
 
 Semantics: the dead tokens of `tensorflow/core/common_runtime/propagator_state.cc`.
 """
@@ -42,11 +43,12 @@ class Branch:
     """A set of nodes whose values are alive or dead together.
 
     Attributes:
-        parent: the branch around; None for a frame.
-        pred: the tensor that decides, its identities looked through; None for a frame.
-        side: for which value of it this is alive.
-        depth: how many branches are around it.
-        keeps_control_flow: why something within it stays as it is, empty if nothing does.
+        parent: the enclosing branch; None for a frame.
+        pred: the predicate, past identities; None for a frame.
+        side: the value of the predicate for which the branch is alive, 0 or 1.
+        depth: the number of enclosing branches.
+        keeps_control_flow: why a region inside it is not functionalized; empty if all are.
+        children: the two sides of each conditional inside it, by predicate.
     """
 
     __slots__ = ("children", "depth", "keeps_control_flow", "parent", "pred", "side")
@@ -89,10 +91,10 @@ class Liveness:
     """The branch of each node of a graph.
 
     Attributes:
-        frames: the frame that each node runs in.
-        roots: the branch that is the whole of a frame.
-        enters, exits: the `Enter` nodes into, the `Exit` nodes out of a frame.
-        may_act: returns whether a node does more than compute its outputs.
+        frames: the frame of each node.
+        roots: the branch of each whole frame.
+        enters, exits: the `Enter` nodes into a frame, and the `Exit` nodes out of it.
+        may_act: returns whether a node has effects besides computing its outputs.
     """
 
     def __init__(self, graph: Graph, may_act: Callable[[Node], bool] | None = None) -> None:
@@ -100,7 +102,7 @@ class Liveness:
 
         Args:
             graph: the graph.
-            may_act: see the attribute; by default what the node's op declares.
+            may_act: see the attribute; by default according to the node's op.
 
         Raises:
             InvalidArgumentError: its frames are malformed.
@@ -144,7 +146,7 @@ class Liveness:
         return self.around(self.frames[node]) if is_exit(node) else branch
 
     def around(self, path: FramePath) -> Branch | None:
-        """Return the branch that contains a loop: that of all its `Enter` nodes together."""
+        """Return the branch that contains a loop: the common branch of its `Enter` nodes."""
         if path not in self._around:
             self._around[path] = join(self.of(node) for node in self.enters[path])
         return self._around[path]
@@ -171,7 +173,7 @@ class Liveness:
     def _order(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes in topological order, each `Exit` after all `Enter`s of its loop.
 
-        What cannot be ordered so is left out: a loop that waits for a result of its own.
+        Nodes that cannot be ordered are omitted: those of a loop that waits for its own result.
         """
         waiting: dict[Node, int] = {}
         for node in nodes:
@@ -195,7 +197,7 @@ class Liveness:
         if is_merge(node):
             return self._merged(node, root)
         if is_control_trigger(node):
-            return root  # runs whatever is dead; see `place_control_triggers`
+            return root  # it also runs with dead inputs; see `place_control_triggers`
         return join((self._reached(edge) for edge in forward_inputs(node)), root)
 
     def _reached(self, edge: Edge) -> Branch | None:
@@ -213,7 +215,7 @@ class Liveness:
         for edge in node.control_in_edges:
             if edge.src is node.graph.source:
                 continue
-            # A Merge does not die of a dead node that it waits for; so that one must not be dead.
+            # A dead control input does not make a Merge dead, so no control input may be dead.
             waits = self._reached(edge)
             if found is None or waits is None or not found.is_within(waits):
                 return None
@@ -222,18 +224,18 @@ class Liveness:
     def place_control_triggers(self) -> None:
         """Place a `ControlTrigger` in the branch of its inputs if its consumers are there too.
 
-        It runs even if its inputs are dead. Nobody notices where all who wait are dead then;
-        elsewhere its branch is not known.
+        It runs even if its inputs are dead, which makes no difference if all its consumers are dead
+        then. Otherwise its branch is unknown.
         """
         for node in self._triggers:
             root = self.roots[self.frames[node]]
-            place = join((self._reached(edge) for edge in forward_inputs(node)), root)
+            found = join((self._reached(edge) for edge in forward_inputs(node)), root)
             for edge in node.out_edges:
                 branch = self._of.get(edge.dst)
-                if place is None or branch is None or not branch.is_within(place):
-                    place = None
+                if found is None or branch is None or not branch.is_within(found):
+                    found = None
                     break
-            self._place(node, place)
+            self._place(node, found)
 
     def _place(self, node: Node, branch: Branch | None) -> None:
         before = self._of.get(node)
@@ -248,8 +250,8 @@ def join(branches: Iterable[Branch | None], root: Branch | None = None) -> Branc
     """Return the innermost of nested branches; None if they are not nested.
 
     Args:
-        branches: some branches; None for one that is not known.
-        root: what the result lies in at least.
+        branches: some branches; None for an unknown one.
+        root: an outer bound: the result is this branch or one nested in it.
     """
     innermost = root
     for branch in branches:

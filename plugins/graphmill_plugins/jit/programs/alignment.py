@@ -7,14 +7,14 @@ from typing import Any, Final
 from graphmill.spi.compilers import ALIGNMENT, aligned_empty
 
 COPIED_LATER: Final = 100 << 10
-"""Bytes from which JAX copies in the background what is not aligned."""
+"""Size in bytes from which JAX copies unaligned arrays in the background."""
 
 
 def aligned(value: Any) -> Any:
     """Return a large array aligned for JAX, copied only if necessary.
 
-    JAX itself would copy it in the background, and then compute in another thread, too, with
-    memory of that thread: large blocks of it are given back to the system after each step.
+    JAX would copy it in the background and then also compute in another thread. Large blocks of
+    that thread's memory are returned to the system after each step.
     """
     if value.nbytes < COPIED_LATER:
         return value

@@ -1,7 +1,7 @@
 """Remember the JAX array whose memory a variable's value aliases.
 
 A value that JAX computed is a view of a JAX array, which the next call can use without a copy. The
-variable refers to the array weakly, so nothing is kept alive when the value is replaced.
+variable refers to the array weakly, so the array is freed when the value is replaced.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 def remember_array(variable: Variable, view: Any, array: Any) -> None:
     """Record that `view`, which becomes the value of a variable, aliases `array`."""
-    if type(view.base) is memoryview:  # which holds the array
+    if type(view.base) is memoryview:  # the view references the array
         variable.kept = ref(view), ref(array)
-    else:  # a type that NumPy's buffers do not know: the view holds the memory alone
+    else:  # NumPy's buffers do not support the type: the view references only the memory
         holder = _Holder(array)
         variable.kept = ref(view, holder.drop), holder
 
 
 def array_behind(variable: Variable, value: Any) -> Any:
     """Return the JAX array that a value aliases, or None."""
-    kept = variable.kept
-    return kept[1]() if kept is not None and kept[0]() is value else None
+    cached = variable.kept
+    return cached[1]() if cached is not None and cached[0]() is value else None
 
 
 class _Holder:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.programs.guard_program import GuardProgram
     from graphmill_plugins.jit.programs.memory import HostMemory
 
-# Of a program that is called: JAX refuses types and layouts of arguments, XLA has no memory, …
+# Errors of a program's call: JAX rejects types or layouts of arguments, XLA is out of memory, …
 _RUN_ERRORS: Final = (
     *(TypeError, ValueError, MemoryError, IterationBudgetError),
     jax_module().errors.JaxRuntimeError,
@@ -45,14 +45,14 @@ class ProgramFailedError(CheckFailedError):
 class Layout:
     """The meaning of a program's outputs; filled during tracing.
 
-    The new values of variables come first, so that JAX finds for each the memory of the old one.
+    The new values of variables come first, so that JAX can match each with a donated old value.
 
     Attributes:
-        results: for each output of the cluster its index among the program's outputs, or a static
-            value, the variable whose value it is, the first rows of an output (as many as another
-            output says), or a pytree of indices and static values.
+        results: for each output of the cluster one of: its index among the program's outputs, a
+            static value, the variable with its value, the first rows of an output (another output
+            is their count), or a pytree of indices and static values.
         written: the variables that get new values, in the order of their slots.
-        donated: indices of those whose old values are donated.
+        donated: indices into `written` of the variables whose old values are donated.
         check: evaluates the guard before the program runs; set if values are donated and there is
             a guard.
         is_guarded: whether the output after new values and results is the guard.
@@ -60,8 +60,8 @@ class Layout:
         donatable: indices of large computed results whose memory the caller may donate later.
         num_loops: the number of outermost loops with an unknown trip count; their iteration counts
             are the last outputs.
-        is_limited: whether the last output, besides the guard, says instead that all such loops
-            have iterations left.
+        is_limited: whether the last output is instead a flag that all such loops have iterations
+            left.
     """
 
     results: list[Any]
@@ -76,22 +76,23 @@ class Layout:
 
     @property
     def guard(self) -> int:
-        """The index of the output that tells whether all checks held; None if there is none."""
+        """The index of the guard among the outputs, if `is_guarded`."""
         return len(self.written) + self.num_traced
 
 
 class CompiledCluster:
     """A cluster compiled for one signature.
 
-    Threads: any number may call it. While variables are replaced their locks are held, in a fixed
-    order, so that no update is lost; those of all variables where some are donated.
+    Threads: any number may call it. A call holds the locks of the variables that it replaces, or
+    of all variables if some are donated, so that no update is lost. It acquires them in a fixed
+    order.
 
     Attributes:
         seconds: how long tracing and compiling took.
         num_hoisted: how many operations depend on constants alone and are not in the program.
         is_loaded: whether the program was in the persistent cache.
-        cache: what that cache did, in words.
-        key: of the inputs that it was compiled for; see `Inputs.key`.
+        cache: describes for users what that cache did.
+        key: the signature of the inputs that it was compiled for; see `Inputs.key`.
     """
 
     def __init__(
@@ -105,8 +106,8 @@ class CompiledCluster:
     ) -> None:
         self._limited = program if isinstance(program, LimitedProgram) else None
         self._program: Any = program if self._limited is None else self._limited.call
-        is_told_late = layout.is_guarded and layout.check is None
-        self._guard = layout.guard if is_told_late else None
+        is_guard_read = layout.is_guarded and layout.check is None
+        self._guard = layout.guard if is_guard_read else None
         self._constants = constants
         self._layout = layout
         self._inputs = inputs
@@ -115,7 +116,7 @@ class CompiledCluster:
         self._enable_x64 = jax_module().enable_x64
         self._written = [key.slot for key in layout.written]
         self._donated = layout.donated
-        self._donors = [len(self._arrays) + self._written[place] for place in layout.donated]
+        self._donors = [len(self._arrays) + self._written[index] for index in layout.donated]
         self.seconds = 0.0
         self.num_hoisted = 0
         self.is_loaded = False
@@ -127,28 +128,30 @@ class CompiledCluster:
 
         Args:
             values: one for each input.
-            step: whose cancellation ends loops that are not known to end.
+            step: the step, whose cancellation ends loops with an unknown trip count.
 
         Raises:
-            CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
-            CheckFailedError: nothing was done; the interpreter is to do it, and will raise.
-            ProgramFailedError: the program cannot be run: no memory, or a variable has got another
-                shape meanwhile. Nothing was done either.
+            CancelledError, DeadlineExceededError: the step was cancelled.
+            CheckFailedError: a check failed; the interpreter must run the nodes, and may raise.
+            ProgramFailedError: the program cannot be run: memory is exhausted, or a variable has
+                another shape now.
+
+        No variable has changed if one of these is raised.
         """
         if not self._inputs.handles:
-            return self._results(self._run(self._given(values, ()), step), ())
+            return self._results(self._run(self._arguments(values, ()), step), ())
         found = self._inputs.variables(values)
         if found is None:
             raise CheckFailedError
         variables = found[1]
-        held = [variables[slot] for slot in self._written]
-        locked = {id(variable): variable for variable in (variables if self._donated else held)}
+        written = [variables[slot] for slot in self._written]
+        locked = {id(variable): variable for variable in (variables if self._donated else written)}
         locks: list[Lock] = []
         try:
-            # Without an instruction between: an interrupt leaves no lock behind that is not listed.
+            # In C, without bytecode in between: after an interrupt each acquired lock is listed.
             locks.extend(filter(_ACQUIRE, [locked[key].lock for key in sorted(locked)]))
             update = self._update_in_place if self._donated else self._update
-            outputs = update(values, variables, held, step)
+            outputs = update(values, variables, written, step)
         finally:
             for lock in locks:
                 lock.release()
@@ -158,13 +161,13 @@ class CompiledCluster:
         self,
         values: Sequence[Any],
         variables: Sequence[Variable],
-        held: Sequence[Variable],
+        written: Sequence[Variable],
         step: ExecutorArgs,
     ) -> Sequence[Any]:
-        """Run the program, and set the values of `held` to new arrays."""
-        outputs = self._run(self._given(values, variables, are_locked=False), step)
-        arrays = outputs[: len(held)]
-        for variable, value, array in zip(held, self._shown(arrays), arrays, strict=True):
+        """Run the program, and set the new values of `written`."""
+        outputs = self._run(self._arguments(values, variables, are_locked=False), step)
+        arrays = outputs[: len(written)]
+        for variable, value, array in zip(written, self._as_values(arrays), arrays, strict=True):
             self._memory.replace(variable, value, array)
         return outputs
 
@@ -172,68 +175,68 @@ class CompiledCluster:
         self,
         values: Sequence[Any],
         variables: Sequence[Variable],
-        held: Sequence[Variable],
+        written: Sequence[Variable],
         step: ExecutorArgs,
     ) -> Sequence[Any]:
         """Run the program with some of the old values donated."""
-        given = self._given(values, variables, are_locked=True)
-        self._check_first(given)
+        arguments = self._arguments(values, variables, are_locked=True)
+        self._check_first(arguments)
         donated = self._donated
-        with DeferredInterrupt():  # what was written in place must also be set
+        with DeferredInterrupt():  # values that were overwritten in place must also be set
             donated_values = DonatedValues(
-                self._memory, [held[place] for place in donated], given, self._donors
+                self._memory, [written[index] for index in donated], arguments, self._donors
             )
             try:
-                outputs = self._run(given, step)
-                arrays = outputs[: len(held)]
-                shown = self._shown(arrays)
+                outputs = self._run(arguments, step)
+                arrays = outputs[: len(written)]
+                shown = self._as_values(arrays)
                 donated_values.replace(
                     [shown[one] for one in donated], [arrays[one] for one in donated]
                 )
             finally:
                 donated_values.end()
-            for place, variable in enumerate(held):
-                if place not in donated:
-                    self._memory.replace(variable, shown[place], arrays[place])
+            for index, variable in enumerate(written):
+                if index not in donated:
+                    self._memory.replace(variable, shown[index], arrays[index])
         return outputs
 
-    def _check_first(self, given: Sequence[Any]) -> None:
+    def _check_first(self, arguments: Sequence[Any]) -> None:
         check = self._layout.check
         if check is None:
             return
         try:
             with self._enable_x64(True):
-                is_good = check.holds([*self._constants, *given])
+                is_good = check.holds([*self._constants, *arguments])
         except _RUN_ERRORS as error:
             raise ProgramFailedError(first_line(error)) from error
         if not is_good:
             raise CheckFailedError
 
-    def _given(
+    def _arguments(
         self, values: Sequence[Any], variables: Sequence[Variable], *, are_locked: bool = False
     ) -> list[Any]:
         """Return the non-constant arguments of the program."""
         memory = self._memory
-        given = [memory.as_argument(values[index]) for index in self._arrays]
-        given += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
+        arguments = [memory.as_argument(values[index]) for index in self._arrays]
+        arguments += [memory.array_of(variable, is_locked=are_locked) for variable in variables]
         if self._inputs.pytrees:
-            given += map(memory.as_argument, self._inputs.leaves(values))
-        return given
+            arguments += map(memory.as_argument, self._inputs.leaves(values))
+        return arguments
 
-    def _run(self, given: Sequence[Any], step: ExecutorArgs) -> Sequence[Any]:
+    def _run(self, arguments: Sequence[Any], step: ExecutorArgs) -> Sequence[Any]:
         try:
             with self._enable_x64(True):
                 limited = self._limited
                 outputs: Sequence[Any]
                 if limited is None:
-                    outputs = self._program(self._constants, *given)
+                    outputs = self._program(self._constants, *arguments)
                 elif limited.is_long:
-                    outputs = limited.go_on(step, self._constants, given)
+                    outputs = limited.go_on(step, self._constants, arguments)
                 else:
-                    outputs = self._program(self._constants, *given, limited.iterations)
+                    outputs = self._program(self._constants, *arguments, limited.iterations)
                 is_good = self._is_good(outputs)
                 if not (is_good or limited is None or np.asarray(outputs[-1])):
-                    outputs = limited.go_on(step, self._constants, given)
+                    outputs = limited.go_on(step, self._constants, arguments)
                     is_good = self._is_good(outputs)
         except _RUN_ERRORS as error:
             raise ProgramFailedError(first_line(error)) from error
@@ -244,7 +247,7 @@ class CompiledCluster:
     def _is_good(self, outputs: Sequence[Any]) -> bool:
         return self._guard is None or bool(np.asarray(outputs[self._guard]))
 
-    def _shown(self, arrays: Sequence[Any]) -> list[Any]:
+    def _as_values(self, arrays: Sequence[Any]) -> list[Any]:
         """Return JAX arrays as values of the device."""
         try:
             return [self._memory.as_value(array) for array in arrays]
@@ -255,19 +258,19 @@ class CompiledCluster:
         memory, donatable = self._memory, self._layout.donatable
         return tuple(
             (
-                memory.as_donatable_value(outputs[place])
-                if place in donatable
-                else memory.as_value(outputs[place])
+                memory.as_donatable_value(outputs[source])
+                if source in donatable
+                else memory.as_value(outputs[source])
             )
-            if type(place) is int
-            else self._other_result(place, outputs, variables)
-            for place in self._layout.results
+            if type(source) is int
+            else self._other_result(source, outputs, variables)
+            for source in self._layout.results
         )
 
     def _other_result(
-        self, place: Any, outputs: Sequence[Any], variables: Sequence[Variable]
+        self, source: Any, outputs: Sequence[Any], variables: Sequence[Variable]
     ) -> Any:
-        if isinstance(place, Flat):
+        if isinstance(source, Flat):
             memory, donatable = self._memory, self._layout.donatable
             leaves = [
                 memory.as_constant_value(leaf)
@@ -275,14 +278,14 @@ class CompiledCluster:
                 else memory.as_donatable_value(outputs[leaf])
                 if leaf in donatable
                 else memory.as_value(outputs[leaf])
-                for leaf in place.leaves
+                for leaf in source.leaves
             ]
-            return unflatten(place.form, leaves)
-        if isinstance(place, TracedVariable):
-            return variables[place.slot].value
-        if isinstance(place, FirstRows):
-            return self._memory.as_value(outputs[place.data])[: int(outputs[place.count])]
-        return self._memory.as_constant_value(place)
+            return unflatten(source.form, leaves)
+        if isinstance(source, TracedVariable):
+            return variables[source.slot].value
+        if isinstance(source, FirstRows):
+            return self._memory.as_value(outputs[source.data])[: int(outputs[source.count])]
+        return self._memory.as_constant_value(source)
 
 
 def first_line(error: Exception) -> str:

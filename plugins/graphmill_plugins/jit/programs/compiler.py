@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.signature import Inputs
 
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
-_OF_NUMPY: Final = "biufc"  # kinds of the types that NumPy has itself
-_LARGE: Final = 4096  # bytes from which a constant is an argument of the program
+_NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
+_LARGE: Final = 4096  # size in bytes from which a constant is an argument of the program
 
 
 def compile_cluster(
@@ -71,17 +71,17 @@ def compile_cluster(
     cache: ProgramCache | None = None,
     memory: HostMemory | None = None,
 ) -> CompiledCluster:
-    """Compile a cluster for the signature of `values`, or take it from the persistent cache.
+    """Compile a cluster for the signature of `values`, or load it from the persistent cache.
 
     Args:
         bodies: the cluster.
-        inputs: what its inputs are.
-        values: one for each.
-        cache: the persistent one, for the same device.
-        memory: where it computes; by default the host's.
+        inputs: describes its inputs.
+        values: one for each input.
+        cache: the persistent cache of the same device; None for none.
+        memory: the device's memory; by default the host's.
 
     Raises:
-        NotTraceable: it cannot be; says which node and why.
+        NotTraceable: it cannot be compiled; the message says which node is the cause, and why.
     """
     began = time.perf_counter()
     known = inputs.known
@@ -122,13 +122,13 @@ def _compiled(
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
     iterations = shape((), np.int32)
-    given = [shape(value.shape, value.dtype) for value in (*arrays, *state, *leaves)]
-    flat = [*(shape(c.shape, c.dtype) for c in constants), *given, iterations]
+    dynamic = [shape(value.shape, value.dtype) for value in (*arrays, *state, *leaves)]
+    flat = [*(shape(c.shape, c.dtype) for c in constants), *dynamic, iterations]
     closed = _traced(build.trace, flat)
     staged, num_loops = None, build.layout.num_loops
     if num_loops and not build.has_inner_loop:
         staged = hoist(closed, range(len(constants)))
-    if num_loops or build.has_inner_loop:  # only now it is known
+    if num_loops or build.has_inner_loop:  # found by the first trace
         closed = _traced(partial(build.trace, is_limited=True), flat)
     if cache is not None:
         cache = cache.for_kernels(build.suppliers)
@@ -140,25 +140,25 @@ def _compiled(
     options = compiler_options_for(closed, build.memory.platform)
     shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
     if build.layout.is_limited:
-        given.append(iterations)
+        dynamic.append(iterations)
 
     layout = build.layout
     is_limited = layout.is_limited
 
-    def cluster(fixed: tuple[Any, ...], *moving: Any) -> Any:
-        return parts.program(*fixed, *moving, *([] if is_limited else [np.int32(0)]))
+    def cluster(fixed: tuple[Any, ...], *arguments: Any) -> Any:
+        return parts.program(*fixed, *arguments, *([] if is_limited else [np.int32(0)]))
 
     _donate(layout, parts.closed, state, cache)
     _mark_donatable(layout, parts.closed)
-    donated = [1 + len(arrays) + layout.written[place].slot for place in layout.donated]
-    lowered = jax.jit(cluster, keep_unused=True, donate_argnums=donated).lower(shapes, *given)
+    donated = [1 + len(arrays) + layout.written[index].slot for index in layout.donated]
+    lowered = jax.jit(cluster, keep_unused=True, donate_argnums=donated).lower(shapes, *dynamic)
     program = compile_program(lowered, options, cache)
     if is_limited:
-        in_stages = None
+        stages = None
         if staged is not None and _takes(staged.prepare, constants, shapes):
-            whole = jax.make_jaxpr(staged.program)(*shapes, *given)
-            in_stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
-        limited = LimitedProgram(program.call, in_stages, build.memory.jax_device)
+            whole = jax.make_jaxpr(staged.program)(*shapes, *dynamic)
+            stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
+        limited = LimitedProgram(program.call, stages, build.memory.jax_device)
         program = replace(program, call=limited)
     return program, prepared, parts.moved
 
@@ -166,13 +166,13 @@ def _compiled(
 def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCache | None) -> None:
     """Choose the written variables whose old values are donated."""
     large = tuple(
-        place
-        for place, variable in enumerate(layout.written)
+        index
+        for index, variable in enumerate(layout.written)
         if state[variable.slot].nbytes >= LEAST_BYTES
-        and closed.out_avals[place].shape == state[variable.slot].shape
-        and closed.out_avals[place].dtype == state[variable.slot].dtype
+        and closed.out_avals[index].shape == state[variable.slot].shape
+        and closed.out_avals[index].dtype == state[variable.slot].dtype
     )
-    if not large or layout.is_limited:  # one of limited iterations may have to run again
+    if not large or layout.is_limited:  # a program with an iteration budget may have to run again
         return
     if layout.is_guarded:
         layout.check = guard_program_for(closed, layout.guard, cache)
@@ -183,20 +183,20 @@ def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCac
 
 def _mark_donatable(layout: Layout, closed: Any) -> None:
     """Choose the large results that only the caller holds, so that they can be donated later."""
-    if layout.is_limited:  # its stages may hand on what they were given
+    if layout.is_limited:  # its stages may return their arguments
         return
     jaxpr = closed.jaxpr
-    given = {*jaxpr.invars, *jaxpr.constvars}
+    inputs = {*jaxpr.invars, *jaxpr.constvars}
     counts = Counter(variable for variable in jaxpr.outvars if isinstance(variable, core.Var))
     first = len(layout.written)
     layout.donatable = frozenset(
-        place
-        for place in range(first, first + layout.num_traced)
-        if isinstance(jaxpr.outvars[place], core.Var)
-        and counts[jaxpr.outvars[place]] == 1
-        and jaxpr.outvars[place] not in given
-        and jaxpr.outvars[place].aval.dtype.kind in _OF_NUMPY
-        and bytes_of(jaxpr.outvars[place]) >= LEAST_BYTES
+        index
+        for index in range(first, first + layout.num_traced)
+        if isinstance(jaxpr.outvars[index], core.Var)
+        and counts[jaxpr.outvars[index]] == 1
+        and jaxpr.outvars[index] not in inputs
+        and jaxpr.outvars[index].aval.dtype.kind in _NUMPY_KINDS
+        and bytes_of(jaxpr.outvars[index]) >= LEAST_BYTES
     )
 
 
@@ -212,7 +212,7 @@ def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
         return jax_module().make_jaxpr(function)(*flat)
     except NotTraceable:
         raise
-    except _TRACE_ERRORS as error:  # of JAX, and of functions that are not there
+    except _TRACE_ERRORS as error:  # raised by JAX, or because a function is missing
         if isinstance(error, InternalError) and is_validation_on():
             raise
         raise NotTraceable(first_line(error)) from error
@@ -245,18 +245,18 @@ class _Build:
         """Return the traced results, the new variable values and the guard.
 
         Args:
-            flat: large constants, arrays, values of variables, arrays of pytrees, and the most
-                iterations of a loop.
-            is_limited: whether that is how many all loops make together.
+            flat: large constants, arrays, values of variables, arrays of pytrees, and the
+                iteration budget.
+            is_limited: whether all loops share that budget; otherwise each loop has its own.
         """
         *flat, iterations = flat  # type: ignore[assignment]
         constants = dict(zip(self.large, flat, strict=False))
-        moving = iter(flat[len(self.large) :])
+        dynamic = iter(flat[len(self.large) :])
         main, inputs = self._bodies.main, self._inputs
         args: list[Any] = [None] * len(main.args)
         for index in inputs.arrays:
-            is_known_one = index in self._known
-            args[index] = np.asarray(self._values[index]) if is_known_one else next(moving)
+            is_constant = index in self._known
+            args[index] = np.asarray(self._values[index]) if is_constant else next(dynamic)
         state: dict[Any, Any] = {GUARD: np.bool_(True)}
         handles: dict[Node, Any] = {}
         for index, variable in zip(inputs.handles, self._variables, strict=True):
@@ -265,12 +265,12 @@ class _Build:
             else:
                 handles[inputs.nodes[index - len(args)]] = variable
         slots = {variable.slot: variable for variable in self._variables}
-        first = {slot: next(moving) for slot in range(len(slots))}
+        first = {slot: next(dynamic) for slot in range(len(slots))}
         for variable in self._variables:
             state[variable] = first[variable.slot]
         for index in inputs.pytrees:
             form, leaves = flatten(self._values[index])
-            args[index] = unflatten(form, [next(moving) for _ in leaves])
+            args[index] = unflatten(form, [next(dynamic) for _ in leaves])
         if is_limited:
             state[ITERATIONS_LEFT] = iterations
         limit = Limit(iterations)
@@ -286,7 +286,7 @@ class _Build:
             has_iterations = after[ITERATIONS_LEFT] > 0
             more = [] if is_static(after[GUARD]) else [has_iterations]
             after[GUARD] = after[GUARD] & has_iterations
-        elif more:  # two forms of a program have the same outputs
+        elif more:  # both variants of a program must have the same outputs
             after[GUARD] = jax_module().numpy.asarray(after[GUARD])
         return [*self._outputs(results, after, first), *more]
 
@@ -312,29 +312,29 @@ class _Build:
                 layout.results.append(len(outputs))
                 outputs.append(value)
             else:
-                layout.results.append(_numbered(value, outputs))
+                layout.results.append(_output_indices(value, outputs))
         layout.num_traced = len(outputs) - len(layout.written)
         guard = state[GUARD]
         layout.is_guarded = not is_static(guard)
         if layout.is_guarded:
             outputs.append(guard)
         elif not guard:
-            raise NotTraceable("the interpreter rejects its values")
+            raise NotTraceable("its static values fail a check, for which the interpreter raises")
         return outputs
 
 
-def _numbered(value: Any, outputs: list[Any]) -> Flat:
+def _output_indices(value: Any, outputs: list[Any]) -> Flat:
     """Append the arrays of a pytree to the outputs; return the pytree of their indices.
 
     Raises:
-        NotTraceable: it is something that does not leave programs.
+        NotTraceable: programs cannot return a value of this type.
     """
     form, leaves = flatten(value)
-    places: list[Any] = []
+    indices: list[Any] = []
     for leaf in leaves:
-        places.append(leaf if is_static(leaf) else len(outputs))
+        indices.append(leaf if is_static(leaf) else len(outputs))
         outputs += () if is_static(leaf) else (leaf,)
-    return Flat(form, places)
+    return Flat(form, indices)
 
 
 def _large_constants(bodies: ScheduledBodies) -> list[Node]:
@@ -346,19 +346,19 @@ def _large_constants(bodies: ScheduledBodies) -> list[Node]:
 
 
 def sources_of(scheduled: ScheduledBody, needs: NeedsKnown, inputs: Inputs) -> frozenset[int]:
-    """Return the small-integer arguments from which a required static value is computed.
+    """Return the integer and Boolean arguments from which a required static value is computed.
 
-    What is made of a shape needs no value: shapes are known.
+    The search stops at nodes that read only shapes, which are static.
     """
     node, positions = needs.needed
-    places = {arg: index for index, arg in enumerate(scheduled.args) if arg is not None}
+    indices = {arg: index for index, arg in enumerate(scheduled.args) if arg is not None}
     found = set()
     pending = [node.in_edges[position].src for position in positions]
     seen = set(pending)
     while pending:
         node = pending.pop()
-        if node in places:
-            index = places[node]
+        if node in indices:
+            index = indices[node]
             if index in inputs.arrays and scheduled.arg_types[index].as_numpy_dtype.kind in "iub":
                 found.add(index)
         elif not node.op_def.traits.shape_only:

@@ -1,7 +1,7 @@
 """Choose XLA compiler options for a program by the operations in it.
 
-XLA:CPU can compute products, convolutions and sums by YNNPACK or by code of its own (Eigen for
-products and convolutions). Left alone it takes YNNPACK for all; that computes convolutions on one
+XLA:CPU can compute products, convolutions and sums with YNNPACK or with its own code (Eigen for
+products and convolutions). By default it uses YNNPACK for all, which computes convolutions on one
 core. The measurements are in `docs/explanation/lowerings.md`.
 """
 
@@ -27,17 +27,17 @@ _SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dict[str, Any]:
     """Return `compiler_options` for a traced program.
 
-    The same program gets the same options on every machine: nothing is timed.
+    The options depend only on the program, not on timings, so they are the same on every machine.
     """
     found = set(primitives(closed.jaxpr)) if platform == "cpu" else set()
     options: dict[str, Any] = {}
     if found & {"conv_general_dilated", "dot_general"}:
-        # Beside convolutions, which Eigen computes, its products are the faster ones too.
+        # In programs with convolutions, which Eigen computes, its products are also faster.
         options[_YNN] = _SUMS if "conv_general_dilated" in found else _SUMS_AND_PRODUCTS
     if "optimization_barrier" in found:
-        # That pass takes the barriers away before loops are fused, which they are to part.
+        # This pass would remove the barriers before the fusion that they must prevent.
         options[_DISABLED] = _BARRIER_PASS
-    return {name: value for name, value in options.items() if _is_known(name, value)}
+    return {name: value for name, value in options.items() if _is_supported(name, value)}
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
@@ -52,7 +52,7 @@ def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
 
 
 @lru_cache(maxsize=16)
-def _is_known(option: str, value: str) -> bool:
+def _is_supported(option: str, value: str) -> bool:
     """Return whether the installed XLA version has an option."""
     try:
         jax.jit(lambda x: x + 1).lower(0.0).compile(compiler_options={option: value})

@@ -1,11 +1,11 @@
 """Donation: let programs write new variable values into the memory of the old ones.
 
 XLA reuses the memory of a donated argument, but copies it first if a NumPy view of it exists. So
-the value is taken out of the variable while the program runs, provided that nothing else references
+the value is removed from the variable while the program runs, provided that nothing else references
 the value or its JAX array; readers wait for the variable's lock
 (`runtime/resources/exclusive_update.py`). A value with other references is not overwritten.
 
-Overwritten values cannot be restored, so all checks run before (`guard_program_for`).
+Overwritten values cannot be restored, so all checks run before the program (`guard_program_for`).
 """
 
 from __future__ import annotations
@@ -37,37 +37,38 @@ class DonatedValues:
     Args:
         memory: the memory of the values.
         variables: the variables whose values are donated.
-        given: the program's arguments; an array with other references is replaced by a copy.
-        places: the positions of the donated values among the arguments.
+        arguments: the program's arguments; an array with other references is replaced by a copy.
+        positions: the positions of the donated values among the arguments.
     """
 
     def __init__(
         self,
         memory: HostMemory,
         variables: Sequence[Variable],
-        given: list[Any],
-        places: Sequence[int],
+        arguments: list[Any],
+        positions: Sequence[int],
     ) -> None:
         self._memory = memory
         self._variables = variables
-        self._given = given
-        self._places = places
-        self._taken = [variable for variable in variables if acquire(variable)]
-        self._out: list[int] = []
-        for number, place in enumerate(places):
-            if len(self._taken) == len(variables) and self._take_out(variables[number], place):
-                self._out.append(number)
+        self._arguments = arguments
+        self._positions = positions
+        self._acquired = [variable for variable in variables if acquire(variable)]
+        self._removed: list[int] = []  # indices of the variables without a value
+        for index, position in enumerate(positions):
+            all_acquired = len(self._acquired) == len(variables)
+            if all_acquired and self._remove(variables[index], position):
+                self._removed.append(index)
             else:
-                given[place] = memory.donatable_copy(given[place])
+                arguments[position] = memory.donatable_copy(arguments[position])
 
-    def _take_out(self, variable: Variable, place: int) -> bool:
-        """Take a value out of its variable if nothing else references it; return whether it did."""
-        if not self._memory.holds_array_alone(variable, self._given[place]):
+    def _remove(self, variable: Variable, position: int) -> bool:
+        """Remove a variable's value if nothing else references it; return whether it did."""
+        if not self._memory.holds_array_alone(variable, self._arguments[position]):
             return False
         set_value(variable, None)
-        if references_in(self._given, place) <= _ONE_LIST:
+        if references_in(self._arguments, position) <= _ONE_LIST:
             return True
-        self._put_back(variable, self._given[place])
+        self._put_back(variable, self._arguments[position])
         return False
 
     def _put_back(self, variable: Variable, array: Any) -> None:
@@ -77,10 +78,10 @@ class DonatedValues:
         """Set the new values.
 
         Args:
-            values: as the device has them.
-            arrays: as JAX has them.
+            values: the values of the device.
+            arrays: the JAX arrays of these values.
         """
-        self._out.clear()
+        self._removed.clear()
         for variable, value, array in zip(self._variables, values, arrays, strict=True):
             self._memory.replace(variable, value, array)
 
@@ -88,16 +89,16 @@ class DonatedValues:
         """Release the variables; those that were not replaced get their old values back.
 
         Raises:
-            DataLossError: JAX failed after it had begun to write. That it can is not known.
+            DataLossError: JAX failed after it had begun to write; this has not been observed.
         """
         lost = []
-        for number in self._out:
-            variable, array = self._variables[number], self._given[self._places[number]]
+        for index in self._removed:
+            variable, array = self._variables[index], self._arguments[self._positions[index]]
             if array.is_deleted():
                 lost.append(variable.name)
             else:
                 self._put_back(variable, array)
-        for variable in self._taken:
+        for variable in self._acquired:
             release(variable)
         if lost:
             raise DataLossError(

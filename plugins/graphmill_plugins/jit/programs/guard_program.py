@@ -1,8 +1,8 @@
 """Evaluate the checks of a program before it runs.
 
-A program with donated variables cannot undo its writes. So if its checks are cheap (a fed index, a
-label), they are compiled as a separate program that runs first. Selecting between new and old
-values inside the program is slower: XLA then copies the old values.
+A program with donated variables cannot undo its writes. So if its checks are cheap (of a fed index
+or a label), they are compiled as a separate program that runs first. Selecting between new and old
+values inside the program would be slower: XLA then copies the old values.
 """
 
 from __future__ import annotations
@@ -34,48 +34,49 @@ class GuardProgram:
 
     Attributes:
         call: the program.
-        places: which arguments of the whole program it takes.
+        positions: the positions of its arguments among those of the whole program.
     """
 
     call: Any
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
-    def holds(self, given: Sequence[Any]) -> bool:
+    def holds(self, arguments: Sequence[Any]) -> bool:
         """Return whether all checks hold for the arguments of the whole program."""
-        return bool(np.asarray(self.call(*[given[place] for place in self.places])[0]))
+        return bool(np.asarray(self.call(*[arguments[index] for index in self.positions])[0]))
 
 
 def guard_program_for(
     closed: core.ClosedJaxpr, output: int, cache: ProgramCache | None
 ) -> GuardProgram | None:
-    """Compile the computation of one output; return None if it is large.
+    """Compile the computation of the guard; return None if it is expensive.
 
     Args:
         closed: the program.
-        output: which one tells whether all checks hold.
+        output: position of the guard among its outputs.
+        cache: the persistent cache; None for none.
     """
     jaxpr = closed.jaxpr
-    wanted = jaxpr.outvars[output]
-    if not isinstance(wanted, core.Var):  # known by now: let it run, and say so
+    guard = jaxpr.outvars[output]
+    if not isinstance(guard, core.Var):  # a literal: the program itself returns it
         return None
-    eqns = _needed(jaxpr, wanted)
+    eqns = _needed(jaxpr, guard)
     if sum(_elements(eqn.outvars) for eqn in eqns) > _MOST_ELEMENTS or any(
         eqn.primitive.name in _COSTLY or eqn.effects for eqn in eqns
     ):
         return None
-    read = {v for eqn in eqns for v in eqn.invars if isinstance(v, core.Var)} | {wanted}
-    places = tuple(place for place, v in enumerate(jaxpr.invars) if v in read)
-    inputs = [jaxpr.invars[place] for place in places]
-    function = part_of(jaxpr, eqns, inputs, [wanted], closed.consts)
+    read = {v for eqn in eqns for v in eqn.invars if isinstance(v, core.Var)} | {guard}
+    positions = tuple(index for index, v in enumerate(jaxpr.invars) if v in read)
+    inputs = [jaxpr.invars[index] for index in positions]
+    function = part_of(jaxpr, eqns, inputs, [guard], closed.consts)
     jax = jax_module()
-    given = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
-    lowered = jax.jit(function, keep_unused=True).lower(*given)
-    return GuardProgram(compile_program(lowered, {}, cache).call, places)
+    shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in inputs]
+    lowered = jax.jit(function, keep_unused=True).lower(*shapes)
+    return GuardProgram(compile_program(lowered, {}, cache).call, positions)
 
 
-def _needed(jaxpr: core.Jaxpr, wanted: Any) -> list[Any]:
+def _needed(jaxpr: core.Jaxpr, output: Any) -> list[Any]:
     """Return the equations that a variable depends on, in order."""
-    needed, found = {wanted}, []
+    needed, found = {output}, []
     for eqn in reversed(jaxpr.eqns):
         if needed.intersection(eqn.outvars):
             found.append(eqn)

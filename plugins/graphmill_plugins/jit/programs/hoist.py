@@ -1,8 +1,9 @@
 """Hoist computations that depend only on constants out of a program.
 
 Constants are arguments of a compiled program, so XLA cannot fold them. Computations on constants
-alone (transposed weights, the scale of a batch normalisation) would run again in each call. `hoist`
-splits off these equations: they run once, and their results replace the constants as arguments.
+alone (transposed weights, the scale of a batch normalization) would run again in each call. `hoist`
+moves these equations to another program, which runs once. Its results replace the constants as
+arguments.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from jax.extend import core
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_GROWTH: Final = 5  # A result may be so many times larger than what it is made of …
-_SMALL: Final = 1 << 16  # … or have so many bytes.
+_GROWTH: Final = 5  # a hoisted result may be this many times larger than its inputs
+_SMALL: Final = 1 << 16  # a hoisted result of at most this many bytes may be larger still
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,10 @@ class Hoisted:
     """The two halves of a program: the hoisted one and the rest.
 
     Attributes:
-        prepare: from all constants, in the order of `constants`, to the values that `program`
-            takes in their place; to be jitted or not, and run once.
+        prepare: takes all constants, in the order of `constants`; returns the values that
+            `program` takes instead. It runs once, jitted or not.
         program: takes the prepared values and then the other arguments; returns the outputs.
-        closed: the same as JAX has it.
+        closed: `program` as a closed jaxpr.
         constants: positions of the constants among the arguments of the whole program.
         moved: how many equations moved to `prepare`.
     """
@@ -48,37 +49,37 @@ def hoist(closed: core.ClosedJaxpr, constants: Sequence[int]) -> Hoisted:
         constants: positions of the arguments that are the same in every call.
     """
     jaxpr = closed.jaxpr
-    places = tuple(constants)
-    known = {jaxpr.invars[place] for place in places} | set(jaxpr.constvars)
+    positions = tuple(constants)
+    static = {jaxpr.invars[index] for index in positions} | set(jaxpr.constvars)
     early, late = [], []
     for eqn in jaxpr.eqns:
-        if _is_movable(eqn, known):
-            known.update(eqn.outvars)
+        if _is_movable(eqn, static):
+            static.update(eqn.outvars)
             early.append(eqn)
         else:
             late.append(eqn)
     used = {v for eqn in late for v in eqn.invars if isinstance(v, core.Var)}
     used.update(v for v in jaxpr.outvars if isinstance(v, core.Var))
-    carried = [v for v in _in_order(jaxpr, places, early) if v in used]
-    fixed = set(places)
-    moving = [v for place, v in enumerate(jaxpr.invars) if place not in fixed]
-    given = [jaxpr.invars[place] for place in places]
-    prepare = part_of(jaxpr, early, given, carried, closed.consts)
-    program = closed_part(jaxpr, late, [*carried, *moving], jaxpr.outvars, closed.consts)
-    return Hoisted(prepare, core.jaxpr_as_fun(program), program, places, len(early))
+    carried = [v for v in _in_order(jaxpr, positions, early) if v in used]
+    fixed = set(positions)
+    dynamic = [v for index, v in enumerate(jaxpr.invars) if index not in fixed]
+    inputs = [jaxpr.invars[index] for index in positions]
+    prepare = part_of(jaxpr, early, inputs, carried, closed.consts)
+    program = closed_part(jaxpr, late, [*carried, *dynamic], jaxpr.outvars, closed.consts)
+    return Hoisted(prepare, core.jaxpr_as_fun(program), program, positions, len(early))
 
 
-def _in_order(jaxpr: core.Jaxpr, places: Sequence[int], eqns: Sequence[Any]) -> list[Any]:
-    inputs = [jaxpr.invars[place] for place in places]
+def _in_order(jaxpr: core.Jaxpr, positions: Sequence[int], eqns: Sequence[Any]) -> list[Any]:
+    inputs = [jaxpr.invars[index] for index in positions]
     return [*inputs, *(v for eqn in eqns for v in eqn.outvars)]
 
 
-def _is_movable(eqn: Any, known: set[Any]) -> bool:
-    """Return whether an equation depends only on `known` and does not enlarge its inputs much."""
+def _is_movable(eqn: Any, static: set[Any]) -> bool:
+    """Return whether an equation depends only on `static` and does not enlarge its inputs much."""
     if eqn.effects or not eqn.invars:
         return False
     inputs = [v for v in eqn.invars if isinstance(v, core.Var)]
-    if not inputs or any(v not in known for v in inputs):
+    if not inputs or any(v not in static for v in inputs):
         return False
     made = sum(bytes_of(v) for v in eqn.outvars)
     return made <= max(_SMALL, _GROWTH * sum(bytes_of(v) for v in inputs))
@@ -101,7 +102,7 @@ def part_of(
 
     Args:
         whole: the program.
-        eqns: in their order.
+        eqns: the equations, in their order.
         inputs, outputs: variables of the program.
         consts: values of its constants.
     """
@@ -118,7 +119,7 @@ def closed_part(
     outputs: Sequence[Any],
     consts: Sequence[Any],
 ) -> core.ClosedJaxpr:
-    """Return such a part as a closed jaxpr."""
+    """Return some equations of a program as a closed jaxpr; see `part_of`."""
     names = whole.debug_info._replace(
         arg_names=("",) * len(inputs), result_paths=("",) * len(outputs)
     )

@@ -1,8 +1,8 @@
 """Compile a program, and detect hits in JAX's own persistent cache.
 
-XLA's serialization of a CPU program that was itself deserialized is not complete: a program that
-JAX loaded from its folder (`jax_compilation_cache_dir`) can be written once more without an error,
-and what is read back then gives wrong results or does not find its functions.
+XLA cannot serialize a CPU program completely if the program was itself deserialized. A program that
+JAX loaded from its folder (`jax_compilation_cache_dir`) can be serialized again without an error,
+but the result, when loaded, computes wrong values or does not find its functions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def compile_and_tell(lowered: Any, options: Mapping[str, Any]) -> tuple[Any, boo
 
 @cache
 def _listen() -> None:
-    """Start counting hits; JAX does not say where a single program came from."""
+    """Start counting hits; JAX does not report the origin of a single program."""
     jax.monitoring.register_event_listener(_count)
 
 

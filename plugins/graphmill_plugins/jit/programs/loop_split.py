@@ -22,10 +22,10 @@ class LoopPositions:
     """The positions of a loop program's inputs and outputs.
 
     Attributes:
-        limit: position among its inputs of how many iterations it makes at most.
-        count: position among its inputs of how many it has made.
-        carried: of the first input that it carries from iteration to iteration; the others follow.
-        counted: position among its outputs of how many iterations it has made.
+        limit: position of the iteration budget among its inputs.
+        count: position of the iteration count among its inputs.
+        carried: position of the first loop-carried input; the others follow.
+        counted: position of the iteration count among its outputs.
     """
 
     limit: int
@@ -39,12 +39,12 @@ class Stage:
     """One part of a split program.
 
     Attributes:
-        function: to be compiled.
-        inputs, outputs: slots of what it takes and gives.
-        loop: where its numbers are, if it is a loop; None for other parts.
-        donated: positions of inputs that nobody reads any more.
-        last_read: slots that nothing reads afterwards.
-        call: `function`, compiled.
+        function: the function to compile.
+        inputs, outputs: slots of its arguments and results.
+        loop: positions of its budget and counts, if it is a loop; None otherwise.
+        donated: positions of inputs that no later stage reads.
+        last_read: slots that no later stage reads.
+        call: the compiled `function`.
     """
 
     function: Callable[..., Any]
@@ -61,10 +61,10 @@ class SplitProgram:
     """A program split into stages.
 
     Attributes:
-        stages: in their order.
-        first: what is in the slots at first: constants, and None.
-        shapes: shape and type of each slot.
-        arguments, results: slots; the limit is none of the arguments.
+        stages: the stages, in order.
+        first: the initial values of the slots: constants, and None for the others.
+        shapes: shape and dtype of each slot.
+        arguments, results: slots of the arguments, without the iteration budget, and the results.
     """
 
     stages: list[Stage]
@@ -78,12 +78,12 @@ def split_at_loops(closed: core.ClosedJaxpr, num_loops: int) -> SplitProgram:
     """Split a program (`jax.make_jaxpr`, flat) into stages.
 
     Args:
-        closed: its last argument is the most iterations that a loop makes in one call, its last
-            results are the iterations that each long loop made.
-        num_loops: how many these are.
+        closed: the program. Its last argument is the maximum number of iterations of a loop in one
+            call; its last results are the iteration counts of the long loops.
+        num_loops: the number of long loops.
 
     Raises:
-        NotTraceable: what counts iterations is not made by a loop.
+        NotTraceable: an iteration count is not an output of a loop.
     """
     jaxpr = closed.jaxpr
     slots = _Slots(closed)
@@ -92,13 +92,13 @@ def split_at_loops(closed: core.ClosedJaxpr, num_loops: int) -> SplitProgram:
     stages: list[Stage] = []
     eqns: list[Any] = []
     rest = list(jaxpr.eqns)
-    for place, eqn in enumerate(rest):
+    for position, eqn in enumerate(rest):
         if not counts & set(eqn.outvars):
             eqns.append(eqn)
             continue
         if eqn.primitive.name != "while":
             raise NotTraceable(f"the trip count of a loop depends on {eqn.primitive.name}")
-        _add_straight(stages, closed, eqns, [*rest[place:]], results, slots)
+        _add_straight(stages, closed, eqns, [*rest[position:]], results, slots)
         eqns = []
         stages.append(_loop(eqn, limit, counts, slots))
     _add_straight(stages, closed, eqns, [], results, slots)
@@ -117,7 +117,7 @@ class _Slots:
     """Assigns a slot to each variable of a program."""
 
     def __init__(self, closed: core.ClosedJaxpr) -> None:
-        self._numbers: dict[Any, int] = {}
+        self._indices: dict[Any, int] = {}
         self.first: list[Any] = []
         self.shapes: list[Any] = []
         for variable, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
@@ -128,12 +128,12 @@ class _Slots:
             self.first.append(variable.val)
             self.shapes.append(variable.aval)
             return len(self.first) - 1
-        number = self._numbers.get(variable)
-        if number is None:
-            number = self._numbers[variable] = len(self.first)
+        index = self._indices.get(variable)
+        if index is None:
+            index = self._indices[variable] = len(self.first)
             self.first.append(None)
             self.shapes.append(variable.aval)
-        return number
+        return index
 
 
 def _add_straight(
@@ -144,7 +144,7 @@ def _add_straight(
     results: Sequence[Any],
     slots: _Slots,
 ) -> None:
-    """Add the equations without long loops that a later stage needs."""
+    """Add a stage of equations without long loops, if a later stage needs any of its outputs."""
     read = {v for eqn in later for v in eqn.invars if isinstance(v, core.Var)}
     read.update(v for v in results if isinstance(v, core.Var))
     outputs = [v for eqn in eqns for v in eqn.outvars if v in read]
@@ -155,14 +155,15 @@ def _add_straight(
         v for eqn in eqns for v in eqn.invars if isinstance(v, core.Var) and v not in made
     )
     fixed = set(closed.jaxpr.constvars)
-    given = [v for v in inputs if v not in fixed]
-    function = part_of(closed.jaxpr, eqns, given, outputs, closed.consts)
-    stages.append(Stage(function, tuple(map(slots.of, given)), tuple(slots.of(v) for v in outputs)))
+    dynamic = [v for v in inputs if v not in fixed]
+    function = part_of(closed.jaxpr, eqns, dynamic, outputs, closed.consts)
+    input_slots, output_slots = tuple(map(slots.of, dynamic)), tuple(map(slots.of, outputs))
+    stages.append(Stage(function, input_slots, output_slots))
 
 
 def _loop(eqn: Any, limit: Any, counts: set[Any], slots: _Slots) -> Stage:
     carried = eqn.params["cond_nconsts"] + eqn.params["body_nconsts"]
-    counted = next(place for place, v in enumerate(eqn.outvars) if v in counts)
+    counted = next(index for index, v in enumerate(eqn.outvars) if v in counts)
 
     def function(*values: Any) -> Any:
         return eqn.primitive.bind(*values, **eqn.params)
@@ -182,10 +183,10 @@ def _note_last_reads(made: SplitProgram) -> None:
         if stage.loop is not None:
             mine = gone - set(made.arguments)
             stage.donated = tuple(
-                place
-                for place, slot in enumerate(stage.inputs)
-                if place >= stage.loop.carried
-                and place != stage.loop.count
+                position
+                for position, slot in enumerate(stage.inputs)
+                if position >= stage.loop.carried
+                and position != stage.loop.count
                 and slot in mine
                 and stage.inputs.count(slot) == 1
             )
@@ -199,7 +200,7 @@ def compile_stages(
     jax = jax_module()
     for stage in made.stages:
         shapes = [made.shapes[slot] for slot in stage.inputs]
-        given = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in shapes]
+        inputs = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in shapes]
         jitted = jax.jit(stage.function, keep_unused=True, donate_argnums=stage.donated)
-        stage.call = compile_program(jitted.lower(*given), options, cache).call
+        stage.call = compile_program(jitted.lower(*inputs), options, cache).call
     return StagedProgram(made.stages, made.first, made.arguments, made.results)

@@ -1,8 +1,8 @@
 """Move values between a device's memory and compiled programs.
 
-On devices whose memory is the host's, values are NumPy arrays, and a program shares their memory
-where it can (`HostMemory`). On JAX's devices they are JAX's arrays already (`DeviceMemory`), and
-nothing is copied or waited for.
+On devices with host memory, values are NumPy arrays, whose memory a program shares if possible
+(`HostMemory`). On JAX's devices they already are JAX arrays (`DeviceMemory`), so nothing is copied
+and nothing blocks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class HostMemory:
     """Host memory, where JAX's CPU device computes.
 
     Attributes:
-        jax_device: where programs run.
-        platform: JAX's name for its kind.
+        jax_device: the JAX device that runs the programs.
+        platform: JAX's name for the kind of that device.
     """
 
     def __init__(self, jax_device: Any) -> None:
@@ -41,11 +41,11 @@ class HostMemory:
     def array_of(self, variable: Variable, *, is_locked: bool) -> Any:
         """Return the value of a variable as a JAX array, which is created once and then shared.
 
-        The variable shows JAX's memory from then on, so that there are not two copies; if another
-        thread is just changing it, there are until the next call.
+        The variable's value becomes a view of that array, so that there is only one copy. If
+        another thread holds the variable's lock, there are two copies until the next call.
 
         Args:
-            variable: one that has a value.
+            variable: an initialized variable.
             is_locked: whether the caller holds its lock.
         """
         value = variable.value
@@ -56,7 +56,7 @@ class HostMemory:
             array = self._put(value, self.jax_device)
         if is_locked:
             self.replace(variable, self.as_value(array), array)
-        elif variable.lock.acquire(blocking=False):  # those that are written are locked already
+        elif variable.lock.acquire(blocking=False):  # fails for variables that the caller locked
             try:
                 if variable.value is value:
                     self.replace(variable, self.as_value(array), array)
@@ -65,13 +65,13 @@ class HostMemory:
         return array
 
     def holds_array_alone(self, variable: Variable, array: Any) -> bool:
-        """Return whether a taken variable is the only holder of an array."""
+        """Return whether an acquired variable is the only holder of an array."""
         return array_behind(variable, value_of(variable)) is array and is_sole_holder(variable)
 
     def donatable_copy(self, array: Any) -> Any:
         """Return an array that can be donated although others hold this one.
 
-        JAX makes a copy where NumPy shows its memory, so it is the array.
+        It is the array itself, as JAX copies a donated array if a NumPy view of it exists.
         """
         return array
 
@@ -90,7 +90,7 @@ class HostMemory:
         return value
 
     def replace(self, variable: Variable, value: Any, array: Any) -> None:
-        """Set the value of a variable, taken or not, to the value of an array."""
+        """Set the value of a variable, acquired or not, to the value of an array."""
         set_value(variable, value)
         remember_array(variable, value, array)
 
@@ -108,7 +108,7 @@ class DeviceMemory(HostMemory):
         return variable.value
 
     def holds_array_alone(self, variable: Variable, array: Any) -> bool:
-        """Return whether a taken variable is the only holder of an array."""
+        """Return whether the value of an acquired variable is an array."""
         return value_of(variable) is array
 
     def donatable_copy(self, array: Any) -> Any:
@@ -129,7 +129,7 @@ class DeviceMemory(HostMemory):
             return self._put(value, self.jax_device)
 
     def replace(self, variable: Variable, value: Any, array: Any) -> None:
-        """Set the value of a variable, taken or not."""
+        """Set the value of a variable, acquired or not."""
         del array
         set_value(variable, value)
 

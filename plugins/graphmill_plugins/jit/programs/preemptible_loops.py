@@ -2,10 +2,10 @@
 
 XLA programs cannot be cancelled, so loops with an unknown trip count run with an iteration budget.
 When it is used up, all loops end, the results are dropped, and the program runs again with a larger
-budget (`LimitedProgram`), which is cheap for short loops. For long loops a `StagedProgram` takes
-over: each loop is a program of its own, which iterates for some hundredths of a second and is
-called again with its carried values; the code before, between and after the loops is compiled
-separately. Nested loops cannot be staged.
+budget (`LimitedProgram`), which is cheap for short loops. For long loops a `StagedProgram` is used:
+each loop is a program of its own, which iterates for some hundredths of a second and is called
+again with its carried values. The code before, between and after the loops is compiled separately.
+Nested loops cannot be staged.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _FIRST_LIMIT: Final = 64
 _MOST_ITERATIONS: Final = 1 << 27
 _GROWTH: Final = 8
-_SHORT_NS: Final = 5_000_000  # a program that takes less gets a larger budget the next time …
-_LONG_NS: Final = 50_000_000  # … and one that takes more, a smaller one
-_LONGEST_NS: Final = 500_000_000  # of what can only be run again as a whole
+_SHORT_NS: Final = 5_000_000  # a shorter run gets a larger budget the next time
+_LONG_NS: Final = 50_000_000  # a longer run gets a smaller budget the next time
+_LONGEST_NS: Final = 500_000_000  # the longest run of a program that has no stages
 
 
 class IterationBudgetError(Exception):
@@ -40,12 +40,12 @@ class StagedProgram:
     """A program whose long loops run as programs of their own.
 
     Args:
-        stages: in their order.
-        first: what is in the slots before the first: values that stay, None for arguments.
+        stages: the stages, in order.
+        first: the initial values of the slots: constants, and None for the others.
         arguments: slots of the arguments.
         results: slots of the results.
 
-    Threads: any number may run it; the budgets are noted without a lock.
+    Threads: any number may run it; the budgets are updated without a lock.
     """
 
     def __init__(
@@ -67,39 +67,39 @@ class StagedProgram:
         Raises:
             CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
         """
-        held = list(self._first)
+        slots = list(self._first)
         for slot, value in zip(self._arguments, values, strict=True):
-            held[slot] = value
-        for number, stage in enumerate(self._stages):
-            given = [held[slot] for slot in stage.inputs]
+            slots[slot] = value
+        for index, stage in enumerate(self._stages):
+            inputs = [slots[slot] for slot in stage.inputs]
             if stage.loop is None:
-                outputs = stage.call(*given)
+                outputs = stage.call(*inputs)
             else:
-                outputs = self._iterated(number, stage, given, step)
+                outputs = self._iterated(index, stage, inputs, step)
             for slot, value in zip(stage.outputs, outputs, strict=True):
-                held[slot] = value
+                slots[slot] = value
             for slot in stage.last_read:
-                held[slot] = None
-        return [held[slot] for slot in self._results]
+                slots[slot] = None
+        return [slots[slot] for slot in self._results]
 
-    def _iterated(self, number: int, stage: Stage, given: list[Any], step: ExecutorArgs) -> Any:
+    def _iterated(self, index: int, stage: Stage, inputs: list[Any], step: ExecutorArgs) -> Any:
         """Run a loop to its end."""
         loop = stage.loop
         assert loop is not None
         while True:
-            limit = self._limits[number]
-            given[loop.limit], given[loop.count] = np.int32(limit), np.int32(0)
+            limit = self._limits[index]
+            inputs[loop.limit], inputs[loop.count] = np.int32(limit), np.int32(0)
             began = perf_counter_ns()
-            outputs = stage.call(*given)
+            outputs = stage.call(*inputs)
             if np.asarray(outputs[loop.counted]) < limit:
                 return outputs
-            self._limits[number] = _worth(limit, perf_counter_ns() - began)
+            self._limits[index] = _next_limit(limit, perf_counter_ns() - began)
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
-            given[loop.carried : loop.carried + len(outputs)] = outputs
+            inputs[loop.carried : loop.carried + len(outputs)] = outputs
 
 
-def _worth(limit: int, nanoseconds: int) -> int:
+def _next_limit(limit: int, nanoseconds: int) -> int:
     """Return the iteration budget of the next call."""
     if nanoseconds < _SHORT_NS:
         return min(limit * _GROWTH, _MOST_ITERATIONS)
@@ -109,17 +109,17 @@ def _worth(limit: int, nanoseconds: int) -> int:
 class LimitedProgram:
     """A program whose long loops share one iteration budget.
 
-    Its last result tells whether any of it is left.
+    Its last result is a flag: whether any of the budget is left.
 
     Args:
         call: takes constants, the other arguments, and the budget.
-        staged: the same in stages, if there is such a form.
-        device: of JAX, where it runs.
+        staged: the staged form of the program; None if it has none.
+        device: the JAX device that it runs on.
 
     Attributes:
         call: as given.
-        iterations: the budget, as an array of JAX.
-        is_long: whether only the form in stages is to be run any more.
+        iterations: the budget, as a JAX array.
+        is_long: whether only the staged form is run from now on.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class LimitedProgram:
         self._set(_FIRST_LIMIT)
 
     def _set(self, iterations: int) -> None:
-        self._number = iterations
+        self._limit = iterations
         self.iterations = jax_module().device_put(np.int32(iterations), self._device)
 
     def go_on(
@@ -141,11 +141,11 @@ class LimitedProgram:
         """Compute the results after the budget was used up.
 
         Raises:
-            IterationBudgetError: it would have to be run for too long.
+            IterationBudgetError: the program has nested loops and would run for too long.
             CancelledError, DeadlineExceededError: the step was cancelled; nothing was done.
         """
         while not self.is_long:
-            number = self._number
+            limit = self._limit
             began = perf_counter_ns()
             outputs = self.call(constants, *values, self.iterations)
             if np.asarray(outputs[-1]):
@@ -153,13 +153,14 @@ class LimitedProgram:
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
             took = perf_counter_ns() - began
-            if took < (_LONG_NS if self._staged else _LONGEST_NS) and number < _MOST_ITERATIONS:
-                self._set(number * (_GROWTH if took < _SHORT_NS else 2))
+            if took < (_LONG_NS if self._staged else _LONGEST_NS) and limit < _MOST_ITERATIONS:
+                self._set(limit * (_GROWTH if took < _SHORT_NS else 2))
             elif self._staged is not None:
                 self.is_long = True
             else:
                 raise IterationBudgetError(
-                    f"nested loops make more than {number} iterations and could not be interrupted"
+                    f"its nested loops make more than {limit} iterations, and a compiled program "
+                    "with nested loops cannot be cancelled"
                 )
         assert self._staged is not None
         return self._staged.run(step, [*constants, *values])

@@ -1,16 +1,16 @@
 """`ProgramCache`: a persistent cache of compiled programs.
 
-The key of a program is the program itself as it is given to XLA, with all that decides what XLA
-makes of it: versions, CPU, options. Tracing is not saved, which takes a tenth of the time of
-compiling; in return no change of a graph or kernel can ever bring back a wrong program. The
+The key of a program is a digest of its StableHLO text and of all that affects its compilation:
+versions, CPU, options. So a program is still traced before it is found, which takes a tenth of the
+time of compiling. In return, no change of a graph or kernel can lead to a wrong program. The
 versions of the plugins whose kernels were traced are part of the key, too.
 
-A program that JAX took from its own persistent cache is not written: JAX's folder has it, and a
-loaded program cannot be serialized once more (`jax_cache_hits`).
+A program that JAX loaded from its own persistent cache is not written: JAX's folder has it, and a
+loaded program cannot be serialized again (`jax_cache_hits`).
 
-A file holds machine code and a pickle, as `jax.experimental.serialize_executable` makes them:
-loading one means to trust whoever wrote it. So a folder is used only if it is the user's own and
-nobody else can look into it. See `docs/decisions/0017-program-cache.md`.
+A file contains machine code and a pickle, written by `jax.experimental.serialize_executable`.
+Loading it requires trust in its writer. So a folder is used only if it belongs to the user and
+nobody else has access to it. See `docs/decisions/0017-program-cache.md`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 _MAGIC: Final = b"graphmill compiled program, format 1\n"
 _SUFFIX: Final = ".program"
 _MOST_BYTES: Final = 1 << 30
-_STALE_SECONDS: Final = 3600.0  # after which an unfinished file has no writer any more
+_STALE_SECONDS: Final = 3600.0  # age at which an unfinished file is considered abandoned
 _LONGEST_HEADER: Final = 4096
-# What reading a pickle and loading an executable raise; a file whose digest is right raises them
-# where JAX changed without its version.
+# Errors of reading a pickle and loading an executable. A file with a correct digest raises them if
+# JAX has changed without a new version.
 _NOT_LOADED: Final = (
     pickle.PickleError, AttributeError, EOFError, ImportError, LookupError, NotImplementedError,
     RuntimeError, TypeError, ValueError,
@@ -56,7 +56,7 @@ _NOT_LOADED: Final = (
 
 
 class CacheFileError(Exception):
-    """A cache file is unusable, for the reason given; it is written again."""
+    """A cache file is unusable, so it is written again; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Program:
     Attributes:
         call: the program.
         is_loaded: whether it was in the cache.
-        note: what the cache did, in words; empty where there is none.
+        note: describes for users subject the cache did; empty if there is no cache.
     """
 
     call: Any
@@ -80,11 +80,11 @@ class ProgramCache:
     Threads and processes: any number may use the same folder; a file appears whole or not at all.
 
     Args:
-        folder: is made if need be, for the user alone.
-        max_bytes: how large all files together may become; 0 for 1 GiB. The ones that were not used
-            for longest go first.
-        device: the device of JAX that programs are for; by default the first CPU.
-        kernels: who supplied the kernels that programs were traced from.
+        folder: the folder; it is created if necessary, accessible to the user alone.
+        max_bytes: maximum size of all files together; 0 for 1 GiB. The least recently used files
+            are removed first.
+        device: the JAX device that programs are compiled for; by default the first CPU.
+        kernels: the suppliers of the kernels that programs were traced from, as text.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class ProgramCache:
         A problem with the folder or a file is described in the note; it is not an error.
 
         Args:
-            lowered: a `jax.stages.Lowered` of a function jitted with `keep_unused`: which arguments
-                a program takes would not be seen in its text otherwise.
+            lowered: a `jax.stages.Lowered` of a function jitted with `keep_unused`; otherwise its
+                text would not show which arguments it takes.
             options: XLA's options.
 
         Raises:
@@ -133,17 +133,17 @@ class ProgramCache:
             note = f"{path.name} was not usable: {error}; "
         call, is_jaxs = compile_and_tell(lowered, options)
         if is_jaxs:
-            return Program(call, note=f"{note}not written: JAX has it in its own cache")
+            return Program(call, note=f"{note}not written: it is in JAX's own cache")
         return Program(call, note=note + self._store(path, key, call))
 
     def _refused(self) -> str:
-        """Return why the folder must not be used; empty if it may."""
+        """Return why the folder must not be used; empty if it may be."""
         folder = self._folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return _why_not_private(folder.stat(), 0o077, f"the folder {folder}", "chmod 700")
         except OSError as error:
-            return f"the folder {folder} cannot be made: {error.strerror or error}"
+            return f"the folder {folder} cannot be created: {error.strerror or error}"
 
     def _load(self, path: Path, key: str, lowered: Any) -> Any:
         content = _unwrapped(_read(path), key)
@@ -158,7 +158,7 @@ class ProgramCache:
             )
         except _NOT_LOADED as error:
             raise CacheFileError(f"JAX cannot load it: {error}") from error
-        with contextlib.suppress(OSError):  # a folder that is read-only serves nevertheless
+        with contextlib.suppress(OSError):  # the folder may be read-only
             os.utime(path)
         return call
 
@@ -167,10 +167,13 @@ class ProgramCache:
         try:
             content, _, _ = serialize_executable.serialize(call)
         except _NOT_LOADED as error:
-            return f"not written: JAX cannot write it: {error}"
+            return f"not written: JAX cannot serialize it: {error}"
         content = _wrapped(content, key)
         if len(content) > self._max_bytes:
-            return f"not written: {len(content)} bytes are more than the cache may hold"
+            return (
+                f"not written: its {len(content)} bytes exceed the cache's limit of "
+                f"{self._max_bytes} bytes"
+            )
         try:
             self._write(path, content)
         except OSError as error:
@@ -279,7 +282,7 @@ def _unwrapped(file: bytes, key: str) -> bytes:
     """Return the contents of a cache file.
 
     Raises:
-        CacheFileError: it is not a whole file of ours with that key.
+        CacheFileError: the file is damaged, has another format, or has another key.
     """
     stream = io.BytesIO(file)
     if stream.readline(len(_MAGIC)) != _MAGIC:
@@ -306,25 +309,25 @@ def _read(path: Path) -> bytes:
     with os.fdopen(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise CacheFileError("it is not a file")
+            raise CacheFileError("it is not a regular file")
         reason = _why_not_private(status, 0o022, "it", "remove")
         if reason:
             raise CacheFileError(reason)
         return file.read()
 
 
-def _why_not_private(status: os.stat_result, forbidden: int, what: str, remedy: str) -> str:
+def _why_not_private(status: os.stat_result, forbidden: int, subject: str, remedy: str) -> str:
     """Return why a file is not private to the user; empty if it is.
 
-    Where there are no owners and modes, as on Windows, the folder's own access rights must do.
+    On systems without owners and modes, such as Windows, nothing is checked.
     """
     if not hasattr(os, "geteuid"):
         return ""
     if status.st_uid != os.geteuid():
-        return f"{what} belongs to another user"
+        return f"{subject} belongs to another user"
     if status.st_mode & forbidden:
         return (
-            f"{what} is accessible to other users (mode {stat.S_IMODE(status.st_mode):o}); "
+            f"{subject} is accessible to other users (mode {stat.S_IMODE(status.st_mode):o}); "
             f"{remedy} it"
         )
     return ""

@@ -1,11 +1,10 @@
 """Limit the size of JAX's cache of traces.
 
-Most functions of `jax.numpy` are jitted. JAX 0.10 keeps what it traced of each for every shape that
-it ever saw, for ever (`trace_to_jaxpr` in `jax._src.interpreters.partial_eval`, a cache without a
-limit): 10 kB for each small cluster that is compiled for a new shape. Beside it `_seen_qdds` in
-`jax._src.pjit` has an entry for each function and shape, of 1 kB: what of JAX's mutable values it
-was traced with, which is nothing for all of ours. All other caches of JAX that compiling fills have
-limits.
+Most functions of `jax.numpy` are jitted. JAX 0.10 stores the trace of each for every shape, without
+a limit (`trace_to_jaxpr` in `jax._src.interpreters.partial_eval`): 10 kB for each small cluster
+that is compiled for a new shape. In addition `_seen_qdds` in `jax._src.pjit` has an entry of 1 kB
+for each function and shape. It lists the mutable JAX values that the function was traced with; our
+functions have none. All other caches of JAX that compiling fills have limits.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PJIT: Final = "jax._src.pjit"
 def bound_traces(most: int = _MOST_TRACES) -> None:
     """Clear the trace cache if it has more than `most` entries.
 
-    What is compiled stays. A version of JAX that has no such cache is left alone.
+    Compiled programs are not affected. Nothing happens if this version of JAX has no such cache.
     """
     traces = _traces()
     if traces is not None and traces.cache_info().currsize > most:
@@ -33,7 +32,7 @@ def bound_traces(most: int = _MOST_TRACES) -> None:
 def _forget_empty_notes() -> None:
     """Drop the records of functions traced without mutable values.
 
-    JAX makes them again when it traces the function again; what they say does not change.
+    JAX creates equal records when it traces the function again.
     """
     notes = getattr(importlib.import_module(_PJIT), "_seen_qdds", {})
     for by_type in list(notes.values()):

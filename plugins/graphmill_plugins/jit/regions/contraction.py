@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 def control_inputs(node: Node) -> list[Edge]:
-    """Return the control edges into a node without the source's."""
+    """Return the control edges into a node, without those of the graph's source."""
     source = node.graph.source
     return [edge for edge in node.control_in_edges if edge.src is not source]
 
@@ -35,15 +35,15 @@ class Contraction:
     """Replaces the nodes of a cluster by one `_Cluster` node.
 
     Args:
-        graph: whose nodes.
+        graph: the graph of the nodes.
         members: the cluster, in topological order.
         options: of the pass.
-        op_def: of the node that is put there.
-        recorder: the graph that records it, if it is another one.
-        owner: the function of the library that the nodes are of, if they are of one.
+        op_def: the op of the new node.
+        recorder: the graph that records the cluster; by default `graph`.
+        owner: the library function that the nodes belong to, if any.
 
     Attributes:
-        functions: bodies of functions that are called, where they are not the library's.
+        functions: bodies of called functions that replace those of the library.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Contraction:
         """Move the nodes into a body and connect the cluster's node.
 
         Returns:
-            Why that cannot be; empty where it is done.
+            Why the cluster cannot be contracted; empty if it was.
         """
         reason = self.why_not()
         if reason:
@@ -122,10 +122,10 @@ class Contraction:
         ]
 
     def _leaves_as_reference(self, edge: Edge) -> bool:
-        """Return whether another node takes a variable by reference, which a cluster cannot give.
+        """Return whether an edge carries a reference or a handle, which no program can return.
 
-        Handles are values as any other for generated code that is never compiled. The variants that
-        leave a cluster are pytrees (see `shared_structures`), which are values.
+        Generated code that is never compiled may return handles. The variants that leave a cluster
+        are pytrees (see `shared_structures`), which programs can return.
         """
         if edge.dst.input_types[edge.dst_input].is_ref:
             return True

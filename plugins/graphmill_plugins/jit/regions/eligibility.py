@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 _UNTRACED_TYPES: Final = frozenset(
-    {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # several numbers in an octet
+    {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # types below 8 bits are packed
 )
 _VARIANTS: Final = frozenset({VARIANT})
 
 
 class Eligibility:
-    """Answers for the nodes of one graph; caches the results for functions.
+    """Decides for the nodes of one graph; caches the results for functions.
 
     Args:
-        host: whose kernels and ops.
+        host: provides the kernels and ops.
         refusal: returns why the session's policy refuses a node, or None. A function with such a
-            node stays a call: it is an error when it is called, and not before.
+            node stays a call, so that the error is raised only if it is called.
         device: where the nodes run; by default the host's processor.
-        bodies: gives the bodies of called functions; by default as they stand in the library.
+        bodies: returns the bodies of called functions; by default those of the library.
 
     Attributes:
         choices: how a compiler computes the nodes.
-        waits: which nodes may wait for others.
-        lists: answers for lists that grow in loops.
+        waits: finds nodes that may block.
+        lists: analyses the lengths of lists that grow in loops.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Eligibility:
     def _why_not_function(self, name: str, node: Node) -> str | None:
         if name not in self._functions:
             self._functions[name] = f"function {name} calls itself"
-            self._functions[name] = self._look_into(name, node)
+            self._functions[name] = self._why_not_body(name, node)
         return self._functions[name]
 
-    def _look_into(self, name: str, node: Node) -> str | None:
+    def _why_not_body(self, name: str, node: Node) -> str | None:
         try:
             body = self.choices.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
@@ -141,7 +141,7 @@ def _bad_type(node: Node, taken: frozenset[str]) -> str | None:
     for dtype in _types(node):
         name = dtype.base_dtype.name
         if name == "string" and is_constant:
-            continue  # whoever reads it decides whether it may
+            continue  # whether it is allowed depends on its consumers
         if name in _UNTRACED_TYPES or dtype.is_quantized:
             return f"it has tensors of {name}"
         if name in HANDLE_TYPES and name not in taken:

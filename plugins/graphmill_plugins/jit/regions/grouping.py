@@ -1,8 +1,8 @@
 """Group the eligible nodes of a graph into clusters.
 
-A region is convex, so that the graph stays without cycles. In topological order each node gets a
-depth: at least that of its inputs, odd for a node that can be in a cluster, even for one that
-cannot. Depth never falls along an edge, so nodes of one depth have only such nodes between them.
+A cluster must be convex, so that the graph remains acyclic. In topological order each node gets a
+depth: at least that of its inputs, odd for an eligible node, even for any other. Depth never
+decreases along an edge, so every node on a path between two nodes of one depth has that depth, too.
 A connected component of one depth forms a cluster if all its members share the same blocking and
 deadness ancestors, so that clustering adds neither waits nor dead values.
 """
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
     from graphmill_plugins.jit.regions.eligibility import Eligibility
 
-_OF_CALLS: Final = 100  # weight of a node that calls functions
+_CALL_WEIGHT: Final = 100  # weight of a node that calls functions
 MIN_SIZE: Final = 2
-"""Fewer nodes are no cluster, unless the config says otherwise."""
+"""The smallest number of nodes in a cluster, unless the config sets another."""
 _SWITCHES: Final = (ControlFlow.SWITCH, ControlFlow.SWITCH_N)
 _WAITS, _MAY_BE_DEAD, _SOME_ROWS = (
     "waits",
@@ -47,17 +47,17 @@ def find_clusters(
     """Return the clusters of a graph, each in topological order and without constants.
 
     Args:
-        graph: is looked at.
-        eligibility: which nodes can be in a cluster.
-        outside: records which nodes are in none, and why.
-        names_variable: whether a node gives handles of variables, and of nothing else.
+        graph: the graph; it is not changed.
+        eligibility: decides which nodes can be in a cluster.
+        outside: gets the nodes that are in no cluster, with the reason.
+        names_variable: whether a node's handles are only of variables.
     """
     outside = {} if outside is None else outside
     in_loop, waiting = nodes_in_loops(graph), eligibility.waits.among(graph)
     order = topological_order(graph)
     repeated = SparseDedupAnalysis(graph, eligibility.choices)
     refused: dict[Node, str] = {}
-    apart = {node for node in order if eligibility.lists.gives_some_rows(node)}
+    separated = {node for node in order if eligibility.lists.gives_some_rows(node)}
     pytrees = PytreeEdges(eligibility.choices)
 
     def why_not(node: Node) -> str | None:
@@ -66,7 +66,7 @@ def find_clusters(
         return refused.get(node) or _why_not(node, in_loop, eligibility)
 
     while True:
-        found = _grouped(order, waiting, why_not, outside, repeated, apart)
+        found = _grouped(order, waiting, why_not, outside, repeated, separated)
         shared = shared_structures(graph, found, names_variable, pytrees.carries)
         shared |= repeated.apart([frozenset(members) for members in found])
         if shared.keys() <= refused.keys():
@@ -80,22 +80,22 @@ def _grouped(
     why_not: Callable[[Node], str | None],
     outside: dict[Node, str],
     repeated: SparseDedupAnalysis,
-    apart: Container[Node],
+    separated: Container[Node],
 ) -> list[list[Node]]:
-    """Return the clusters; consumers of nodes in `apart` are in other clusters."""
-    place: dict[Node, tuple[int, _Blockers]] = {}
+    """Return the clusters; nodes in `separated` and their consumers are in different ones."""
+    level: dict[Node, tuple[int, _Blockers]] = {}
     chosen: list[Node] = []
     none: _Blockers = frozenset()
     for node in order:
         depth, blockers = 0, none
         for edge in _inputs(node):
-            if edge.src in place:
-                before, of_before = place[edge.src]
-                depth = max(depth, before)
-                blockers = blockers | of_before if blockers != of_before else blockers
+            if edge.src in level:
+                src_depth, src_blockers = level[edge.src]
+                depth = max(depth, src_depth)
+                blockers = blockers | src_blockers if blockers != src_blockers else blockers
                 if _decides(edge.src) and not edge.is_control:
                     blockers = blockers | {(_MAY_BE_DEAD, edge.src.id, edge.src_output)}
-                if edge.src in apart and not edge.is_control:
+                if edge.src in separated and not edge.is_control:
                     blockers = blockers | {(_SOME_ROWS, edge.src.id, edge.src_output)}
         reason = why_not(node)
         if is_control_trigger(node) and blockers:
@@ -108,12 +108,12 @@ def _grouped(
         if is_member:
             chosen.append(node)
         else:
-            blockers = _handed_on(node, blockers, waits=node in waiting)
-        place[node] = (depth + ((depth & 1) != is_member), blockers)
+            blockers = _propagated(node, blockers, waits=node in waiting)
+        level[node] = (depth + ((depth & 1) != is_member), blockers)
         for earlier in repeated.begun_by.get(node, ()):
             if is_member and why_not(earlier) is None:
-                place[earlier] = place[node]  # later than it might be, but nobody asks before
-    return _connected(chosen, place)
+                level[earlier] = level[node]  # deeper than needed; no node has read it yet
+    return _connected(chosen, level)
 
 
 def _decides(node: Node) -> bool:
@@ -122,14 +122,14 @@ def _decides(node: Node) -> bool:
     return traits.gives_dead or traits.control_flow in _SWITCHES
 
 
-def _handed_on(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
+def _propagated(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
     """Return the blocking and deadness ancestors that a node outside passes to its consumers.
 
-    A `Merge` and a `ControlTrigger` live though some of their inputs are dead.
+    A `Merge` or a `ControlTrigger` may be alive with dead inputs.
     """
     if is_merge(node) or is_control_trigger(node):
         blockers = frozenset(blocker for blocker in blockers if blocker[0] is not _MAY_BE_DEAD)
-    if waits:  # and what it gives may be dead, where that comes from another device
+    if waits:  # a value received from another device may also be dead
         blockers = blockers | {(_WAITS, node.id, 0), (_MAY_BE_DEAD, node.id, 0)}
     elif node.op_def.traits.is_control_flow and node.op_def.traits.control_flow not in _SWITCHES:
         blockers = blockers | {(_MAY_BE_DEAD, node.id, 0)}
@@ -144,7 +144,7 @@ def _why_not(node: Node, in_loop: set[Node], eligibility: Eligibility) -> str | 
     return eligibility.why_not(node)
 
 
-def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
+def _connected(chosen: list[Node], level: dict[Node, Any]) -> list[list[Node]]:
     """Return the connected components of data edges among nodes at one level."""
     leader: dict[Node, Node] = {node: node for node in chosen}
 
@@ -157,7 +157,7 @@ def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
     for node in chosen:
         for edge in _inputs(node):
             src = edge.src
-            if src in leader and place[src] == place[node]:
+            if src in leader and level[src] == level[node]:
                 leader[find(src)] = find(node)
     groups: dict[Node, list[Node]] = {}
     for node in chosen:
@@ -168,7 +168,7 @@ def _connected(chosen: list[Node], place: dict[Node, Any]) -> list[list[Node]]:
 def weight(node: Node, choices: LoweringChoices) -> int:
     """Return the weight of a node in a cluster's size; standalone ops count more."""
     if node.op_def.calls:
-        return _OF_CALLS
+        return _CALL_WEIGHT
     if choices.is_standalone(node):
         return MIN_SIZE
     return int(not (node.op_def.traits.forwards or is_source(node) or does_nothing(node)))

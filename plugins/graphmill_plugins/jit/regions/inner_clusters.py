@@ -39,11 +39,11 @@ def inner_bodies(
     """Return the bodies of functions that a loop calls, directly or not, with clusters formed.
 
     Args:
-        graph: that contains the loop; it records the clusters.
-        loop: a functional one.
+        graph: the graph that contains the loop; it records the clusters.
+        loop: a functional loop.
         options: of the pass.
         device: where the loop runs; by default the host's processor.
-        bodies: gives the bodies of functions; by default as they stand in the library.
+        bodies: returns the bodies of functions; by default those of the library.
     """
     found: dict[FunctionKey, FunctionBody] = {}
     if options.config.graphmill.deterministic:

@@ -25,10 +25,10 @@ _LOOP: Final = (CallKind.LOOP_CONDITION, CallKind.LOOP_BODY)
 
 
 class PytreeEdges:
-    """Answers for the edges of one graph; caches what kernels declare.
+    """Finds the edges of one graph that carry pytrees; caches the declarations of kernels.
 
     Args:
-        choices: which kernels the nodes have, and which bodies the functions that they call.
+        choices: returns the kernels of nodes and the bodies of functions that they call.
     """
 
     def __init__(self, choices: LoweringChoices) -> None:
@@ -40,7 +40,7 @@ class PytreeEdges:
         if edge.src.output_types[edge.src_output].base_dtype.name != VARIANT:
             return False
         none: _Seen = frozenset()
-        return self._is_given(edge.src, edge.src_output, none) or self._is_taken(edge, none)
+        return self._is_returned(edge.src, edge.src_output, none) or self._is_taken(edge, none)
 
     def _declares(self, node: Node) -> bool:
         found = self._declared.get(node)
@@ -49,27 +49,27 @@ class PytreeEdges:
             found = self._declared[node] = is_plain and self._choices.takes_pytrees(node)
         return found
 
-    def _is_given(self, node: Node, output: int, seen: _Seen) -> bool:
-        """Return whether an output is a pytree, as far as its graph shows."""
+    def _is_returned(self, node: Node, output: int, seen: _Seen) -> bool:
+        """Return whether the kernels that an output comes from declare it a pytree."""
         if self._declares(node):
             return True
         if node.op_def.traits.forwards and node.in_edges:
-            return self._is_given(*node.inputs[min(output, len(node.inputs) - 1)], seen)
+            return self._is_returned(*node.inputs[min(output, len(node.inputs) - 1)], seen)
         for called in calls_of(node):
             if called.kind in _LOOP:
                 position = called.call.first_input + output
-                if self._is_given(*node.inputs[position], seen):
+                if self._is_returned(*node.inputs[position], seen):
                     return True
             key = called.function.name, output
             body = None if key in seen else self._body(node, called)
             for result in body.graph.nodes if body is not None else ():
                 is_it = is_result(result) and result.attrs["index"] == output
-                if is_it and self._is_given(*result.inputs[0], seen | {key}):
+                if is_it and self._is_returned(*result.inputs[0], seen | {key}):
                     return True
         return False
 
     def _is_taken(self, edge: Edge, seen: _Seen) -> bool:
-        """Return whether all consumers of an edge's value take it as a pytree."""
+        """Return whether a consumer of an edge's value takes it as a pytree."""
         node = edge.dst
         if self._declares(node):
             return True
@@ -89,7 +89,7 @@ class PytreeEdges:
     def _body(self, node: Node, called: CalledFunction) -> FunctionBody | None:
         try:
             return self._choices.bodies(called.function, node.graph.library)
-        except OpError:  # the function is not there, which its call reports
+        except OpError:  # the function is missing, which its call reports
             return None
 
 

@@ -26,15 +26,15 @@ def shared_structures(
     names_variable: Callable[[Node], bool] = is_source_or_argument,
     is_free: Callable[[Edge], bool] = lambda _: False,
 ) -> dict[Node, str]:
-    """Return the cluster members that work on shared structures, with the reason.
+    """Return the cluster members that use shared structures, with the reason.
 
     Args:
-        graph: whose nodes.
-        clusters: as they would be.
-        names_variable: whether a node gives handles of variables, and of nothing else.
-        is_free: whether what goes along an edge can leave programs, and get into them.
+        graph: the graph of the clusters.
+        clusters: the proposed clusters.
+        names_variable: whether a node's handles are only of variables.
+        is_free: whether programs can take and return the value of an edge.
     """
-    cluster_of = {node: number for number, members in enumerate(clusters) for node in members}
+    cluster_of = {node: index for index, members in enumerate(clusters) for node in members}
     leader: dict[Node, Node] = {}
 
     def find(node: Node) -> Node:
@@ -46,15 +46,15 @@ def shared_structures(
 
     for node in graph.nodes:
         for edge in node.in_edges:
-            if _hands_on(edge) and not (names_variable(edge.src) or is_free(edge)):
+            if _may_carry_structure(edge) and not (names_variable(edge.src) or is_free(edge)):
                 leader[find(edge.src)] = find(node)
-    places: dict[Node, set[Any]] = {}
+    users: dict[Node, set[Any]] = {}  # the clusters that use each structure, None for outside
     for node in leader:
-        places.setdefault(find(node), set()).add(cluster_of.get(node))
-    return {node: REASON for node in leader if node in cluster_of and len(places[find(node)]) > 1}
+        users.setdefault(find(node), set()).add(cluster_of.get(node))
+    return {node: REASON for node in leader if node in cluster_of and len(users[find(node)]) > 1}
 
 
-def _hands_on(edge: Edge) -> bool:
+def _may_carry_structure(edge: Edge) -> bool:
     """Return whether an edge may carry a tensor array, list or stack."""
     dtype = edge.src.output_types[edge.src_output].base_dtype
     return dtype.name in HANDLE_TYPES

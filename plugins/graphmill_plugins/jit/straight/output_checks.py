@@ -1,12 +1,13 @@
 """`OutputChecks`: generate code that checks kernel outputs as executors do.
 
-A node with one output is checked by an expression behind its call, `v1.dtype is d0 or e1(v1)`:
-nothing is called where the type is right. The others are checked by a function around the call.
+A node with one output is checked by an expression after its call, `v1.dtype is d0 or e1(v1)`, which
+calls nothing if the type is right. Nodes with several outputs are checked by a function around the
+call.
 
-The expression costs a tenth of what a kernel of scalars costs. A kernel that is a function of the
-array namespace cannot look at values, so that the types of its outputs follow from those of its
-inputs: it is checked in the first calls of the code only, and in all with `GRAPHMILL_VALIDATE=1`.
-Kernels that may look at values are checked in each call.
+The expression costs a tenth of a kernel call with scalars. A kernel that is a function of the array
+namespace cannot read values, so its input types determine its output types. It is checked only in
+the first calls of the code, or in all with `GRAPHMILL_VALIDATE=1`. Kernels that may read values are
+checked in each call.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Node, OpKernel
 
 FIRST_CALLS: Final = 8
-"""In so many calls of a cluster's code all outputs are checked."""
+"""Number of calls of a cluster's code in which all outputs are checked."""
 
 _EXPRESSION: Final = re.compile(r"; \w+\.dtype is d\d+ or (e\d+)\(\w+\)")
 
@@ -34,7 +35,7 @@ class OutputChecks:
     """Generates the output checks of one cluster.
 
     Args:
-        names: the global names of its code, to which are added those that checks need.
+        names: the global names of its code; the checks add theirs.
     """
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -90,12 +91,12 @@ class OutputChecks:
         return _EXPRESSION.sub(lambda found: "" if found[1] in self._first else found[0], source)
 
     def wrong_output(self, error: Exception, node: Node, kernel: OpKernel) -> InternalError | None:
-        """Return what is wrong with a non-array output if a check raised `error`.
+        """Return the error for an output that is not an array, if a check raised `error`.
 
         Args:
-            error: what the code raised.
-            node: the node whose line it comes from.
-            kernel: the node's.
+            error: the exception that the code raised.
+            node: the node whose line raised it.
+            kernel: the node's kernel.
         """
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:

@@ -1,6 +1,7 @@
 """`StraightLineKernel`: run a loop that cannot be compiled as generated code.
 
-Its kernels may block, on a queue for instance; the step continues meanwhile, and no thread waits.
+Its kernels may block, for example on a queue. The step continues meanwhile, and no thread is
+blocked.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class StraightLineKernel:
         """Compute the outputs and pass them to `done`, at once if no kernel blocks.
 
         Raises:
-            OpError: a node failed; names it.
+            OpError: a node failed; the error names it.
         """
         code = self._code
         self._counts.num_straight += 1
@@ -86,7 +87,7 @@ class _Run:
         self._outcome: tuple[Any, BaseException | None] | None = None
 
     def go_on(self, value: Any, error: BaseException | None) -> None:
-        """Run with the last asynchronous kernel's result up to one that blocks, or the end."""
+        """Continue with an asynchronous kernel's result, until one blocks or the code ends."""
         generator = self._generator
         while True:
             try:
@@ -129,7 +130,7 @@ class _Run:
         self._call = token
         try:
             compute(*inputs, done=done)
-        except Exception as error:  # noqa: BLE001 - goes to the node's line in the code
+        except Exception as error:  # noqa: BLE001 - raised at the node's line in the code
             return None, error
         finally:
             self._call = None

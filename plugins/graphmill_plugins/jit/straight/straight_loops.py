@@ -1,9 +1,9 @@
 """Choose loops that cannot be compiled for straight-line code, and replace them.
 
-The executor spends more than a microsecond per node and iteration, generated code a tenth of that.
-Iterations run one after the other, as with `parallel_iterations=1`. This differs from DEFAULT only
-if a node waits for another node of the same or a later iteration, so loops with more than one node
-that may block are excluded.
+The executor's overhead is more than a microsecond per node and iteration, that of generated code a
+tenth. Iterations run one after the other, as with `parallel_iterations=1`. This differs from the
+DEFAULT executor only if a node waits for another node of the same or a later iteration, so loops
+with more than one node that may block are excluded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class StraightLoops:
-    """Answers for the nodes of one graph.
+    """Decides which loops of one graph can become straight-line code.
 
     Args:
-        host: whose kernels and ops.
+        host: provides the kernels and ops.
         refusal: returns why the session's policy refuses a node, or None.
-        choices: which kernels compute the nodes; by default those on the host's processor.
+        choices: returns the kernels of nodes; by default those on the host's processor.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StraightLoops:
 
     def why_not(self, nodes: Iterable[Node]) -> str:
         """Return why the functions of a loop cannot be straight-line code; empty if they can."""
-        reason, waits = self._look_at(nodes)
+        reason, waits = self._check_nodes(nodes)
         if not reason and waits > 1:
             return "more than one of its nodes may wait for other nodes"
         return reason
@@ -62,20 +62,20 @@ class StraightLoops:
                 return f"{node.name} ({node.op}): {reason}"
         return self.why_not(inner)
 
-    def _look_at(self, nodes: Iterable[Node]) -> tuple[str, int]:
+    def _check_nodes(self, nodes: Iterable[Node]) -> tuple[str, int]:
         """Return the reason against, and how many nodes may block."""
         waits = 0
         for node in nodes:
-            reason, more = self._look_at_node(node)
+            reason, more = self._check_node(node)
             if reason:
                 return f"{node.name} ({node.op}): {reason}", 0
             waits += more
         return "", waits
 
-    def _look_at_node(self, node: Node) -> tuple[str, int]:
+    def _check_node(self, node: Node) -> tuple[str, int]:
         functions = [function.name for function in followed_functions(node)]
         if functions:
-            return self._look_at_functions(functions, node)
+            return self._check_functions(functions, node)
         if is_argument_or_result(node) or does_nothing(node):
             return "", 0
         refused = self._refusal(node)
@@ -92,26 +92,26 @@ class StraightLoops:
         if definition.async_ and node.op_def.calls:
             return "its kernel runs other nodes", 0
         if definition.async_ and definition.waits is None:
-            # The executor may run ten iterations at once, and generated code one after the other.
+            # The executor runs several iterations at once, generated code one after the other.
             return "its kernel is asynchronous, so iterations may overlap", 0
         return "", int(self._waits.may_wait(node))
 
-    def _look_at_functions(self, names: Iterable[str], node: Node) -> tuple[str, int]:
+    def _check_functions(self, names: Iterable[str], node: Node) -> tuple[str, int]:
         waits = 0
         for name in names:
-            reason, more = self._look_into(name, node)
+            reason, more = self._check_function(name, node)
             if reason:
                 return reason, 0
             waits += more
         return "", waits
 
-    def _look_into(self, name: str, node: Node) -> tuple[str, int]:
+    def _check_function(self, name: str, node: Node) -> tuple[str, int]:
         if name not in self._functions:
             self._functions[name] = f"function {name} calls itself", 0
-            self._functions[name] = self._look_into_body(name, node)
+            self._functions[name] = self._check_body(name, node)
         return self._functions[name]
 
-    def _look_into_body(self, name: str, node: Node) -> tuple[str, int]:
+    def _check_body(self, name: str, node: Node) -> tuple[str, int]:
         try:
             body = self._choices.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
@@ -121,13 +121,13 @@ class StraightLoops:
                 return f"function {name} contains v1 control flow", 0
             if elsewhere := self._choices.why_elsewhere(inner):
                 return f"{inner.name} ({inner.op}) in function {name}: {elsewhere}", 0
-        return self._look_at(body.graph.nodes)
+        return self._check_nodes(body.graph.nodes)
 
 
 def straight_regions(
     host: Host, traceable: Callable[[Region], str | None], choices: LoweringChoices | None = None
 ) -> Callable[[Region], str | None]:
-    """Return a predicate for `functionalize`: traceable regions, and straight-line loops."""
+    """Return a function that refuses regions that are neither traceable nor straight-line loops."""
     loops = StraightLoops(host, choices=choices)
 
     def wanted(region: Region) -> str | None:
@@ -154,11 +154,11 @@ def straight_loops(
     """Return the functional loops that become straight-line code.
 
     Args:
-        graph: whose nodes.
-        host: whose kernels.
-        inside: nodes that are in loops of control flow v1, which stay as they are.
+        graph: the graph of the loops.
+        host: provides the kernels and ops.
+        inside: nodes inside v1 loops, which are not replaced.
         refusal: returns why the session's policy refuses a node, or None.
-        choices: which kernels compute the nodes; by default those on the host's processor.
+        choices: returns the kernels of nodes; by default those on the host's processor.
     """
     loops = StraightLoops(host, refusal, choices)
     found = [node for node in graph.nodes if node.op_def.is_while and node not in inside]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_MANY: Final = 8  # calls of which one may be left out: of few it could be all of one kind
+_MANY: Final = 8  # calls from which on the longest is an outlier; below, it may be typical
 
 
 class CallTimes:
@@ -13,7 +13,7 @@ class CallTimes:
     Threads: a statistic without a lock; two threads that add at the same moment may lose one.
 
     Attributes:
-        count: of how many calls.
+        count: number of recorded calls.
     """
 
     __slots__ = ("_longest", "_shortest", "_total", "count")
@@ -36,8 +36,8 @@ class CallTimes:
         """Return a typical duration; a very large one if there were no calls.
 
         Args:
-            varies: whether that depends on the values. Then it is the mean; of many without the
-                longest call, which something else may have held up. Else it is the shortest.
+            varies: whether durations depend on the values. If so, return the mean, without the
+                longest of many calls, which other work may have delayed; else the shortest.
         """
         if not varies or not self.count:
             return self._shortest

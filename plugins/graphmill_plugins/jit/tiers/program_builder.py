@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.compiled_cluster import CompiledCluster
 
-_MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more inputs known
+_MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more static inputs
 
 
 class Refusal(NamedTuple):
     """The reason why there is no program.
 
     Attributes:
-        event: what this is to the signature.
-        reason: in words.
-        culprit: whose code raised while it was traced; None where the compiler just cannot do it.
+        event: the event to send to the signature.
+        reason: text for users.
+        culprit: identifies the code that raised while it was traced; None if nothing is at fault.
     """
 
     event: Event
@@ -39,14 +39,14 @@ class Refusal(NamedTuple):
 class ProgramBuilder:
     """Compiles the signatures of one cluster.
 
-    Threads: any may call; two that compile at once share only `inputs.known`, which grows.
+    Threads: any may call; concurrent compilations share only `inputs.known`, which only grows.
 
     Args:
         bodies: the cluster.
-        inputs: what its inputs are.
-        device: where it computes.
-        cache_folder: of the persistent compilation cache; empty for none.
-        cache_bytes: how large that may become; 0 for the default.
+        inputs: describes the cluster's inputs.
+        device: the cluster's device.
+        cache_folder: folder of the persistent compilation cache; empty for none.
+        cache_bytes: maximum size of that cache; 0 for the default.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ProgramBuilder:
         """Compile a signature; find by trial which inputs must be static.
 
         Args:
-            record: of the signature; each attempt is noted there.
+            record: the signature's record, to which each attempt is added.
             values: inputs that have the signature.
         """
         try:
@@ -102,7 +102,7 @@ class ProgramBuilder:
         outcome = "loaded" if made.is_loaded else COMPILED
         record.compiles.append(CompileRecord(made.seconds, outcome, cause, "", made.cache))
         record.seconds = made.seconds
-        record.signature = signature_text(self._inputs, values)  # more may be known
+        record.signature = signature_text(self._inputs, values)  # more inputs may be static now
 
     def _learn(self, needs: NeedsKnown) -> bool:
         """Make required inputs static; return whether any is new."""

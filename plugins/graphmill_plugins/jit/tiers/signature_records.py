@@ -25,14 +25,14 @@ _SUSPENDED: Final = (State.TRIAL_SUSPENDED, State.SUSPENDED)
 class SignatureRecords:
     """The records of one cluster's signatures, bounded in number.
 
-    Threads: whoever calls holds the lock of the cluster's tiers.
+    Threads: the caller holds the lock of the cluster's tiers.
 
     Args:
         cluster: the record of the cluster.
     """
 
     def __init__(self, cluster: ClusterRecord) -> None:
-        self._kept = cluster.signatures
+        self._records = cluster.signatures
         self._shared: dict[str, SignatureRecord] = {}
         self._gone: list[SignatureRecord] = []
 
@@ -44,21 +44,21 @@ class SignatureRecords:
         """Return the record shared by all signatures that are not compiled for one reason."""
         found = self._shared.get(reason)
         if found is None:
-            text = "others" if self._kept else "all"
+            text = "others" if self._records else "all"
             found = self._shared[reason] = self._keep(SignatureRecord(text, reason=reason))
         return found
 
     def retire(self, record: SignatureRecord) -> None:
-        """Drop the record of an evicted signature if there are too many."""
+        """Mark the record of an evicted signature; it is dropped when there are too many."""
         self._gone.append(record)
 
     def _keep(self, record: SignatureRecord) -> SignatureRecord:
-        kept = self._kept
-        if len(kept) >= _MOST_RECORDS:
+        records = self._records
+        if len(records) >= _MOST_RECORDS:
             gone = {id(one) for one in self._gone}
-            kept[:] = [one for one in kept if id(one) not in gone]
+            records[:] = [one for one in records if id(one) not in gone]
             self._gone.clear()
-        kept.append(record)
+        records.append(record)
         return record
 
 
@@ -70,7 +70,7 @@ def show_state(record: SignatureRecord, state: State, cause: str, *, is_wanted: 
         record.tier, record.reason = COMPILED, ""
     elif state in _SUSPENDED:
         record.reason = cause
-    elif state is not State.AWAITING_IDLE:  # which is an interruption of some milliseconds
+    elif state is not State.AWAITING_IDLE:  # that state lasts only some milliseconds
         record.tier, record.reason = STRAIGHT_LINE, cause
 
 
@@ -78,11 +78,11 @@ def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
     """Return a signature as text: `float32[2,3], int32[2]=[4 5], 12 variables`.
 
     Args:
-        inputs: what the inputs of the cluster are.
+        inputs: describes the cluster's inputs.
         values: one for each input.
     """
     parts = [
-        _array(values[index], is_known=index in inputs.known)
+        _array(values[index], is_static=index in inputs.known)
         for index in inputs.arrays[:_MOST_SHOWN]
     ]
     more = len(inputs.arrays) - _MOST_SHOWN
@@ -96,14 +96,14 @@ def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
 
 
 def _pytree(value: Any) -> str:
-    leaves = ", ".join(_array(leaf, is_known=False) for leaf in flatten(value).leaves)
+    leaves = ", ".join(_array(leaf, is_static=False) for leaf in flatten(value).leaves)
     return f"{type(value).__name__}({leaves})"
 
 
-def _array(value: Any, *, is_known: bool) -> str:
+def _array(value: Any, *, is_static: bool) -> str:
     array = np.asarray(value)
     text = f"{array.dtype}[{','.join(map(str, array.shape))}]"
-    if not is_known:
+    if not is_static:
         return text
     shown = np.array2string(array, threshold=8, edgeitems=2).replace("\n", "")
     return f"{text}={shown[:_LONGEST_VALUE]}"

@@ -32,31 +32,32 @@ if TYPE_CHECKING:
 class Signature(StateMachine[State, Event, Action]):
     """One signature of a cluster.
 
-    A call reads `program`, `is_measured` and `counts_calls` and not the state: they follow from it,
-    and are set with it, as is `holds_slot`.
+    A call reads `program`, `is_measured` and `counts_calls` instead of the state. The state
+    determines them and `holds_slot`; `apply` sets them all together.
 
-    Threads: the lock of its `ClusterTiers` guards the state; counts and times are statistics.
+    Threads: the lock of its `TierMachine` guards the state; counts and times are statistics.
 
     Args:
-        key: of its inputs.
+        key: the hashable signature of its inputs.
         record: what `explain` shows of it; written, never read.
-        story: where its transitions are kept.
-        is_compared: whether its program is compared with straight-line code at all.
+        story: records its transitions.
+        is_compared: whether its program is ever compared with straight-line code.
 
     Attributes:
-        key, record, counts: of the signature; `counts` are those that the record shows.
-        program: what serves its calls; None for straight-line code.
-        kept_program: its program, also while that is paused.
+        key, record: as given; `take_record` replaces the record.
+        counts: the call counts of the record.
+        program: the program that serves its calls; None for straight-line code.
+        kept_program: its program, which is still stored while it is paused.
         is_measured: whether its calls are timed.
         counts_calls: whether interpreted calls lead to the next event.
         holds_slot: whether it counts as one of the signatures that may be compiled.
         calls_left: in `COUNTING` the calls until it is compiled, in a paused state those until it
             may serve again; 0 otherwise.
-        straight_times, compiled_times: of its calls in each tier, for the trial.
+        straight_times, compiled_times: durations of its calls in each tier, for the trial.
         num_losses: how many trials it has lost.
-        checks_seen: how many calls had failed and held when it was last suspended.
-        refused_calls: in `NO_SLOT`, its calls since those of others were last looked at …
-        others_calls: … and how many calls each one with a program had had by then.
+        checks_seen: the counts of failed and passed checks when it was last suspended.
+        refused_calls: in `NO_SLOT`, its calls since the calls of other signatures were last read.
+        others_calls: in `NO_SLOT`, the calls of each signature with a program at that time.
     """
 
     __slots__ = (
@@ -105,10 +106,10 @@ class Signature(StateMachine[State, Event, Action]):
         return self.counts.num_compiled + self.counts.num_straight
 
     def apply(self, event: Event, cause: str = "") -> Action:
-        """Change the state and all that depends on it; return the action to take.
+        """Change the state and the attributes derived from it; return the action to take.
 
         Raises:
-            InternalError: the event cannot happen in this state, and graphmill checks itself.
+            InternalError: the event cannot happen in this state; in validation mode only.
         """
         action = self.send(event, cause)
         if action is None:
@@ -125,7 +126,7 @@ class Signature(StateMachine[State, Event, Action]):
         """Check the invariants of one signature.
 
         Raises:
-            AssertionError: something is not; says what.
+            AssertionError: an invariant is broken; the message says which.
         """
         state = self.state
         rules = {

@@ -1,9 +1,9 @@
 """`SignatureTable`: the signatures of a cluster, and which of them have a program slot.
 
-Programs take memory and time to compile, so only so many signatures have one. A signature that
-comes when all slots are taken is interpreted; if it is called much more often than one of those
-that have a program, it gets that one's slot. Signatures that come once never do, nor do those that
-alternate: each compilation is paid for by as many calls.
+Programs take memory and time to compile, so the number of signatures with a program is limited. A
+new signature is interpreted while all slots are taken. If it is then called at least twice as often
+as a signature with a program, it gets the slot of that one. So signatures that are called once, or
+that alternate, never evict others: each compilation is amortized over many calls.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class SignatureTable:
         return self._num_slots() >= MOST_COMPILED
 
     def add(self, signature: Signature) -> None:
-        """Add a new signature; rarely called ones without a slot are evicted to make room."""
-        kept = self._signatures
-        if len(kept) >= MOST_KEPT:
-            refused = [one for one in kept.values() if one.state is State.NO_SLOT]
+        """Add a new signature; evict rarely called ones without a slot to make room."""
+        table = self._signatures
+        if len(table) >= MOST_KEPT:
+            refused = [one for one in table.values() if one.state is State.NO_SLOT]
             refused.sort(key=lambda one: one.refused_calls)
             for one in refused[: (len(refused) + 1) // 2]:
-                del kept[one.key]
-        if len(kept) < MOST_KEPT:
-            kept[signature.key] = signature
+                del table[one.key]
+        if len(table) < MOST_KEPT:
+            table[signature.key] = signature
 
     def remove(self, key: Hashable) -> None:
         """Remove a signature."""
@@ -71,10 +71,10 @@ class SignatureTable:
         return [one for one in self._signatures.values() if one.kept_program is not None]
 
     def rival_of(self, signature: Signature) -> Signature | None:
-        """Return the signature whose slot another one should get; None if none.
+        """Return the signature that should give up its slot to `signature`; None if none should.
 
-        It is the one with a program that has been called least since both were first counted, if
-        that is half as often at most.
+        It is the least called signature with a program, if `signature` has had at least twice as
+        many calls since both are counted.
         """
         since = signature.others_calls
         calls = {one: one.num_calls - since[one] for one in self.holders() if one in since}
@@ -85,16 +85,19 @@ class SignatureTable:
         """Check the invariants of the table and of each signature in it.
 
         Raises:
-            AssertionError: something is not; says what.
+            AssertionError: an invariant is broken; the message says which.
         """
         for key, signature in self._signatures.items():
             signature.validate()
             if signature.key != key:
-                raise AssertionError(f"{signature.subject} is kept under another key")
+                raise AssertionError(f"{signature.subject} is stored under another key")
             if signature.state in (State.NEW, State.EVICTED):
                 raise AssertionError(f"a {signature.state.value} signature is in the table")
         if len(self._signatures) > MOST_KEPT + MOST_COMPILED:
-            raise AssertionError(f"{len(self._signatures)} signatures are kept")
+            raise AssertionError(
+                f"the table has {len(self._signatures)} signatures, more than "
+                f"{MOST_KEPT + MOST_COMPILED}"
+            )
         if self._num_slots() > MOST_COMPILED:
             raise AssertionError(f"{self._num_slots()} of {MOST_COMPILED} slots are taken")
 

@@ -1,7 +1,7 @@
 """The states of a cluster's signature, the events, and the transition table.
 
-Every signature starts as `NEW` and ends as `COMPILED` or in a state from which nothing leads away:
-straight-line code serves it then. What each state means for a call is said by the sets below.
+Every signature starts as `NEW` and ends as `COMPILED` or in a final state, in which straight-line
+code serves it. The sets below define what each state means for a call.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ class State(Label):
     """The progress of a signature towards a compiled program."""
 
     NEW = "new"
-    """It has come for the first time; nothing is decided."""
+    """It was called for the first time; nothing is decided yet."""
     COUNTING = "counting"
     """It is compiled once it has been called often enough."""
     NO_SLOT = "no slot"
-    """As many signatures as may be have a program; calls count towards the slot of another one."""
+    """All program slots are taken; its calls count towards the slot of another signature."""
     QUEUED = "queued"
     """It waits for the background compiler."""
     COMPILING = "compiling"
-    """It is traced and compiled."""
+    """It is being traced and compiled."""
     TRIAL = "trial"
     """Its program serves, and is compared with straight-line code."""
     COMPILED = "compiled"
-    """Its program serves for good."""
+    """Its program won its trial and serves."""
     AWAITING_IDLE = "awaiting idle"
-    """Its program was slower while others were compiled; the trial is repeated after that."""
+    """Its program was slower while others were compiled; the next trial starts when none is."""
     BACKING_OFF = "backing off"
-    """Its program was slower; after a number of calls there is another trial."""
+    """Its program was slower; the next trial starts after a number of calls."""
     TRIAL_SUSPENDED = "trial suspended"
     """During its trial the program's checks failed in most calls; it pauses for many calls."""
     SUSPENDED = "suspended"
@@ -41,17 +41,17 @@ class State(Label):
     DROPPED = "dropped"
     """The queue of the background compiler was full, or no thread could be started."""
     NOT_TRACEABLE = "not traceable"
-    """The compiler refused it, and said why."""
+    """The compiler refused it, with a reason."""
     COMPILER_FAILED = "compiler failed"
     """The compiler, or a plugin's code that it called, raised an exception."""
     PROGRAM_FAILED = "program failed"
-    """The program was made, but cannot be run."""
+    """The program was compiled, but cannot be run."""
     SLOWER = "slower"
     """Its program lost all its trials."""
     SUPERSEDED = "superseded"
-    """Another signature serves its inputs: with more values known, or other shapes of variables."""
+    """Another signature serves its inputs: with more static values, or other variable shapes."""
     EVICTED = "evicted"
-    """Another signature was called more often, and has got its slot."""
+    """Another signature was called more often and got its slot."""
 
 
 class Event(Label):
@@ -82,7 +82,7 @@ class Event(Label):
 
 
 class Action(Label):
-    """The action to take when a state has been entered."""
+    """The action to take after a transition."""
 
     KEEP = "nothing changes for calls"
     SUBMIT = "hand the signature to the background compiler"
@@ -134,12 +134,13 @@ TRANSITIONS: Final[Table] = {
     (_S.COUNTING, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.NO_SLOT, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.QUEUED, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
-    # More inputs must be known than when it came: it is never asked for again.
+    # More inputs must be static than it has, so it is never looked up again.
     (_S.COUNTING, _E.REPLACED): (_S.SUPERSEDED, _A.KEEP),
-    # In the child of a fork there is no background compiler: the next call asks for one …
+    # The child of a fork has lost the queue of the background compiler: the next call submits the
+    # signature again.
     (_S.QUEUED, _E.COMPILATION_LOST): (_S.COUNTING, _A.KEEP),
     (_S.COMPILING, _E.COMPILATION_LOST): (_S.COUNTING, _A.KEEP),
-    # … unless JAX cannot be used there.
+    # If JAX cannot be used in the child, nothing is compiled.
     **{
         (state, _E.COMPILER_LOST): (_S.NOT_COMPILABLE, _A.KEEP)
         for state in (_S.COUNTING, _S.NO_SLOT, _S.QUEUED, _S.COMPILING)
@@ -151,20 +152,20 @@ TRANSITIONS: Final[Table] = {
 }
 
 COUNTS_CALLS: Final = frozenset({_S.COUNTING, _S.NO_SLOT}) | PAUSED
-"""A number of interpreted calls leads to the next event."""
+"""The next event comes after a number of interpreted calls."""
 FINAL: Final = frozenset(State) - {state for state, _ in TRANSITIONS}
-"""Nothing leads away from it."""
+"""No transition leaves it."""
 HOLDS_SLOT: Final = frozenset(State) - {
     *(_S.NEW, _S.NO_SLOT, _S.NOT_COMPILABLE, _S.SUPERSEDED, _S.EVICTED),
 }
-"""It counts as one of the signatures that may be compiled, also where that has failed."""
+"""It counts as one of the signatures that may be compiled, even after that has failed."""
 MEASURED: Final = frozenset(
     {
         *(_S.COUNTING, _S.NO_SLOT, _S.QUEUED, _S.COMPILING, _S.TRIAL),
         *(_S.AWAITING_IDLE, _S.BACKING_OFF, _S.TRIAL_SUSPENDED),
     }
 )
-"""Its calls are timed, for the trial that goes on or may come."""
+"""Its calls are timed, for a running or a later trial."""
 
 
 class Meaning(NamedTuple):

@@ -1,7 +1,7 @@
 """`TierMachine`: decide which tier serves each signature of one cluster.
 
-It knows no clock and no compiler, and calls no kernel: the cluster's kernel reports events to it,
-and does what it answers. The states and the table of transitions are in `states`.
+It reads no clock and calls neither the compiler nor kernels: the cluster's kernel reports events to
+it and carries out the actions that it returns. The states and the transition table are in `states`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ClusterRecord, SignatureRecord
 
-TRIAL_CALLS: Final = 8  # after which the faster of two tiers is kept
-VARIED_TRIAL_CALLS: Final = 16  # the same where what is computed depends on the values
+TRIAL_CALLS: Final = 8  # program calls before the faster of two tiers is chosen
+VARIED_TRIAL_CALLS: Final = 16  # the same if the duration of a call depends on the values
 CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
-MOST_FAILED: Final = 32  # calls whose checks fail before the program is suspended …
-CALLS_SUSPENDED: Final = 4096  # … for so many
+MOST_FAILED: Final = 32  # calls with failed checks before the program is suspended
+CALLS_SUSPENDED: Final = 4096  # calls for which it is suspended then
 FULL: Final = f"there are {MOST_COMPILED} compiled signatures already"
 EVICTED: Final = "it was evicted: another signature has been called more often and has its slot"
 _ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynchronous devices"
 _BEING_COMPILED: Final = "it is being compiled"
 _WITHOUT_PROGRAM: Final = (State.COUNTING, State.NO_SLOT, State.QUEUED, State.COMPILING)
-_REPLACED: Final = "another signature, with other known values or variable shapes, has its program"
+_REPLACED: Final = "another signature, with other static values or variable shapes, has its program"
 
 
 class Background(Protocol):
@@ -50,10 +50,10 @@ class TierRules(NamedTuple):
     """The parameters in which clusters differ.
 
     Attributes:
-        calls: after how many calls a signature is compiled; 0 for before its first call.
-        varies: whether the time of a call depends on the values.
+        calls: number of calls after which a signature is compiled; 0 for before its first call.
+        varies: whether the duration of a call depends on the values.
         is_compared: whether a program is compared with straight-line code.
-        keeps_slower: whether a program serves although it lost its trial.
+        keeps_slower: whether a program serves even if it is slower than straight-line code.
     """
 
     calls: int = 2
@@ -70,12 +70,12 @@ class TierRules(NamedTuple):
 class TierMachine:
     """The tiers of one cluster.
 
-    Threads: `_lock` guards the table, and the state of each signature; a call of a compiled
-    signature takes none.
+    Threads: `_lock` guards the table and the state of each signature; a call of a compiled
+    signature takes no lock.
 
     Args:
-        record: of the cluster, for `explain`.
-        rules: what differs between clusters.
+        record: the cluster's record, for `explain`.
+        rules: the cluster's parameters.
         background: the background compiler.
         describe: returns the signature of some inputs as text.
 
@@ -112,7 +112,7 @@ class TierMachine:
         """Check the invariants; tests call it after each event.
 
         Raises:
-            AssertionError: something is not; says what.
+            AssertionError: an invariant is broken; the message says which.
         """
         self._table.validate()
 
@@ -125,15 +125,15 @@ class TierMachine:
         """Register a new signature; return it and the action to take.
 
         Args:
-            key: of its inputs.
-            refusal: why nothing is compiled for such inputs; empty if it is.
+            key: the hashable signature of its inputs.
+            refusal: why nothing is compiled for such inputs; empty if they may be compiled.
             values: the inputs.
         """
         with self._lock:
             found = self.find(key)
             if found is not None:
                 return found, Action.KEEP
-            event, reason = self._reception(refusal)
+            event, reason = self._first_event(refusal)
             is_wanted = event in (Event.WANTED, Event.WANTED_AT_ONCE)
             records = self._records
             record = records.new(self._describe(values)) if is_wanted else records.shared(reason)
@@ -157,7 +157,7 @@ class TierMachine:
         """Record that the background compiler starts on a signature; return whether it may."""
         with self._lock:
             if signature.state is not State.QUEUED:
-                return False  # the program of another one serves it
+                return False  # the program of another signature serves its inputs
             self._apply(signature, Event.COMPILATION_STARTED, _BEING_COMPILED)
             return True
 
@@ -184,15 +184,15 @@ class TierMachine:
         """Make a program serve its inputs; return their signature.
 
         Args:
-            signature: the one that it was compiled for.
-            program: what was compiled.
-            key: of the inputs that it serves. They are fewer than those of `signature` if more
-                values had to be known.
-            is_outdated: whether no inputs have a key any more.
+            signature: the signature that it was compiled for.
+            program: the compiled program.
+            key: the signature of the inputs that it serves. It differs from that of `signature` if
+                more inputs had to be static.
+            is_outdated: whether a key has too few static inputs, so that it is not used any more.
         """
         with self._lock:
             if signature.state is not State.COMPILING:
-                return signature  # the program of another one serves it
+                return signature  # the program of another signature serves its inputs
             if key == signature.key:
                 self._serve(signature, program)
                 return signature
@@ -205,33 +205,33 @@ class TierMachine:
     def call_timed(self, signature: Signature, nanoseconds: int) -> None:
         """Record the duration of a program call; after enough calls choose the faster tier.
 
-        A thread that compiles slows the program down more than generated code, which seldom gives
-        up the GIL; and what is compiled already pays for values that go to and from clusters that
-        are not yet. So a program that loses meanwhile is tried again when all is compiled.
+        A thread that compiles slows programs down more than generated code, which rarely releases
+        the GIL. Programs are also slowed down by transfers to clusters that are not compiled yet.
+        So a program that loses during compilations gets another trial when all are done.
         """
         signature.compiled_times.add(nanoseconds)
         if signature.compiled_times.count < self._rules.trial_calls:
             return
         with self._lock:
-            if signature.state is State.TRIAL:  # else another thread was first
+            if signature.state is State.TRIAL:  # otherwise another thread was first
                 self._judge(signature)
 
     def checks_failed(self, signature: Signature) -> None:
         """Record failed checks; suspend the program if most calls fail."""
         counts = signature.counts
         counts.num_checks_failed += 1
-        failed, held = counts.num_checks_failed, counts.num_compiled
-        failed_before, held_before = signature.checks_seen
-        if failed - failed_before < max(MOST_FAILED, held - held_before):
+        failed, passed = counts.num_checks_failed, counts.num_compiled
+        failed_before, passed_before = signature.checks_seen
+        if failed - failed_before < max(MOST_FAILED, passed - passed_before):
             return
         with self._lock:
             if signature.state not in (State.TRIAL, State.COMPILED):
                 return  # another thread was first
-            signature.checks_seen = failed, held
+            signature.checks_seen = failed, passed
             signature.calls_left = CALLS_SUSPENDED
             cause = (
-                f"its checks failed in {failed} calls and held in {held}: the interpreter, which "
-                f"had to repeat these calls, runs the next {CALLS_SUSPENDED} alone"
+                f"its checks failed in {failed} calls, which the interpreter repeated, and passed "
+                f"in {passed}: the next {CALLS_SUSPENDED} calls are interpreted"
             )
             self._apply(signature, Event.CHECKS_FAIL, cause)
 
@@ -247,7 +247,7 @@ class TierMachine:
         with self._lock:
             for signature in self._table.in_states((State.QUEUED, State.COMPILING)):
                 signature.calls_left = 1
-                cause = "the process was forked while it waited; the next call requests it again"
+                cause = "the process was forked before it was compiled; the next call submits it"
                 self._apply(signature, Event.COMPILATION_LOST, cause)
 
     def compiler_lost(self, cause: str) -> None:
@@ -257,7 +257,7 @@ class TierMachine:
                 signature.others_calls = {}
                 self._release(signature, Event.COMPILER_LOST, cause)
 
-    def _reception(self, refusal: str) -> tuple[Event, str]:
+    def _first_event(self, refusal: str) -> tuple[Event, str]:
         if refusal:
             return Event.NOT_WANTED, refusal
         if self._table.is_full():
@@ -299,7 +299,7 @@ class TierMachine:
             is_first = signature.refused_calls == 1
             rival = None if is_first else self._table.rival_of(signature)
             if rival is None:
-                signature.refused_calls = 1  # counted again
+                signature.refused_calls = 1  # the count starts again
                 signature.others_calls = {one: one.num_calls for one in self._table.holders()}
                 return Action.KEEP
             return self._move_slot(rival, signature, values)
@@ -314,7 +314,7 @@ class TierMachine:
         return self._apply(signature, Event.SLOT_WON, "it waits for the compiler")
 
     def _resume(self, signature: Signature) -> Action:
-        """Count a call while suspended; the program serves again at the end, if no compile runs."""
+        """Count a call during a pause; end the pause after the last one, unless a compile runs."""
         if signature.calls_left:
             signature.calls_left -= 1
         elif self._background.is_idle:
@@ -333,12 +333,12 @@ class TierMachine:
             self._apply(signature, Event.WON, _ASYNCHRONOUS)
 
     def _serve_others(self, key: Hashable, program: Any, record: SignatureRecord) -> Signature:
-        """Make a program serve other inputs than requested; return their signature."""
+        """Make a program serve inputs other than those requested; return their signature."""
         found = self.find(key)
         if found is not None and found.state not in _WITHOUT_PROGRAM:
-            return found  # it has a program already, or is better off without
+            return found  # it already has a program, or a reason to have none
         if found is None or found.state is State.NO_SLOT:
-            if self._table.is_full():  # the one that it was compiled for has lost its own slot
+            if self._table.is_full():  # the requested signature has lost its slot meanwhile
                 return found or self._enter_full(key)
             found = found or self._new(key, record)
             found.take_record(record)
@@ -371,9 +371,9 @@ class TierMachine:
             self._lose(signature, cause)
 
     def _lose(self, signature: Signature, cause: str) -> None:
-        """Return to straight-line code as the faster tier: first for a while, then for good.
+        """Return to straight-line code: after the first lost trials for a while, then for good.
 
-        A trial is a few calls, in which something else may have had the processors.
+        A trial is only a few calls, which other work on the machine may have slowed down.
         """
         signature.num_losses += 1
         if signature.num_losses > len(CALLS_TO_NEXT_TRIAL):
@@ -384,6 +384,6 @@ class TierMachine:
         self._apply(signature, Event.LOST, f"{cause}; it will be tried again after {calls} calls")
 
     def _release(self, signature: Signature, event: Event, cause: str) -> None:
-        """Send an event that takes the program from a signature."""
+        """Send an event after which a signature has no program."""
         signature.calls_left = 0
         self._apply(signature, event, cause)

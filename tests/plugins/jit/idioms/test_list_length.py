@@ -181,7 +181,10 @@ def test_loop_exceeding_capacity_is_interpreted() -> None:
         found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
     (signature,) = found
     assert signature.num_checks_failed == 32
-    assert "its checks failed in 32 calls and held in 0" in signature.reason
+    assert (
+        "its checks failed in 32 calls, which the interpreter repeated, and passed in 0"
+        in signature.reason
+    )
 
 
 def test_tier_with_failed_checks_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:

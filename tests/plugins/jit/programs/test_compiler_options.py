@@ -32,7 +32,7 @@ def convolution():
 @pytest.fixture
 def knows_all(monkeypatch):
     """Let XLA know each option: that of JAX 0.8 has none for YNNPACK."""
-    monkeypatch.setattr(compiler_options, "_is_known", lambda option, value: True)
+    monkeypatch.setattr(compiler_options, "_is_supported", lambda option, value: True)
 
 
 def test_products_are_computed_by_ynnpack(knows_all):
@@ -69,8 +69,8 @@ def test_other_platforms_are_not_queried():
 
 
 def test_unknown_xla_option_is_dropped(monkeypatch):
-    assert not compiler_options._is_known("xla_cpu_no_such_option", "")
-    monkeypatch.setattr(compiler_options, "_is_known", lambda *_: False)
+    assert not compiler_options._is_supported("xla_cpu_no_such_option", "")
+    monkeypatch.setattr(compiler_options, "_is_supported", lambda *_: False)
     assert compiler_options_for(product()) == {}
 
 

@@ -90,7 +90,7 @@ def test_long_inner_loops_are_interpreted_s6(monkeypatch):
     with session:
         assert session.run(y, {x: 30.0}) == 30.0
         (signature,) = signatures(session)
-        assert "could not be interrupted" in signature.reason
+        assert "cannot be cancelled" in signature.reason
         assert session.run(y, {x: 30.0}) == 30.0
 
 

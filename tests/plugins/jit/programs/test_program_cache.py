@@ -222,7 +222,7 @@ def test_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.Mon
 
 def test_file_in_place_of_folder_is_reported(folder: Path) -> None:
     folder.write_text("")
-    assert "cannot be made" in ProgramCache(str(folder)).compile(lowered(), {}).note
+    assert "cannot be created" in ProgramCache(str(folder)).compile(lowered(), {}).note
 
 
 def test_a_full_disk_costs_the_saving_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ def test_least_recently_used_entry_is_evicted(folder: Path) -> None:
 
 def test_program_larger_than_cache_is_not_stored(folder: Path) -> None:
     made = ProgramCache(str(folder), max_bytes=10).compile(lowered(), {})
-    assert "more than the cache may hold" in made.note
+    assert "exceed the cache's limit" in made.note
     assert not list(folder.iterdir())
 
 
@@ -338,7 +338,7 @@ def test_jax_cached_program_is_not_stored_twice(
 
     values = "[0.0, 3.0, 10.0, 21.0]"
     assert run(tmp_path / "first") == f"compiled written {values}"
-    kept = f"compiled not written: JAX has it in its own cache {values}"
+    kept = f"compiled not written: it is in JAX's own cache {values}"
     assert [run(folder), run(folder)] == [kept, kept]
     assert not list(folder.iterdir())
 
@@ -371,7 +371,7 @@ def test_unusable_folder_only_disables_saving(folder: Path, graphmill_host: Host
         (compilation,) = session.explain(y, [x]).compilations.values()
     (compiled,) = compilation.clusters[0].signatures[0].compiles
     assert compiled.outcome == "compiled"
-    assert "cannot be made" in compiled.cache
+    assert "cannot be created" in compiled.cache
 
 
 def test_programs_of_another_version_of_a_plugin_are_not_found(folder: Path) -> None:
