@@ -1,10 +1,10 @@
-"""Mark for kernels which values are constant across calls of the program being traced.
+"""Mark values that are constant across calls of the program being traced.
 
-A lowering may prepare such a value (transform the weights of a convolution, say), at a price that
-is worth paying once and not for every call. Whoever traces marks the values; the preparation is
-part of the traced program and is moved out of it later, by `graphmill_plugins.jit.programs.hoist`.
+A lowering may prepare such a value, for example transform the weights of a convolution, at a cost
+that is acceptable once but not in each call. The tracer marks the values. The preparation is traced
+like any other operation; `graphmill_plugins.jit.programs.hoist` moves it out of the program later.
 
-Marks belong to the running thread and to the `with` block; without one, nothing is constant.
+Marks apply to the current thread within a `with` block; outside of one, no value is constant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _thread = threading.local()
 
 
 class Marks:
-    """The tracers that stand for constants, kept alive so that their ids stay unique.
+    """The tracers that represent constants; they stay referenced, so that no id is reused.
 
     Attributes:
         platform: JAX's name of the platform that the program is for.

@@ -1,10 +1,11 @@
 """Import JAX when the first device or program needs it; base class of JAX devices.
 
-TensorFlow graphs are full of 64-bit numbers, so everything is done in JAX's 64-bit mode. It is
-enabled for the running thread around each call only: a program's own use of JAX is left alone.
+TensorFlow graphs contain many 64-bit numbers, so all calls use JAX's 64-bit mode. It is enabled
+only for the current thread and only during each call, so that an application's own use of JAX is
+not affected.
 
-JAX does not survive a fork: its threads are gone in the child, and calls may wait for them for
-ever. So nothing in this package calls a JAX that the parent process has started.
+JAX does not survive a fork: its threads do not exist in the child, so calls may wait for them
+forever. So this package never calls JAX in a child if the parent process had started it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class _JaxInProcess:
     """Whether this process may use JAX.
 
     Attributes:
-        is_used: whether graphmill has imported it.
-        is_inherited: whether the process from which this one was forked had started it.
+        is_used: whether graphmill has imported JAX.
+        is_inherited: whether this process was forked from one that had started JAX.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,8 @@ class _JaxInProcess:
     def after_fork_in_child(self) -> None:
         """Record whether the parent had started JAX, and let the child exit cleanly.
 
-        JAX's clients wait for their threads when the interpreter destroys them at its end.
+        When the interpreter shuts down, it would destroy JAX's clients, which wait for threads that
+        the child does not have.
         """
         bridge = sys.modules.get("jax._src.xla_bridge")
         clients = list(getattr(bridge, "_backends", {}).values())
@@ -62,7 +64,7 @@ def jax_module() -> Any:
     """Return the module `jax`; import it at the first call.
 
     Raises:
-        FailedPreconditionError: the parent of this forked process had started it.
+        FailedPreconditionError: this process was forked from one that had started JAX.
     """
     if JAX.is_inherited:
         raise_inherited()
@@ -88,9 +90,9 @@ def raise_inherited(*_: object, **__: object) -> NoReturn:
 def cpu_devices() -> list[Any]:
     """Return JAX's CPU devices; they compute in the caller's thread if JAX starts here.
 
-    By default JAX dispatches each call to a thread of its own and its caller waits for that, which
-    costs more than most steps. JAX reads the option when it first runs and never again: a program
-    that has run JAX before keeps what it has.
+    By default JAX dispatches each call to another thread, for which the caller waits. This costs
+    more than most steps. JAX reads the option only when it starts, so nothing changes if the
+    application has used JAX before.
     """
     jax = jax_module()
     if not JAX_DISPATCH.is_enabled:
@@ -108,18 +110,18 @@ def platform_devices(platform: str) -> list[Any]:
     """Return JAX's devices of a platform; none if JAX has no such platform here."""
     try:
         return cpu_devices() if platform == "cpu" else list(jax_module().devices(platform))
-    except RuntimeError:  # what JAX says of a platform that it cannot start
+    except RuntimeError:  # JAX cannot start the platform
         return []
 
 
 class JaxDevice(Device):
     """A JAX device. Its values are JAX arrays; NumPy arrays from kernels are accepted too.
 
-    JAX computes in the background: kernels return before their values are there, and `to_host` and
+    JAX computes asynchronously: kernels return before their values are computed; `to_host` and
     `sync` wait for them.
 
     Attributes:
-        jax_device: the device as JAX knows it.
+        jax_device: JAX's device object.
     """
 
     backends = ("jax",)
@@ -139,7 +141,7 @@ class JaxDevice(Device):
         """Return `jax.numpy`, the only backend.
 
         Raises:
-            InvalidArgumentError: another backend is asked for.
+            InvalidArgumentError: `backend` is another one.
         """
         if backend != "jax":
             raise InvalidArgumentError(f"device {self.name} runs backend jax, not {backend!r}")
@@ -148,13 +150,13 @@ class JaxDevice(Device):
     def to_device(self, value: Value) -> Value:
         """Return a host value as a new array on this device.
 
-        JAX would share memory that happens to be aligned, or still be reading it afterwards.
+        The value is copied first, as JAX may share aligned memory, or read it after the call.
         """
         with self._enable_x64(True):
             return self._put(np.array(value), self.jax_device)
 
     def to_host(self, value: Value) -> Value:
-        """Return a value as a NumPy array, or scalar for rank 0, when it is computed."""
+        """Wait for a value; return it as a NumPy array, or as a scalar for rank 0."""
         array = np.asarray(value)
         return array if array.ndim else array[()]
 
@@ -172,7 +174,7 @@ class JaxDevice(Device):
         return call
 
     def after_fork_in_child(self) -> None:
-        """Refuse further computations; results that exist can still be read."""
+        """Make further computations raise; existing results can still be read."""
         if JAX.is_inherited:
             self._put = self._enable_x64 = raise_inherited
 

@@ -1,7 +1,7 @@
 """Import JAX modules when one of their names is first used.
 
-Kernels for JAX are looked at long before any runs: whether a node can be compiled is asked of them.
-The import takes half a second, which must not be a first step's.
+Kernels for JAX are inspected long before any of them runs, to decide whether a node can be
+compiled. Importing JAX takes half a second, which must not delay the first step.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ __all__ = ["jax", "jnp", "jsl", "jsp", "lax"]
 
 
 class LazyModule:
-    """Stands for a module; names that were used become attributes."""
+    """A proxy for a module; each name becomes an attribute when it is first used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise AttributeError(name)  # who looks for marks on what a module holds asks for these
+            raise AttributeError(name)  # tools that inspect objects must not trigger the import
         value = getattr(importlib.import_module(self._name), name)
         setattr(self, name, value)
         return value

@@ -1,9 +1,9 @@
 """Checks and lowerings that compilers need for TensorFlow's ops, besides the kernels.
 
-Kernels are traced as functions of an array namespace. Here is declared, by the family of ops, what
-compiled code must check (it cannot raise, and some of its functions go wrong for unusual values),
-and which ops are worth a program of their own. A compiler plugin finds it in `Host.lowerings`, like
-the lowerings of any other plugin.
+Compilers trace kernels as functions of an array namespace. The modules of this package declare, by
+family of ops, the conditions that compiled code must check (it cannot raise, and some of its
+functions are wrong for unusual values), and the ops that may form a cluster alone. Compiler plugins
+find these declarations in `Host.lowerings`, like those of any other plugin.
 """
 
 from __future__ import annotations

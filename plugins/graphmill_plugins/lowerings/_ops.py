@@ -1,4 +1,4 @@
-"""The ops that each module of this package has lowerings for; a test compares them."""
+"""The ops with lowerings in each module of this package; a test compares the two."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ def exponent_is_not_negative(xp: ArrayNamespace, x: Value, y: Value) -> Value:
 
 
 def complex_power_is_regular(xp: ArrayNamespace, base: Value, exponent: Value) -> Value:
-    """Check that complex powers are far from the logarithm's singularities.
+    """Check that complex powers have neither zero bases nor infinite arguments.
 
-    There XLA gives NaN where NumPy and TensorFlow have a limit.
+    For these XLA returns NaN, but NumPy and TensorFlow return the limit.
     """
     if base.dtype.kind != "c":
         return np.True_

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 FAR: Final = 1e6
-"""Beyond it positions of boxes are rounded to anything, and hues as well."""
+"""Larger box coordinates and hues are rounded differently by XLA and by the kernels."""
 
 
 def crops_exist(

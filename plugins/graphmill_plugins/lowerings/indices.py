@@ -1,4 +1,4 @@
-"""Checks that indices are in range: kernels raise if not, compiled code cannot."""
+"""Checks that indices are in range: otherwise kernels raise, but compiled code cannot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_static(value: Value) -> bool:
 
 
 def rows_exist(xp: ArrayNamespace, params: Value, indices: Value) -> Value:
-    """Check that each index is that of a row."""
+    """Check that each index is a row index of `params`."""
     return in_range(xp, indices, 0, params.shape[0])
 
 
@@ -55,10 +55,10 @@ def places_are_not_negative(
 ) -> Value:
     """Check that no index of `DynamicStitch` is negative; there is no upper bound."""
     del data
-    held = np.True_
-    for places in indices:
-        held = held & xp.all(places >= 0)
-    return held
+    holds = np.True_
+    for part in indices:
+        holds = holds & xp.all(part >= 0)
+    return holds
 
 
 def is_permutation(xp: ArrayNamespace, values: Value) -> Value:
@@ -67,7 +67,7 @@ def is_permutation(xp: ArrayNamespace, values: Value) -> Value:
 
 
 def flat_indices_exist(xp: ArrayNamespace, indices: Value, dims: Value) -> Value:
-    """Check that flat indices are within a tensor of these dimensions, none of them empty."""
+    """Check that flat indices are within a tensor of these dimensions, which are not zero."""
     return in_range(xp, indices, 0, xp.prod(dims)) & xp.all(dims > 0)
 
 
@@ -77,12 +77,12 @@ def lengths_fit(xp: ArrayNamespace, values: Value, lengths: Value, *, seq_dim: i
 
 
 def classes_exist(xp: ArrayNamespace, logits: Value, labels: Value) -> Value:
-    """Check that each label is that of a class."""
+    """Check that each label is the index of a class."""
     return in_range(xp, labels, 0, logits.shape[-1])
 
 
 _SCATTERS: Final = (
-    *(f"TensorScatter{what}" for what in ("Update", "Add", "Sub", "Max", "Min")),
+    *(f"TensorScatter{update}" for update in ("Update", "Add", "Sub", "Max", "Min")),
     "ScatterNdNonAliasingAdd",
 )
 

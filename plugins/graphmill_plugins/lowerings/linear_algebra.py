@@ -1,4 +1,4 @@
-"""Checks for matrices; singular ones give results that are not finite."""
+"""Checks for matrix ops; singular matrices lead to results that are not finite."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def sparse_places_exist(
 
 
 def matrices_are_real(xp: ArrayNamespace, matrices: Value) -> Value:
-    """Refuse complex matrices, for which XLA and LAPACK choose different pivots."""
+    """Reject complex matrices, for which XLA and LAPACK choose different pivots."""
     del xp
     if matrices.dtype.kind == "c":
-        raise NotTraceable("the pivots of complex matrices are chosen differently")
+        raise NotTraceable("XLA and LAPACK choose different pivots for complex matrices")
     return np.True_
 
 
 def results_are_finite(xp: ArrayNamespace, *results: Value) -> Value:
     """Check that no result is NaN or infinite."""
-    held = np.True_
+    holds = np.True_
     for value in results:
-        held = held & xp.all(xp.isfinite(value))
-    return held
+        holds = holds & xp.all(xp.isfinite(value))
+    return holds
 
 
 def factors_are_regular(xp: ArrayNamespace, factors: Value, permutation: Value) -> Value:
@@ -59,7 +59,7 @@ def factors_are_regular(xp: ArrayNamespace, factors: Value, permutation: Value) 
 
 
 def _and_batched(*ops: str) -> tuple[str, ...]:
-    """Return ops together with TensorFlow's first versions, which have names for batches."""
+    """Return ops together with TensorFlow's older versions, whose names begin with `Batch`."""
     return (*ops, *(f"Batch{op}" for op in ops))
 
 
@@ -89,7 +89,7 @@ LOWERINGS: Final = LoweringTable(
         Lowering(
             _SOLVED, checks=(Check(results_are_finite, errors.InvalidArgumentError, of="results"),)
         ),
-        # What has no finite result is computed otherwise by LAPACK, but not refused.
+        # If a result is not finite, LAPACK's result differs, but its kernel does not raise.
         Lowering(_DECOMPOSED, checks=(Check(results_are_finite, of="results"),)),
         Lowering(
             ("Lu",),

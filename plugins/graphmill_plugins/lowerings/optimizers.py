@@ -1,4 +1,4 @@
-"""Checks for the signs of optimizer scalars, stricter than the kernels' own."""
+"""Checks for the signs of optimizer scalars, stricter than those of the kernels."""
 
 from __future__ import annotations
 

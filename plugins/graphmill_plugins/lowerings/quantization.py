@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _FAR: Final = 1e30
-"""Steps of ranges that end beyond it overflow, to other values in XLA than in NumPy."""
+"""In larger ranges the quantization step overflows, differently in XLA and in NumPy."""
 
 
 def range_is_ordered(
@@ -45,10 +45,10 @@ def gradient_range_is_near(
 
 
 def _are_near(xp: ArrayNamespace, *limits: Value) -> Value:
-    held = np.True_
+    holds = np.True_
     for value in limits:
-        held = held & xp.all(xp.abs(value) <= _FAR)
-    return held
+        holds = holds & xp.all(xp.abs(value) <= _FAR)
+    return holds
 
 
 LOWERINGS: Final = LoweringTable(

@@ -37,7 +37,7 @@ def sparse_gradient_exists(
 
 
 def segments_exist(xp: ArrayNamespace, grad: Value, ids: Value) -> Value:
-    """Check that each segment id is a row of the gradient."""
+    """Check that each segment id is a row index of the gradient."""
     return in_range(xp, ids, 0, grad.shape[0])
 
 
@@ -56,11 +56,11 @@ _SPARSE: Final = ("Sum", "Mean", "SqrtN")
 LOWERINGS: Final = LoweringTable(
     Lowering(tuple(ops), checks=(Check(predicate, errors.InvalidArgumentError),))
     for ops, predicate in (
-        ((f"Segment{what}" for what in _SORTED), ids_are_sorted),
-        ((f"Segment{what}V2" for what in _REDUCTIONS), ids_are_sorted),
-        ((f"SparseSegment{what}WithNumSegments" for what in _SPARSE), sparse_segments_exist),
-        ((f"SparseSegment{what}Grad" for what in _SPARSE), sparse_gradient_exists),
+        ((f"Segment{name}" for name in _SORTED), ids_are_sorted),
+        ((f"Segment{name}V2" for name in _REDUCTIONS), ids_are_sorted),
+        ((f"SparseSegment{name}WithNumSegments" for name in _SPARSE), sparse_segments_exist),
+        ((f"SparseSegment{name}Grad" for name in _SPARSE), sparse_gradient_exists),
         (("_SegmentRows",), segments_exist),
-        ((f"UnsortedSegment{what}" for what in _REDUCTIONS), ids_are_below_count),
+        ((f"UnsortedSegment{name}" for name in _REDUCTIONS), ids_are_below_count),
     )
 )

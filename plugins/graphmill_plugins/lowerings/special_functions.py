@@ -1,8 +1,8 @@
 """Domains in which XLA's special functions are accurate and terminate quickly.
 
-XLA's special functions are made for usual arguments: some sum series that take more and more turns,
-others give NaN at the ends where NumPy's and TensorFlow's have a limit. Such values are seldom; the
-interpreter computes the step then.
+XLA's special functions are designed for usual arguments. Outside of these domains some need more
+and more terms of a series, and others return NaN where NumPy and TensorFlow return a limit. Such
+values are rare; if they occur, the interpreter runs the step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _FAR: Final = 1e6
-# Of incomplete gamma functions: up to here series are short, and the powers in them exact enough.
+# Up to these limits the series of incomplete gamma functions are short, and their powers accurate.
 _GAMMA_LIMIT: Final = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 64.0}
 
 
@@ -27,22 +27,22 @@ def within(*bounds: tuple[float, float]) -> Callable[..., Value]:
     """Return a predicate that each input lies within its bounds; it is false for NaN."""
 
     def inputs_are_usual(xp: ArrayNamespace, *inputs: Value) -> Value:
-        held = np.True_
+        holds = np.True_
         for value, (low, high) in zip(inputs, bounds, strict=True):
-            held = held & xp.all((value >= low) & (value <= high))
-        return held
+            holds = holds & xp.all((value >= low) & (value <= high))
+        return holds
 
     return inputs_are_usual
 
 
 def gamma_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
-    """Check that the arguments of incomplete gamma functions are in the domain."""
+    """Check that the arguments of incomplete gamma functions are usual."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((1e-6, high), (0.0, high))(xp, a, x)
 
 
 def gamma_gradient_is_usual(xp: ArrayNamespace, a: Value, x: Value) -> Value:
-    """Check the arguments of an incomplete gamma function's derivative by `a`."""
+    """Check that the arguments of an incomplete gamma function's derivative are usual."""
     high = _GAMMA_LIMIT[np.dtype(a.dtype)]
     return within((0.01, high), (1e-3, high))(xp, a, x)
 

@@ -1,10 +1,11 @@
 """Ops that may form a single-node cluster.
 
-The call of a program costs some microseconds more than that of a kernel, so a cluster has two nodes
-at least. An op that takes NumPy many passes over its arrays, or a step of Python for each row, wins
-that back alone: those below were at least one and a half times as fast, most of them three to
-thirty times, on a million elements (`tests/bench/ops/run.py`, with `--jit eager` and `off`). Where
-one is slower all the same, on a few elements say, its cluster stays straight-line code.
+The call of a program costs some microseconds more than that of a kernel, so a cluster normally has
+at least two nodes. But an op for which NumPy needs many passes over its arrays, or a Python
+iteration for each row, is worth compiling alone. The ops below were at least one and a half times
+as fast on a million elements, most of them three to thirty times (`tests/bench/ops/run.py`, with
+`--jit eager` and `off`). If a program is slower, for example on a few elements, its cluster stays
+straight-line code.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ def is_narrow_float(node: Node) -> bool:
 
 LOWERINGS: Final = LoweringTable(
     (
-        # Products: XLA's are blocked for the cache, and on several threads.
+        # Products: XLA blocks them for the cache and uses several threads.
         _standalone(
             "BatchMatMul BatchMatMulV2 BatchMatMulV3 Conv2D Conv2DBackpropFilter",
             "Conv2DBackpropInput Conv3D Conv3DBackpropFilter Conv3DBackpropFilterV2",
             "Conv3DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNative",
             "DepthwiseConv2dNativeBackpropInput Einsum MatMul",
         ),
-        # Functions of one element that take NumPy several passes.
+        # Elementwise functions for which NumPy needs several passes.
         _standalone(
             "BesselI0 BesselI0e BesselI1 BesselI1e ClipByValue Elu EluGrad Erf Erfc Erfinv",
             "LeakyRelu LeftShift Ndtri NextAfter Polygamma RightShift Selu Sigmoid SqrtGrad",
             "TruncateDiv Xlogy Zeta",
         ),
-        # Sliding windows: a pass for each place in the window.
+        # Sliding windows: NumPy needs a pass for each position in the window.
         _standalone(
             "AvgPool3D AvgPoolGrad Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput",
             "ExtractImagePatches LRN LRNGrad MaxPool3D MaxPoolGrad MaxPoolWithArgmax",
@@ -96,7 +97,7 @@ LOWERINGS: Final = LoweringTable(
             "StatelessRandomUniformFullIntV2 StatelessRandomUniformInt",
             "StatelessRandomUniformIntV2 StatelessRandomUniformV2",
         ),
-        # Arithmetic, which is worth it for narrow floats only.
+        # Arithmetic, which is worth compiling alone only for narrow floats.
         Lowering(
             (
                 "Add",

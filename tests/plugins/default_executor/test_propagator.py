@@ -275,7 +275,7 @@ def test_stall_report_of_plain_graph_names_missing_inputs(drawing, drive) -> Non
             "2 iterations are active",
         ),
         (lambda p, f: setattr(f, "iteration_count", -1), "exceeds the latest one"),
-        (lambda p, f: f.iterations[0].pending.__setitem__(0, 99), "waits for 99 of"),
+        (lambda p, f: f.iterations[0].pending.__setitem__(0, 99), "waits for 99 edges of"),
         (
             lambda p, f: f.iterations[0].inputs.__setitem__(slice(None), [1] * 99),
             "inputs arrived over",

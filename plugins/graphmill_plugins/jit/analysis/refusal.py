@@ -19,7 +19,7 @@ def refuses_nothing(node: Node) -> None:
 
 
 def refusal_on(devices: Sequence[Device], options: PassOptions) -> Refusal:
-    """Return the policy's refusal for nodes on any of some devices."""
+    """Return a function that returns why the policy refuses a node on any of some devices."""
     policy, kernels = options.effects, options.host.kernels
     if not policy.forbidden:
         return refuses_nothing

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     BodyProvider: TypeAlias = "Callable[[FuncAttr], FunctionBody]"
 
-# How often a counter that starts at `a` and grows by `s` stays within `b`.
+# The trip count if a counter starts at `a`, grows by `s` and is limited by `b`.
 _TRIPS: Final[dict[Arithmetic, Callable[[int, int, int], int]]] = {
     Arithmetic.LESS: lambda a, b, s: -((a - b) // s),
     Arithmetic.LESS_EQUAL: lambda a, b, s: (b - a) // s + 1,
@@ -39,8 +39,8 @@ class TripCount(NamedTuple):
     """The trip count of a loop.
 
     Attributes:
-        most: how often at most.
-        is_exact: whether never less often.
+        most: the maximum number of iterations.
+        is_exact: whether the loop always makes that many.
     """
 
     most: int
@@ -53,10 +53,10 @@ def trip_count_of(
     """Return the trip count of a loop if a static counter and limit determine it.
 
     Args:
-        cond: its condition: a comparison of a counter, alone or in a conjunction.
-        body: adds a constant to the counter.
-        args: the first values, NumPy arrays where they are known.
-        bodies: of the functions that the condition calls.
+        cond: its condition; it must compare a counter with a limit, alone or in a conjunction.
+        body: its body; it must add a constant to the counter.
+        args: the first values; NumPy arrays if they are static.
+        bodies: returns the bodies of functions that the condition calls.
     """
     results = _results(cond)
     if len(results) != 1:
@@ -72,8 +72,8 @@ def trip_count_of(
         is_exact &= not parts
         if node.op_def.traits.arithmetic in _TRIPS:
             bounds.append(_trips(node, body, args, invariant))
-    known = [bound for bound in bounds if bound is not None]
-    return TripCount(min(known), is_exact) if known else None
+    static = [bound for bound in bounds if bound is not None]
+    return TripCount(min(static), is_exact) if static else None
 
 
 def _conjuncts(node: Node, bodies: BodyProvider) -> list[Node]:
@@ -94,7 +94,7 @@ def _is_predicated(node: Node) -> bool:
 def _is_false_without(node: Node, bodies: BodyProvider) -> bool:
     """Return whether a conditional returns false if its predicate is false.
 
-    So Python's `and` is traced: as a conditional that otherwise gives its predicate.
+    AutoGraph converts Python's `and` to such a conditional, which returns its predicate then.
     """
     results = _results(bodies(calls_of(node)[1].function))
     if len(results) != 1:
@@ -104,8 +104,8 @@ def _is_false_without(node: Node, bodies: BodyProvider) -> bool:
         return not np.any(source.attrs["value"].numpy())
     if not is_argument(source):
         return False
-    given = node.in_edges[1 + source.attrs["index"]]
-    return computed_at(given) == computed_at(node.in_edges[0])
+    argument = node.in_edges[1 + source.attrs["index"]]
+    return computed_at(argument) == computed_at(node.in_edges[0])
 
 
 def _trips(
@@ -116,7 +116,7 @@ def _trips(
         return None
     index = counter.attrs["index"]
     start, added = number(args[index]), step(body, index)
-    last = _known(limit, args, invariant)
+    last = _static_int(limit, args, invariant)
     if start is None or last is None or added is None or added <= 0:
         return None
     return max(_TRIPS[test.op_def.traits.arithmetic](start, last, added), 0)
@@ -128,14 +128,14 @@ def step(body: FunctionBody, index: int) -> int | None:
     added = None if returned is None else origin(returned, 0)
     if added is None or added.op_def.traits.arithmetic is not Arithmetic.ADD:
         return None
-    for place in (0, 1):
-        source = origin(added, place)
+    for position in (0, 1):
+        source = origin(added, position)
         if is_argument_at(source, index):
-            return _known(origin(added, 1 - place), (), frozenset())
+            return _static_int(origin(added, 1 - position), (), frozenset())
     return None
 
 
-def _known(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | None:
+def _static_int(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | None:
     if is_constant(node):
         return number(node.attrs["value"].numpy())
     if is_argument(node) and node.attrs["index"] in invariant:
@@ -145,8 +145,8 @@ def _known(node: Node, args: Sequence[Any], invariant: frozenset[int]) -> int | 
 
 def number(value: Any) -> int | None:
     """Return a value as an integer if it is a static integer."""
-    is_known = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu"
-    return int(value) if is_known and value.size == 1 else None
+    is_static = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu"
+    return int(value) if is_static and value.size == 1 else None
 
 
 def is_argument_at(node: Node, index: int) -> bool:
@@ -163,9 +163,9 @@ def _results(body: FunctionBody) -> list[Node]:
     return [node for node in body.graph.nodes if is_result(node)]
 
 
-def origin(node: Node, place: int) -> Node:
+def origin(node: Node, position: int) -> Node:
     """Return the node that computes an input, past nodes that only forward or validate it."""
-    return computed_at(node.in_edges[place])[0]
+    return computed_at(node.in_edges[position])[0]
 
 
 def computed_at(edge: Edge) -> tuple[Node, int]:

@@ -1,9 +1,9 @@
 """`WaitingNodes`: find nodes that may block until another node of the step runs.
 
-A dequeue waits for an enqueue, a take for a put. If both were in one cluster, or a cluster had to
-wait for the first before it could run the second, the step would never end. Whether a kernel waits
-is its own declaration (`waits` of `@kernel`; asynchronous kernels do unless they say otherwise); a
-node that calls functions waits if a node of their bodies does.
+A dequeue waits for an enqueue, a take for a put. If both were in one cluster, or a cluster waited
+for the first before it ran the second, the step would deadlock. A kernel declares whether it waits
+(`waits` of `@kernel`; by default only asynchronous kernels do). A node that calls functions waits
+if a node of their bodies does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class WaitingNodes:
     """Finds the nodes of one device that may block; caches the results for functions.
 
     Args:
-        choices: which kernels compute the nodes.
+        choices: returns the kernels of the nodes.
     """
 
     def __init__(self, choices: LoweringChoices) -> None:
@@ -45,13 +45,13 @@ class WaitingNodes:
     def _function_waits(self, name: str, node: Node) -> bool:
         found = self._functions.get(name)
         if found is None:
-            self._functions[name] = False  # a function that calls itself waits if another node does
-            found = self._functions[name] = self._look_into(name, node)
+            self._functions[name] = False  # ends recursion: the call itself does not wait
+            found = self._functions[name] = self._body_waits(name, node)
         return found
 
-    def _look_into(self, name: str, node: Node) -> bool:
+    def _body_waits(self, name: str, node: Node) -> bool:
         try:
             body = self._choices.bodies(FuncAttr(name), node.graph.library)
         except OpError:
-            return True  # nobody knows; the executor reports what is wrong with it
+            return True  # unknown; the executor reports the error
         return any(map(self.may_wait, body.graph.nodes))

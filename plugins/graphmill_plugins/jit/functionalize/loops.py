@@ -1,8 +1,9 @@
-"""Prove the shape of loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
+"""Prove the structure of loops of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
 
-The nodes of a loop's frame have three roles: those alive in every iteration, including the last,
-compute the condition; those alive if it is true are the body; those alive if it is false are the
-`Exit` nodes. A loop variable is a `Merge` of an `Enter` and a `NextIteration`.
+The nodes of a loop's frame have three roles. Nodes that are alive in every iteration, including the
+last, compute the condition. Nodes that are alive if it is true are the body. Nodes that are alive
+if it is false are the `Exit` nodes. A loop variable is a `Merge` of an `Enter` and a
+`NextIteration`.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class LoopVariable(NamedTuple):
     """A loop variable.
 
     Attributes:
-        enter: brings in its first value.
+        enter: the `Enter` of its first value.
         merge: its value in each iteration.
-        following: where its next value comes from: the `NextIteration`.
+        following: the `NextIteration` of its next value.
     """
 
     enter: Node
@@ -47,16 +48,16 @@ class LoopVariable(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop whose shape has been proven.
+    """A loop whose structure has been proven.
 
     Attributes:
         name: its frame.
-        around: the branch that it is in.
+        around: the branch that contains it.
         variables: its variables.
-        constants: the `Enter`s of what is the same in all iterations.
-        switches: what tells the last iteration from the others.
+        constants: the `Enter`s of loop invariants.
+        switches: the `Switch` nodes on the condition.
         condition: the `LoopCond`.
-        test, body: the nodes that compute the condition, and those that run if it holds.
+        test, body: the nodes that compute the condition, and those that run if it is true.
         exits: the `Exit`s.
     """
 
@@ -93,14 +94,14 @@ def prove_loop(liveness: Liveness, path: FramePath, keep: Collection[Node]) -> L
     """Return the loop of a frame.
 
     Raises:
-        NotProvenError: its shape is not proven, and why.
+        NotProvenError: its structure cannot be proven; the message is the reason.
     """
     inside = [node for node, frame in liveness.frames.items() if frame == path]
     return _Prover(liveness, path, inside).prove(keep)
 
 
 class _Prover:
-    """Proves the shape of one loop."""
+    """Proves the structure of one loop."""
 
     def __init__(self, liveness: Liveness, path: FramePath, inside: list[Node]) -> None:
         self.liveness = liveness
@@ -208,14 +209,14 @@ class _Prover:
                     raise NotProvenError(f"{edge.dst.name} reads {node.name}, which has effects")
 
     def _check_following(self, loop: Loop) -> None:
-        known = {variable.following for variable in loop.variables}
+        of_variables = {variable.following for variable in loop.variables}
         for node in self._of(is_next_iteration):
             if self.liveness.of(node) is not self.goes_on:
                 raise NotProvenError(f"{node.name} continues when the loop condition is false")
-            if node not in known:
+            if node not in of_variables:
                 raise NotProvenError(f"{node.name} does not feed a Merge")
             if any(edge.is_control or not is_merge(edge.dst) for edge in node.out_edges):
-                raise NotProvenError(f"{node.name} feeds something besides a Merge")
+                raise NotProvenError(f"{node.name} feeds a node other than a Merge")
 
     def _check_exit(self, node: Node, loop: Loop) -> None:
         src = node.in_edges[0].src
@@ -235,15 +236,15 @@ class _Prover:
         early = [node for node in loop.constants if of(node) is not loop.around]
         if not early:
             return
-        # What depends on nothing but these would run though the loop does not.
-        tied = [variable.merge for variable in loop.variables]
-        tied += [node for node in loop.constants if of(node) is loop.around]
-        dead = set(tied)
-        while tied:
-            for edge in tied.pop().out_edges:
+        # Nodes that depend only on these inputs would run even if the loop does not.
+        pending = [variable.merge for variable in loop.variables]
+        pending += [node for node in loop.constants if of(node) is loop.around]
+        dead = set(pending)
+        while pending:
+            for edge in pending.pop().out_edges:
                 if edge.dst not in dead:
                     dead.add(edge.dst)
-                    tied.append(edge.dst)
+                    pending.append(edge.dst)
         for node in (*loop.test, *loop.body):
             if self.liveness.may_act(node) and node not in dead:
                 raise NotProvenError(

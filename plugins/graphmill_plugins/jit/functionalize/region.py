@@ -12,14 +12,14 @@ FUNCTIONALISED: Final = "functionalised"
 
 
 class NotProvenError(Exception):
-    """The shape of a region could not be proven; the text says why."""
+    """The structure of a region could not be proven; the message is the reason."""
 
 
 class Region(NamedTuple):
-    """A loop or conditional whose shape has been proven.
+    """A loop or conditional.
 
     Attributes:
-        kind: which of both.
+        kind: "while" or "cond".
         name: the frame of a loop; the name scope of a conditional.
         nodes: the nodes that are replaced.
     """
@@ -33,12 +33,12 @@ class RegionRecord(NamedTuple):
     """The outcome for one region, for reports.
 
     Attributes:
-        kind, name: as of the region.
-        nodes: names of its nodes; a node that stands for an inner region is named as such.
-        outcome: `FUNCTIONALISED`, or why it stays as it is.
-        functional_nodes: names of the nodes in its place: one, or none, or several where something
-            between two parts of a conditional needs the first and is needed by the second.
-        functions: names of the functions that these call, bodies of the graph's library.
+        kind, name: those of the region.
+        nodes: names of its nodes; an inner region that was replaced is one functional node.
+        outcome: `FUNCTIONALISED`, or why it was not replaced.
+        functional_nodes: names of the nodes that replace it; none if it was not replaced, and
+            several if a path leaves a conditional and enters it again.
+        functions: names of the functions that these nodes call, in the graph's library.
     """
 
     kind: Literal["while", "cond"]

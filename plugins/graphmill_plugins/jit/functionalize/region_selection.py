@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 def traceable_regions(
     host: Host, choices: LoweringChoices | None = None
 ) -> Callable[[Region], str | None]:
-    """Return a predicate for `functionalize`: regions on one device that can be traced.
+    """Return a function that refuses regions on several devices and those that are not traceable.
 
     Args:
-        host: whose kernels.
-        choices: how the nodes are compiled; by default on the host's processor.
+        host: provides the kernels.
+        choices: how the nodes are compiled; by default for the host's processor.
     """
-    known = choices or LoweringChoices(host)
+    lowerings = choices or LoweringChoices(host)
 
     def wanted(region: Region) -> str | None:
         devices = {node.assigned_device or node.device for node in region.nodes}
         if len(devices) > 1:
             return f"its nodes are on several devices: {', '.join(sorted(devices))}"
-        return next(filter(None, (why_untraceable(node, known) for node in region.nodes)), None)
+        return next(filter(None, (why_untraceable(node, lowerings) for node in region.nodes)), None)
 
     return wanted
 

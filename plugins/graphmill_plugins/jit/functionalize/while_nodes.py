@@ -30,7 +30,7 @@ class WhileMaker:
     """Rewrites one loop.
 
     Attributes:
-        node: the new node, once it is there.
+        node: the new node, once it has been added.
         functions: the names of condition and body in the graph's library.
     """
 
@@ -49,10 +49,10 @@ class WhileMaker:
         """Replace the loop.
 
         Raises:
-            NotProvenError: it cannot be, after all; the graph is unchanged.
+            NotProvenError: it cannot be replaced; the graph is unchanged.
         """
-        body = self._body_maker()
-        cond = self._body_maker()
+        body = self._body_builder()
+        cond = self._body_builder()
         self._fill_body(body)
         self._fill_cond(cond)
         for index in self._captures.captured:
@@ -63,30 +63,30 @@ class WhileMaker:
         ]
         self._put([function.with_arg_types(self._captures.types) for function in bodies])
 
-    def _body_maker(self) -> BodyBuilder:
-        maker = BodyBuilder(self._graph, self._ops, self._captures, self._outside)
+    def _body_builder(self) -> BodyBuilder:
+        builder = BodyBuilder(self._graph, self._ops, self._captures, self._outside)
         for index, variable in enumerate(self._loop.variables):
             if any(not edge.is_control for edge in variable.merge.out_edges):
-                maker.inside[variable.merge, 0] = maker.arg(index, (variable.enter, 0))
-        return maker
+                builder.inside[variable.merge, 0] = builder.arg(index, (variable.enter, 0))
+        return builder
 
     def _outside(self, tensor: Tensor) -> Tensor:
         """Return the outer tensor for a tensor of the frame: a variable's or an invariant's."""
         found = value_of(self._loop, tensor)
         return entered(found[0]) if found[0] in self._enters else found
 
-    def _fill_body(self, maker: BodyBuilder) -> None:
+    def _fill_body(self, builder: BodyBuilder) -> None:
         loop = self._loop
-        maker.copy([*self._read_of_test(), *loop.body])
+        builder.copy([*self._read_of_test(), *loop.body])
         for variable in loop.variables:
             edge = variable.following.in_edges[0]
-            maker.ret(maker.tensor((edge.src, edge.src_output)))
+            builder.ret(builder.tensor((edge.src, edge.src_output)))
 
-    def _fill_cond(self, maker: BodyBuilder) -> None:
-        maker.copy(self._needed_test())
+    def _fill_cond(self, builder: BodyBuilder) -> None:
+        builder.copy(self._needed_test())
         condition = self._loop.condition
         edge = condition.in_edges[0]
-        maker.ret(maker.scalar(maker.tensor((edge.src, edge.src_output)), condition.name))
+        builder.ret(builder.scalar(builder.tensor((edge.src, edge.src_output)), condition.name))
 
     def _needed_test(self) -> list[Node]:
         """Return the nodes that the condition needs, including those with effects."""
@@ -149,10 +149,10 @@ class WhileMaker:
         graph.withdraw(loop.nodes)
 
     def _redirect_exits(self) -> None:
-        number = {variable.merge: index for index, variable in enumerate(self._loop.variables)}
+        indices = {variable.merge: index for index, variable in enumerate(self._loop.variables)}
         for leaving in self._loop.exits:
             merge, _ = value_of(self._loop, (leaving.in_edges[0].src, 0))
-            self._graph.redirect(leaving, 0, self.node, number[merge])
+            self._graph.redirect(leaving, 0, self.node, indices[merge])
             for edge in [edge for edge in leaving.out_edges if edge.is_control]:
                 self._graph.add_control_edge(self.node, edge.dst)
 

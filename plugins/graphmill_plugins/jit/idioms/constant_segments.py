@@ -1,9 +1,9 @@
 """Count constant segments: `SparseSegmentMean` becomes `…WithNumSegments`.
 
-A model that looks up a fixed number of rows for each example has such segments. With a static
+A model that looks up a fixed number of rows for each example has constant segments. With a static
 number of segments the reduction can be compiled. Its gradient `SparseSegmentMeanGradV2` sums the
-rows of equal indices; where the optimizer does that itself (`Unique`, then `UnsortedSegmentSum`),
-the gradient is replaced by its rows: `_SegmentRows`.
+rows of equal indices. If the optimizer sums them, too (`Unique`, then `UnsortedSegmentSum`),
+`_SegmentRows` replaces the gradient and returns its rows without summing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SCALES: Final = {
     "SparseSegmentMeanGradV2": b"mean",
     "SparseSegmentSqrtNGradV2": b"sqrtn",
 }
-"""How the gradients divide the rows of a segment, by their ops."""
-_SUMMED_AS_THEY_ARE: Final = frozenset({"float32", "float64"})
+"""The scale of the rows of a segment, by gradient op."""
+_SUMMED_IN_OWN_TYPE: Final = frozenset({"float32", "float64"})  # sums have no higher precision
 
 
 def know_segments(graph: Graph, options: PassOptions) -> None:
@@ -41,7 +41,7 @@ def know_segments(graph: Graph, options: PassOptions) -> None:
         if node.op in _WITH_COUNT:
             _count_segments(graph, node, options)
         elif node.op in _SCALES:
-            _leave_repetitions(graph, node, options)
+            _keep_duplicates(graph, node, options)
 
 
 def _constant_ids(node: Node) -> Any:
@@ -65,7 +65,7 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
         unique_name(graph, f"{node.name}/num_segments", ()),
         const,
         (),
-        _before(graph, node.in_edges[2].src),  # where there is a loop, the same one
+        _before(graph, node.in_edges[2].src),  # keeps it in the loop of the segment ids, if any
         const.with_defaults({"dtype": dtypes.int64, "value": TensorAttr(count, dtypes.int64)}),
     )
     new = graph.add_node(
@@ -79,7 +79,8 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
     graph.replace_node(node, new)
 
 
-def _leave_repetitions(graph: Graph, node: Node, options: PassOptions) -> None:
+def _keep_duplicates(graph: Graph, node: Node, options: PassOptions) -> None:
+    """Replace a gradient by its rows if the optimizer sums the rows of equal indices."""
     unique = _reader_that_sums(node)
     if unique is None or _constant_ids(node) is None:
         return
@@ -106,14 +107,14 @@ def _leave_repetitions(graph: Graph, node: Node, options: PassOptions) -> None:
 
 def _reader_that_sums(node: Node) -> Node | None:
     """Return the `Unique` of an optimizer that deduplicates a gradient, or None."""
-    rows, numbers = _reader(node, 0), _reader(node, 1)
-    if rows is None or numbers is None or node.attrs["T"].name not in _SUMMED_AS_THEY_ARE:
+    rows, indices = _reader(node, 0), _reader(node, 1)
+    if rows is None or indices is None or node.attrs["T"].name not in _SUMMED_IN_OWN_TYPE:
         return None
-    total, unique = rows.dst, numbers.dst
+    total, unique = rows.dst, indices.dst
     if unique.op != "Unique" or total.op != "UnsortedSegmentSum" or rows.dst_input:
         return None
-    places = total.in_edges[1]
-    return unique if (places.src, places.src_output) == (unique, 1) else None
+    segments = total.in_edges[1]
+    return unique if (segments.src, segments.src_output) == (unique, 1) else None
 
 
 def _reader(node: Node, output: int) -> Edge | None:

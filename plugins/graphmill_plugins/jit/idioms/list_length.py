@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.analysis.trip_count import TripCount
 
 _CHANGES: Final = {"TensorListPushBack": 0, "TensorListSetItem": 0, "TensorArrayWriteV3": 3}
-"""What makes a list or array longer, and which input it hands on: the list, or the array's flow."""
+"""Ops that append to a list or array, and their input that is the list or the array's flow."""
 
 
 def length_after(
@@ -25,11 +25,11 @@ def length_after(
     """Return the number of elements of a list or array after a loop, if it is static.
 
     Args:
-        body: of the loop.
-        index: which of the loop's arguments the list is, or the flow of the array.
-        length: how many it has before.
-        args: the first values, NumPy arrays where they are known.
-        trips: how often the loop iterates.
+        body: the body of the loop.
+        index: position of the list, or of the array's flow, among the loop's arguments.
+        length: its length before the loop.
+        args: the first values; NumPy arrays if they are static.
+        trips: the loop's trip count.
     """
     change = growth_of(body, index)
     if change is None or not trips.is_exact:
@@ -57,5 +57,5 @@ def growth_of(body: FunctionBody, index: int) -> Node | None:
 
 
 def is_array_write(growth: Node) -> bool:
-    """Return whether the growing value is a tensor array, and not a list."""
+    """Return whether the growing value is a tensor array, not a list."""
     return growth.op == "TensorArrayWriteV3"

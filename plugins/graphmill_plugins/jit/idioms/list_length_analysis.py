@@ -1,7 +1,7 @@
 """Find lists and tensor arrays that grow in loops, and whether their length is static.
 
-The trip count of a loop that may end early is known only after it ran. The stacked elements of a
-list that grew in it become an output of the program, and their consumers go to another cluster.
+The trip count of a loop that may end early is known only after it has run. The stacked elements of
+a list that grew in it become an output of the program, and their consumers go to another cluster.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _STACKS: Final = {
 }
 NAME: Final = "jit_list_length"
 """In `GRAPHMILL_DISABLE_PASSES` it keeps loops with such lists outside of programs."""
-_MOST_SOURCES: Final = 64  # those of the gradient of a sum are about ten
-_SOME_NUMBER: Final = np.int32(1)  # in the place of one that is known once shapes are
+_MOST_SOURCES: Final = 64  # the gradient of a sum has about ten
+_PLACEHOLDER: Final = np.int32(1)  # for an integer that is static once shapes are
 
 
 class ListLengthAnalysis:
-    """Answers for the lists and tensor arrays of a graph, before shapes are known.
+    """Analyses the lists and tensor arrays of a graph before shapes are known.
 
     Args:
-        bodies: gives the bodies of called functions.
+        bodies: returns the bodies of called functions.
     """
 
     def __init__(self, bodies: BodyProvider) -> None:
         self._bodies = bodies
 
     def gives_some_rows(self, node: Node) -> bool:
-        """Return whether a node stacks a list whose length is known only when the program runs."""
+        """Return whether a node stacks a list whose length is dynamic."""
         grows = _STACKS.get(node.op)
         if (
             grows is None
@@ -67,11 +67,11 @@ class ListLengthAnalysis:
         if not loop.op_def.is_while:
             return False
         try:
-            return self._grows_unseen(loop, index, grows.ops)
+            return self._has_dynamic_length(loop, index, grows.ops)
         except OpError:
-            return False  # nor can the loop be in a cluster
+            return False  # the loop cannot be in a cluster either
 
-    def _grows_unseen(self, loop: Node, index: int, ops: Collection[str]) -> bool:
+    def _has_dynamic_length(self, loop: Node, index: int, ops: Collection[str]) -> bool:
         """Return whether a loop result may grow by an unknown number of elements."""
         library = loop.graph.library
 
@@ -113,17 +113,17 @@ def _grows(node: Node) -> bool:
 
 def _first_values(loop: Node) -> list[Any]:
     """Return the initial values of a loop that are static; None for others."""
-    return [_known(origin(loop, place)) for place in range(len(loop.in_edges))]
+    return [_static_value(origin(loop, index)) for index in range(len(loop.in_edges))]
 
 
-def _known(source: Node) -> Any:
+def _static_value(source: Node) -> Any:
     if is_constant(source):
         return source.attrs["value"].numpy()
-    return _SOME_NUMBER if are_of_shapes([source]) else None
+    return _PLACEHOLDER if are_of_shapes([source]) else None
 
 
 def are_of_shapes(sources: list[Node]) -> bool:
-    """Return whether the outputs of nodes follow from shapes and constants only."""
+    """Return whether the outputs of nodes depend only on shapes and constants."""
     pending = list(sources)
     seen = set(pending)
     while pending:

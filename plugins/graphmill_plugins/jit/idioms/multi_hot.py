@@ -1,7 +1,7 @@
 """Replace sums of one-hot vectors by counts: `Sum(OneHot(indices))` becomes `_MultiHot`.
 
-Models use the sum to encode lists of words or categories as vectors ("bags"). It materialises one
-vector of the vocabulary's length per element; counting writes nothing larger than the result.
+Models use the sum to encode lists of words or categories as vectors ("bags"). It materializes one
+vector of the vocabulary's length per element; counting writes only the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Graph, Node
     from graphmill.spi.passes import PassOptions
 
-# Whole numbers are exact in them: what is counted is what is added up.
+# Sums of ones are exact in these types, so counts equal them.
 _EXACT: Final = frozenset({"float32", "float64", "int32", "int64"})
 
 
@@ -48,10 +48,10 @@ def _attrs_of(total: Node) -> dict[str, Any] | None:
     one_hot = total.in_edges[0].src
     if one_hot.op != "OneHot" or one_hot.attrs["axis"] != -1 or len(one_hot.out_edges) != 1:
         return None
-    known = [_constant(edge.src) for edge in (*one_hot.in_edges[1:], total.in_edges[1])]
-    if total.attrs["T"].name not in _EXACT or any(value is None for value in known):
+    constants = [_constant(edge.src) for edge in (*one_hot.in_edges[1:], total.in_edges[1])]
+    if total.attrs["T"].name not in _EXACT or any(value is None for value in constants):
         return None
-    depth, on_value, off_value, axes = known
+    depth, on_value, off_value, axes = constants
     if not (depth.shape == on_value.shape == off_value.shape == () and axes.ndim < 2):
         return None
     if on_value != 1 or off_value != 0 or depth < 0:

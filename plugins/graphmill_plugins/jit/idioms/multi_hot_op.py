@@ -19,5 +19,5 @@ MULTI_HOT: Final = OpDef(
     ),
     family="array",
 )
-"""How often each of `0 <= i < depth` stands in `indices`, along a new last axis; summed over `axes`
-of what `OneHot` would give, which may be negative."""
+"""Counts how often each of `0 <= i < depth` occurs in `indices`: the sum over `axes` of the result
+that `OneHot` would return, with a new last axis. `axes` may be negative."""

@@ -1,7 +1,7 @@
-"""Fuse `SparseToDense(ComputeAccidentalHits)` into one node that makes the mask.
+"""Fuse `SparseToDense(ComputeAccidentalHits)` into one node that computes the mask.
 
 Sampled losses mask candidates that are true classes. The number of these hits depends on values,
-so they cannot be compiled; the shape of the mask does not.
+so they cannot be compiled, but the shape of the mask does not.
 """
 
 from __future__ import annotations

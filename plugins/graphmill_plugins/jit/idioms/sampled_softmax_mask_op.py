@@ -18,5 +18,5 @@ ACCIDENTAL_HITS: Final = OpDef(
     attrs=(AttrDef(name="num_true", type="int"), AttrDef(name="Tshape", type="type")),
     family="nn",
 )
-"""For each example and candidate the lowest float if the candidate is one of the example's true
-classes, else 0; zeros as far as `output_shape` goes beyond them."""
+"""Returns for each example and candidate the lowest float if the candidate is one of the example's
+true classes, else 0. A larger `output_shape` is filled with zeros."""

@@ -20,5 +20,5 @@ SEGMENT_ROWS: Final = OpDef(
     ),
     family="math",
 )
-"""For each segment id the row of `grad` that it names, divided by how often the id stands there
-(scale "mean"), by the root of that ("sqrtn"), or not at all ("sum")."""
+"""Returns for each segment id the row of `grad` with that index, divided by how often the id occurs
+(scale "mean"), by the square root of that ("sqrtn"), or undivided ("sum")."""

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 Tensor: TypeAlias = "tuple[Node, int]"
 
-# What a tensor is: the distinct numbers, for each update the place of its number among them, how
-# many they are, or something for each of them.
-_NUMBERS, _PLACES, _SIZE, _ROWS = "numbers", "places", "size", "rows"
+# The roles of tensors: the distinct indices, for each update the position of its index among them,
+# their number, or a tensor with one row for each of them.
+_INDICES, _POSITIONS, _SIZE, _ROWS = "indices", "positions", "size", "rows"
 UNIQUE: Final = "Unique"
 NAME: Final = "jit_sparse_dedup"
 """In `GRAPHMILL_DISABLE_PASSES` it keeps such updates outside of programs."""
 _SUM: Final = "UnsortedSegmentSum"
-REASON: Final = "how many distinct values it finds is asked by others"
-APART: Final = "what it finds goes to another cluster"
+REASON: Final = "other nodes depend on the number of its distinct values"
+APART: Final = "its distinct values are used by a node outside of its cluster"
 NOT_DISTINCT: Final = "its row indices may contain duplicates"
 
 
@@ -42,19 +42,21 @@ def is_elementwise(node: Node) -> bool:
 
 
 class SparseDedupAnalysis:
-    """Answers for one graph which deduplicating ops can be compiled.
+    """Determines which deduplicating ops of one graph can be compiled.
 
     Args:
-        graph: is looked at.
+        graph: the graph; it is not changed.
         choices: how its nodes are compiled.
 
     Attributes:
-        members: for each `Unique` that serves nothing else, the nodes that take part, itself too.
-        begun_by: for a sum, the nodes that nobody but it needs before: the `Unique`, and what
-            tells how many numbers there are. They may as well be where the sum is.
-        beside: for what is computed of rows, the inputs that are none: they must be the same for
-            all rows.
-        unique_of: for each node that updates or reads rows by numbers of such a one, which it is.
+        members: for each `Unique` that only deduplicates updates, the nodes of the pattern,
+            including itself.
+        begun_by: for a sum, the nodes that only it depends on: the `Unique` and the nodes that
+            compute the number of distinct indices. They can be in the cluster of the sum.
+        beside: for each node that computes rows from rows, the positions of its other inputs,
+            which must be the same for all rows.
+        unique_of: for each node that updates or reads rows by the indices of a `Unique`, the
+            `Unique`.
     """
 
     def __init__(self, graph: Graph, choices: LoweringChoices) -> None:
@@ -66,14 +68,14 @@ class SparseDedupAnalysis:
         is_on = not is_switched_off(NAME)
         for node in graph.nodes:
             if is_on and node.op == UNIQUE:
-                self._look_at(node)
+                self._analyse(node)
         self._inside = frozenset().union(*self.members.values())
 
     def __contains__(self, node: Node) -> bool:
         return node in self._inside
 
     def concerns(self, node: Node) -> bool:
-        """Return whether `why_not` may refuse a node."""
+        """Return whether `why_not` may reject a node."""
         return node.op == UNIQUE or self._choices.needs_distinct_rows(node)
 
     def why_not(self, node: Node) -> str | None:
@@ -93,7 +95,7 @@ class SparseDedupAnalysis:
             found |= dict.fromkeys((unique, *updates), APART)
         return found
 
-    def _look_at(self, unique: Node) -> None:
+    def _analyse(self, unique: Node) -> None:
         kinds = self._kinds_of(unique)
         if kinds is None:
             return
@@ -121,14 +123,14 @@ class SparseDedupAnalysis:
 
     def _kinds_of(self, unique: Node) -> dict[Tensor, str] | None:
         """Return the roles of the tensors derived from a `Unique`; None if one has another use."""
-        kinds: dict[Tensor, str] = {(unique, 0): _NUMBERS, (unique, 1): _PLACES}
+        kinds: dict[Tensor, str] = {(unique, 0): _INDICES, (unique, 1): _POSITIONS}
         pending = list(kinds)
         while pending:
             tensor = pending.pop()
             for edge in tensor[0].out_edges:
                 if edge.is_control or edge.src_output != tensor[1]:
                     continue
-                kind = self._handed_on(edge, kinds[tensor])
+                kind = self._kind_after(edge, kinds[tensor])
                 if kind is None:
                     return None
                 result = (edge.dst, 0)
@@ -139,33 +141,33 @@ class SparseDedupAnalysis:
                     pending.append(result)
         return kinds
 
-    def _handed_on(self, edge: Edge, kind: str) -> str | None:
-        """Return the role of a consumer's output: "" if it ends there, None if it is refused."""
+    def _kind_after(self, edge: Edge, kind: str) -> str | None:
+        """Return the role of a consumer's output: "" if it has none, None if it is not allowed."""
         node, position = edge.dst, edge.dst_input
-        if kind is not _PLACES and node.op_def.traits.forwards:
+        if kind is not _POSITIONS and node.op_def.traits.forwards:
             return kind
         if kind is _ROWS:
             if is_elementwise(node):
                 return _ROWS
             return "" if position == self._position(node, "values") else None
         if node.op == _SUM:
-            expected = {_PLACES: 1, _SIZE: 2}.get(kind)
+            expected = {_POSITIONS: 1, _SIZE: 2}.get(kind)
             return _ROWS if position == expected else None
         if kind is _SIZE:
             return _SIZE if node.op == "StridedSlice" and position == 0 else None
-        if kind is _NUMBERS:
+        if kind is _INDICES:
             if node.op == "Shape":
                 return _SIZE
             if position == self._position(node, "indices"):
                 return "" if node.op_def.traits.writes else _ROWS
         return None
 
-    def _position(self, node: Node, what: str) -> int | None:
+    def _position(self, node: Node, role: str) -> int | None:
         """Return the input of a row op that holds the row indices or the rows."""
         if node.attrs.get("batch_dims") or not self._choices.takes_distinct_rows(node):
             return None
         uses = [use for use in node.op_def.traits.resources or () if use.rows]
-        name = uses[0].rows if what == "indices" else uses[0].updates
+        name = uses[0].rows if role == "indices" else uses[0].updates
         names = [arg.name for arg in node.op_def.input_args]
         return names.index(name) if name else None
 
@@ -177,8 +179,8 @@ class SparseDedupAnalysis:
             return kinds.get((edge.src, edge.src_output))
 
         if node.op == _SUM:
-            return (kind(0), kind(1), kind(2)) == (None, _PLACES, _SIZE)
+            return (kind(0), kind(1), kind(2)) == (None, _POSITIONS, _SIZE)
         indices, values = self._position(node, "indices"), self._position(node, "values")
         if values is None or indices is None:
             return True
-        return (kind(indices), kind(values)) == (_NUMBERS, _ROWS)
+        return (kind(indices), kind(values)) == (_INDICES, _ROWS)

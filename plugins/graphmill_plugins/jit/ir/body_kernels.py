@@ -20,9 +20,9 @@ class BodyKernels:
     """Creates the kernels of one device, or finds existing ones.
 
     Args:
-        device: the device they run on.
+        device: the device that they run on.
         functions: the function library runtime that they may call.
-        owner: the function of the library that the cluster is in; None for the session's graph.
+        owner: the library function that contains the cluster; None for the session's graph.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class BodyKernels:
         """Return the kernel of a node of a body.
 
         Raises:
-            OpError: there is none, or it refuses the node.
+            OpError: there is none, or it rejects the node.
         """
         owner = self._owner if scheduled.call is None else scheduled.call
         factory = self._factories.get(owner)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import FunctionBody
 
 CALLS: Final = 2
-"""Of one signature after which a cluster is compiled: many shapes come once only."""
+"""Calls of a signature before it is compiled; many shapes occur only once."""
 
 INNER_CALLS: Final = 64
-"""The same in a loop that is generated code, where it may be called often in the first step."""
+"""The same in a loop of generated code, which may call it often in the first step."""
 
 FunctionKey: TypeAlias = tuple[str, int]
 """Name of a function, and hash of the attr that calls it."""
@@ -34,11 +34,11 @@ class ClusterAttr(FuncAttr):
         body: its nodes, with an `_Arg` for each input and a `_Retval` for each output.
         mode: `"tiered"`, `"eager"` or `"straight-line"`, which is never compiled.
         cache_dir: folder of the persistent compilation cache; empty for none.
-        cache_bytes: how large that may become; 0 for the default.
-        record: what becomes of it, for `explain`.
-        functions: bodies of functions that it calls, where these are not the library's.
-        calls: after how many calls with inputs of the same shapes it is compiled.
-        owner: the function of the library that its nodes are of; None for the session's graph.
+        cache_bytes: maximum size of that cache; 0 for the default.
+        record: its record, for `explain`.
+        functions: bodies of called functions that replace those of the library.
+        calls: number of calls with inputs of the same shapes before it is compiled.
+        owner: the library function that its nodes belong to; None for the session's graph.
     """
 
     body: FunctionBody | None = None

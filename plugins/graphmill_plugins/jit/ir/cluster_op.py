@@ -20,8 +20,8 @@ def _op(name: str) -> OpDef:
 
 
 STRAIGHT_LINE = _op("_StraightLine")
-"""A loop of nodes that no compiler takes, as generated code; `f` as that of `_Cluster`."""
+"""A loop that cannot be compiled, as generated code; `f` is a `ClusterAttr`, as for `_Cluster`."""
 
 CLUSTER = _op("_Cluster")
-"""`f` is a `ClusterAttr` (see `cluster_attr`). Its effects are those of its nodes; as an op it has
-no state, so that its kernel belongs to one executor and goes with it."""
+"""`f` is a `ClusterAttr` (see `cluster_attr`). Its effects are those of its nodes. The op itself is
+stateless, so that its kernel belongs to one executor and is deleted with it."""

@@ -1,4 +1,4 @@
-"""Errors that say why something cannot be compiled."""
+"""Errors with the reason why a cluster cannot be compiled."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class ShapesChange(NotTraceable):
 
 
 class WrongOutputsError(InternalError):
-    """A lowering returned other outputs than the kernel it replaces (validation only)."""
+    """A lowering returned other outputs than the kernel that it replaces (validation mode only)."""
 
 
 class KernelFault(NotTraceable):
     """A kernel, lowering or check raised an unexpected error while it was traced.
 
-    It is a fault of that code if the interpreter computes the same inputs.
+    It is a fault of that code only if the interpreter can compute the same inputs.
 
     Attributes:
         culprit: the plugin and the kernel.

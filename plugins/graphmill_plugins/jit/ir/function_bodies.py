@@ -1,4 +1,4 @@
-"""Look up function bodies for the compiler, as the graph passes leave them."""
+"""Look up function bodies for the compiler, after graph passes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BodyProvider: TypeAlias = "Callable[[FuncAttr, FunctionLibrary], FunctionBody]"
 
 
 def bodies_on(device: Device | None, options: PassOptions) -> BodyProvider:
-    """Return a provider of bodies as they run on a device; None where that is unknown."""
+    """Return a provider of bodies as they run on a device; `device` is None if it is unknown."""
 
     def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
         return body_as_run(function, library, device, options)

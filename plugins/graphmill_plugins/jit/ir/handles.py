@@ -1,4 +1,4 @@
-"""Handles: values that are not arrays; and the origin of conditionals in control flow v1."""
+"""Types of handles, which are not arrays; detection of conditionals from v1 control flow."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 RESOURCE: Final = "resource"
 VARIANT: Final = "variant"
 HANDLE_TYPES: Final = frozenset({RESOURCE, VARIANT})
-"""Names of the types of what is not an array."""
+"""Names of the dtypes whose values are not arrays."""
 
 
 def was_switch(node: Node) -> bool:
-    """Return whether a conditional comes from control flow v1, whose predicates are scalars.
+    """Return whether a conditional comes from v1 control flow, whose predicates are scalars.
 
-    Functionalisation names the branches of such a conditional after its node.
+    Functionalization names the branches of such a conditional after its node.
     """
     first = node.op_def.calls[0].attr
     return bool(node.attrs[first].name.startswith(f"{node.name}/"))

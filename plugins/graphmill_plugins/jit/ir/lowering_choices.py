@@ -1,9 +1,8 @@
 """Choose how the compiler computes each node: the kernel or lowering that it traces.
 
-The kernel is chosen once, by `KernelRegistry.find` for the node's device. The compiler may trace
-that very kernel, a kernel of the same supplier for the compiler's backend, or a lowering of that
-supplier. Anything else might compute something else, so a node whose kernel has none of these stays
-outside of clusters.
+`KernelRegistry.find` chooses the kernel for the node's device. The compiler may trace that kernel,
+a kernel of the same supplier for the compiler's backend, or a lowering of that supplier. Other code
+might compute other values, so a node whose kernel has none of these is not in a cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 BACKEND: Final = "jax"
-_HOST_TYPE, _HOST_BACKENDS = "CPU", ("numpy",)  # where no device is known
+_HOST_TYPE, _HOST_BACKENDS = "CPU", ("numpy",)  # used if the device is unknown
 _FOLLOWED: Final = frozenset(
     {CallKind.ONCE, CallKind.BRANCH, CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 )
@@ -49,7 +48,7 @@ class LoweringChoice(NamedTuple):
         kernel: the kernel that is called with traced values; None if the lowering replaces it.
         lowering: the lowering declared for it, if any.
         checks: conditions under which the result is that of the interpreted kernel.
-        is_call: whether the node only calls functions, as its op's traits say.
+        is_call: whether the node only calls functions, according to its op's traits.
         takes_pytrees: whether its variants are pytrees, as its kernel declares.
     """
 
@@ -61,7 +60,7 @@ class LoweringChoice(NamedTuple):
 
     @property
     def has_function(self) -> bool:
-        """Whether a lowering computes the node, and not a kernel."""
+        """Whether a lowering computes the node instead of a kernel."""
         return self.lowering is not None and self.lowering.function is not None
 
     @property
@@ -75,9 +74,9 @@ class LoweringChoices:
     """The lowering choices of the nodes of one device.
 
     Args:
-        host: whose kernels and lowerings.
+        host: provides the kernels and lowerings.
         device: where the nodes run; by default the host's processor.
-        bodies: see the attribute; by default bodies as they stand in the library.
+        bodies: see the attribute; by default those of the library.
 
     Attributes:
         bodies: returns the bodies of the functions that nodes call.
@@ -97,9 +96,9 @@ class LoweringChoices:
         return self._host.kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
 
     def why_elsewhere(self, node: Node) -> str:
-        """Return why a node of a called function is not for this device; empty if it is.
+        """Return why a node of a called function cannot run on this device; empty if it can.
 
-        Other devices of the same type will do: one factory makes them.
+        A node of another device of the same type can: one factory creates both devices.
         """
         name = node.assigned_device
         if not name or name == self._name or parse_device_name(name).type == self._type:
@@ -114,10 +113,10 @@ class LoweringChoices:
         )
 
     def why_role_is_not_all(self, node: Node) -> str:
-        """Return why a control-flow node may do more than its role says; empty if it does not.
+        """Return why a control-flow node may do more than its role; empty if it does not.
 
-        The compiler follows the role, which the supplier of the op declares. A kernel of another
-        supplier may do something else.
+        The compiler implements the role, which the supplier of the op declares. A kernel of another
+        supplier may behave differently.
         """
         choice = self.kernel_choice(node)
         return self._why_overridden(node, choice) if choice is not None else ""
@@ -144,7 +143,7 @@ class LoweringChoices:
         return kernel is not None and kernel.definition.distinct_rows
 
     def takes_distinct_rows(self, node: Node) -> bool:
-        """Return whether a node ignores the out-of-range indices that stand for duplicates."""
+        """Return whether a node ignores the out-of-range indices that replace duplicates."""
         if not _takes_rows(node):
             return False
         found = self.of(node, refuses=False)
@@ -159,8 +158,7 @@ class LoweringChoices:
 
         Args:
             node: the node.
-            refuses: whether to ask its lowering whether it refuses the node, as is done once,
-                before anything is traced.
+            refuses: whether to call its lowering's `refuse`, which is done once, before tracing.
         """
         if node.op in node.graph.library:
             return LoweringChoice(is_call=True)

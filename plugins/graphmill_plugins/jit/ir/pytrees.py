@@ -1,8 +1,8 @@
 """Flatten and unflatten pytrees, without JAX for classes that plugins declare.
 
-Inputs are flattened in each call, also before JAX is imported, because their structure is part of
-the signature. So declared classes and Python's containers are flattened here; JAX is used only for
-classes that a plugin registered with JAX itself.
+Inputs are flattened in each call, even before JAX is imported, because their structure is part of
+the signature. So declared classes and Python's containers are flattened here. JAX is used only for
+classes that a plugin registered directly with JAX.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TreeForm(NamedTuple):
 
     Attributes:
         kind: its class.
-        fixed: its static values, the keys of a dict, or what JAX knows of it.
+        fixed: its static values, the keys of a dict, or JAX's tree definition.
         parts: the form of each part; None for an array.
     """
 
@@ -37,7 +37,7 @@ class Flat(NamedTuple):
     """A flattened pytree.
 
     Attributes:
-        form: what it is.
+        form: its structure; None for an array.
         leaves: its arrays, in order.
     """
 
@@ -54,7 +54,7 @@ def flatten(value: Any) -> Flat:
     """Flatten a pytree.
 
     Raises:
-        NotTraceable: there is something in it that is not an array.
+        NotTraceable: a leaf is not an array.
     """
     leaves: list[Any] = []
     return Flat(_form(value, leaves), leaves)
@@ -85,7 +85,7 @@ def _form(value: Any, leaves: list[Any]) -> TreeForm | None:
 
 
 def _form_by_jax(value: Any, leaves: list[Any]) -> TreeForm:
-    """Return the structure of an object of a class that JAX may know."""
+    """Return the structure of an object whose class may be registered with JAX."""
     kind = type(value)
     if not JAX.is_used or JAX.is_inherited:
         raise _no_array(kind)
@@ -108,7 +108,9 @@ def _hashable(fixed: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
     try:
         hash(fixed)
     except TypeError as error:
-        raise NotTraceable(f"a static attribute of {kind.__qualname__}: {error}") from error
+        raise NotTraceable(
+            f"a static attribute of {kind.__qualname__} is not hashable: {error}"
+        ) from error
     return fixed
 
 
@@ -116,7 +118,7 @@ def _sorted(value: dict[Any, Any]) -> tuple[Any, ...]:
     try:
         return tuple(sorted(value))
     except TypeError as error:
-        raise NotTraceable(f"the keys of a dict: {error}") from error
+        raise NotTraceable(f"the keys of a dict cannot be sorted: {error}") from error
 
 
 def _built(form: TreeForm | None, leaves: Iterator[Any]) -> Any:

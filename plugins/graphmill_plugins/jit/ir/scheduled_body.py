@@ -30,9 +30,9 @@ class ScheduledBody(NamedTuple):
         args: the node of each argument; None if nothing reads it.
         nodes: the other nodes, each after its inputs.
         results: the node and output of each result.
-        body: the body it was made of.
-        call: the call, if it is a function of the library; None if passes made the body of nodes
-            of the calling graph, whose names it then shares.
+        body: the original body.
+        call: the call, if it is a function of the library; None if passes built the body from
+            nodes of the calling graph, so that its nodes have the names of that graph.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ScheduledBodies:
     """The scheduled bodies of a cluster and of the functions that it calls.
 
     Args:
-        body: of the cluster.
+        body: the body of the cluster.
         host: the host of the ops.
         policy: the effects that traced kernels may have.
         functions: bodies by name and hash of the attr that replace those of the library.
@@ -113,7 +113,7 @@ class ScheduledBodies:
         """Return the scheduled body of a function.
 
         Raises:
-            OpError: the function is not there, or malformed.
+            OpError: the function is missing or malformed.
         """
         key = (attr.name, hash(attr))
         with self._lock:

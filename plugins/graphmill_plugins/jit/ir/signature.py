@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
     from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 
-_Looked: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
+_Resolved: TypeAlias = "tuple[list[Any], list[int], list[Variable]]"
 
 
 class Inputs:
     """The kinds of a cluster's inputs, by position.
 
-    Besides its arguments a cluster has the variables that its own nodes name, or keep what they
-    keep in; they come after the arguments.
+    The inputs are the cluster's arguments, followed by the variables that its nodes name, or in
+    which kernels of its nodes keep state.
 
     Args:
         scheduled: the cluster.
-        nodes: those of it, and of functions that it calls, that name or keep a variable.
+        nodes: the nodes of the cluster and its functions that name or keep a variable.
 
     Attributes:
         arrays: positions of tensors.
         pytrees: positions of variants, which must be pytrees.
         handles: positions of variables.
-        nodes: those that name or keep variables; their positions follow the arguments.
-        known: those of `arrays` whose values must be known at compile time; grows as compiling
-            shows the need.
+        nodes: the nodes that name or keep variables; their positions follow the arguments.
+        known: positions of the `arrays` that must be static; the compiler adds to them when a node
+            requires static inputs.
     """
 
     def __init__(self, scheduled: ScheduledBody, nodes: Iterable[Node] = ()) -> None:
@@ -57,13 +57,13 @@ class Inputs:
         self.handles.extend(range(len(types), len(types) + len(self.nodes)))
         self.known: frozenset[int] = frozenset()
         self._has_only_arrays = not (self.handles or self.pytrees)
-        self._last: _Looked | None = None  # the same handles come in nearly every call
+        self._last: _Resolved | None = None  # nearly every call has the same handles
 
     def key(self, values: Sequence[Any]) -> Hashable:
         """Return the key of the inputs' signature; None if they have none.
 
-        There is none where a variable has no value, or a handle is of something else, or a variant
-        is not a pytree.
+        They have none if a variable is uninitialized, a handle is not that of a variable, or a
+        variant is not a pytree.
         """
         known = self.known
         if self._has_only_arrays and not known:
@@ -84,9 +84,10 @@ class Inputs:
         slots: Sequence[int],
         shapes: Iterable[tuple[int, ...]],
     ) -> Hashable:
-        """Return the key of inputs of which some values are static.
+        """Return the key of inputs of which some are static.
 
-        Which ones are is a part of it: what was compiled when fewer were known tells less apart.
+        The key contains the positions of the static inputs, as signatures from before an input
+        became static distinguish fewer values.
 
         Raises:
             NotTraceable: a variant is not a pytree.
@@ -115,26 +116,26 @@ class Inputs:
 
     @staticmethod
     def known_of(key: Hashable) -> frozenset[int]:
-        """Return the positions whose values a key contains."""
+        """Return the positions of the inputs whose values a key contains."""
         first = key[0] if isinstance(key, tuple) and key else None
         return first if isinstance(first, frozenset) else frozenset()
 
     def variables(self, values: Sequence[Any]) -> tuple[list[int], list[Variable]] | None:
-        """Return each handle's variable index, and the variables; None as in `key`.
+        """Return the index of each handle's variable, and the variables; None as in `key`.
 
-        Two handles may be of one variable, which then has one value for both.
+        Two handles may refer to the same variable.
         """
         handles = [values[index] for index in self.handles]
         last = self._last
         if last is None or not all(map(operator.is_, handles, last[0])):
-            last = self._last = self._look_at(handles)
+            last = self._last = self._resolve(handles)
             if last is None:
                 return None
         _, slots, distinct = last
         return None if any(variable.value is None for variable in distinct) else (slots, distinct)
 
     @staticmethod
-    def _look_at(handles: list[Any]) -> _Looked | None:
+    def _resolve(handles: list[Any]) -> _Resolved | None:
         """Return handles with the results of `variables`; None if a handle is not a variable."""
         distinct: dict[int, tuple[int, Variable]] = {}
         slots = []

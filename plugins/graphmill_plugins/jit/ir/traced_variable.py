@@ -10,9 +10,9 @@ class TracedVariable:
     """A variable during tracing: a handle, and the key of its value in the state.
 
     Attributes:
-        slot: its number among the variables of the cluster.
-        is_ref: whether it is a reference, and not the handle of a resource.
-        name: for messages.
+        slot: its index among the variables of the cluster.
+        is_ref: whether it is a reference; otherwise it is the handle of a resource.
+        name: its name, for messages.
     """
 
     slot: int

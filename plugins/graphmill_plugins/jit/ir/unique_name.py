@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 def unique_name(graph: Graph, name: str, functions: Iterable[str]) -> str:
     """Return an unused name for a node that calls functions `<name>/<function>`.
 
-    No other graph with the same library has a node of that name: a session keeps the kernels of
-    nodes by their names.
+    The name is unique among all graphs with the same library, as a session stores kernels by the
+    names of their nodes.
     """
-    number, candidate = 0, name
+    suffix, candidate = 0, name
     functions = tuple(functions)
     while graph.has_node(candidate) or any(
         graph.library.body(f"{candidate}/{function}") is not None
         or f"{candidate}/{function}" in graph.library
         for function in functions
     ):
-        number += 1
-        candidate = f"{name}_{number}"
+        suffix += 1
+        candidate = f"{name}_{suffix}"
     return candidate

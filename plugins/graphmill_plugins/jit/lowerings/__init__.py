@@ -1,8 +1,8 @@
 """Lowerings that need more of the compiler than `graphmill.spi.TraceContext` offers.
 
-What any plugin can declare (checks, value domains, ops worth a program of their own) stands in
-`graphmill_plugins.lowerings`. Here are the ops on what only the compiler knows: tensor arrays,
-lists and stacks as values, rows of variables, slices at traced places, sizes that values decide.
+`graphmill_plugins.lowerings` contains those that any plugin could declare: checks, value domains
+and standalone ops. Here are the ops that need internals of the compiler: tensor arrays, lists and
+stacks, rows of variables, slices with a traced start, and data-dependent sizes.
 """
 
 from __future__ import annotations
@@ -29,4 +29,4 @@ MODULES: Final[dict[str, str]] = {
         "ScatterSub ScatterUpdate"
     ),
 }
-"""By module, the ops that it has lowerings for: it is imported when one of them is compiled."""
+"""The ops with lowerings in each module, which is imported when one of them is compiled."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @lowering("NoOp", "ControlTrigger")
 def nothing(_: NodeTrace) -> None:
-    """Compute nothing; the order of nodes keeps control edges."""
+    """Compute nothing; the order of nodes preserves control edges."""
 
 
 @lowering("FakeParam")

@@ -25,11 +25,11 @@ def unique(trace: NodeTrace, x: Any) -> Any:
 
 @lowering("Range")
 def element_range(trace: NodeTrace, *_: Any) -> Any:
-    """Compute a range; one up to the length of a list becomes an output of the program."""
+    """Compute a range; one up to a list's dynamic length becomes the first rows of a range."""
     if not trace.has_static_inputs():
-        numbers = trace.tracer.counts.numbers(trace.node, trace.inputs)
-        if numbers is not None:
-            return numbers
+        first_rows = trace.tracer.counts.numbers(trace.node, trace.inputs)
+        if first_rows is not None:
+            return first_rows
     return trace.kernel()
 
 
@@ -45,5 +45,5 @@ def _why_not_stitched(node: Node) -> str | None:
 
 @lowering("DynamicStitch", "ParallelDynamicStitch", refuse=_why_not_stitched)
 def stitch(trace: NodeTrace, *_: Any) -> Any:
-    """Trace the kernel, because the indices follow from shapes."""
+    """Trace the kernel; the indices are static, as they depend only on shapes."""
     return trace.kernel()

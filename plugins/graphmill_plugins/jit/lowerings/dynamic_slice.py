@@ -1,8 +1,8 @@
 """Lower slices with a traced start: `x[t]` and `x[t:t + 3]` in a loop over `t`.
 
-The kernels of slices want all of `begin` and `end`, since these determine the shape of the result.
-But a point takes one element wherever it is, and `x[t:t + 3]` three: such slices become XLA's
-`dynamic_slice`. A place that does not lie in the tensor is left to the interpreter.
+The kernels of slices require static `begin` and `end`, which determine the shape of the result. But
+an index selects one element for any value, and `x[t:t + 3]` three: such slices become XLA's
+`dynamic_slice`. If the window is not inside the tensor, the interpreter runs the step.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class _Window:
     """A slice with traced start and static size.
 
     Attributes:
-        shape: of the part.
-        starts: where it begins in each dimension.
-        holds: whether it lies in the tensor, for each place that is traced.
+        shape: its shape.
+        starts: its start in each dimension.
+        holds: for each traced start, whether the slice is inside the tensor.
     """
 
     def __init__(self, shape: list[int], starts: list[Any]) -> None:
@@ -49,16 +49,16 @@ class _Window:
         self.holds.append((start >= 0) & (start + size <= whole))
 
     def read(self, x: Any) -> Any:
-        return jax_module().lax.dynamic_slice(x, self._places(), self.shape)
+        return jax_module().lax.dynamic_slice(x, self._start_indices(), self.shape)
 
     def write(self, x: Any, part: Any) -> Any:
-        return jax_module().lax.dynamic_update_slice(x, part, self._places())
+        return jax_module().lax.dynamic_update_slice(x, part, self._start_indices())
 
     def check(self, state: State) -> None:
         for holds in self.holds:
             state[GUARD] = state[GUARD] & holds
 
-    def _places(self) -> list[Any]:
+    def _start_indices(self) -> list[Any]:
         numpy = jax_module().numpy
         return [numpy.asarray(start, np.int64) for start in self.starts]
 
@@ -71,8 +71,8 @@ def _axes(node: Node, count: int, rank: int) -> list[int | None]:
     for position in range(count):
         bit = 1 << position
         if ellipsis & bit:
-            behind = ((new >> (position + 1)) & ((1 << count) - 1)).bit_count()
-            axis = max(axis, rank - (count - position - 1 - behind))
+            new_after = ((new >> (position + 1)) & ((1 << count) - 1)).bit_count()
+            axis = max(axis, rank - (count - position - 1 - new_after))
         elif not new & bit:
             found.append(axis)
             axis += 1
@@ -86,7 +86,7 @@ def _strided(
 ) -> tuple[_Window, tuple[Any, Any, Any]] | None:
     """Return the window that contains a strided slice, and begin, end and strides in it.
 
-    None where the size of the result would depend on what is traced.
+    None if the size of the result would depend on traced values.
     """
     if not is_static(strides) or not begin.shape == end.shape == strides.shape:
         return None
@@ -102,15 +102,15 @@ def _strided(
         size = shape[axis]
         if node.attrs["shrink_axis_mask"] & bit:
             if not isinstance(start, int):
-                place = jax_module().numpy.where(start < 0, start + size, start)
-                window.narrow(axis, place, 1, size)
+                index = jax_module().numpy.where(start < 0, start + size, start)
+                window.narrow(axis, index, 1, size)
                 starts[position] = 0
             stops[position] = 0
             continue
-        starts_unknown = not isinstance(start, int) and not node.attrs["begin_mask"] & bit
-        stops_unknown = not isinstance(stop, int) and not node.attrs["end_mask"] & bit
-        if starts_unknown or stops_unknown:
-            count = offsets.distance(start, stop) if starts_unknown and stops_unknown else None
+        is_start_traced = not isinstance(start, int) and not node.attrs["begin_mask"] & bit
+        is_stop_traced = not isinstance(stop, int) and not node.attrs["end_mask"] & bit
+        if is_start_traced or is_stop_traced:
+            count = offsets.distance(start, stop) if is_start_traced and is_stop_traced else None
             if count is None or steps[position] != 1 or not 0 < count <= size:
                 return None
             window.narrow(axis, start, count, size)
@@ -128,9 +128,9 @@ def _strided_slice(
     found = _strided(offsets, node, x.shape, begin, end, strides)
     if found is None:
         return None
-    window, place = found
+    window, part_slice = found
     window.check(state)
-    return compute(window.read(x), *place)
+    return compute(window.read(x), *part_slice)
 
 
 def _strided_slice_grad(
@@ -143,9 +143,9 @@ def _strided_slice_grad(
     found = _strided(offsets, node, sizes, begin, end, strides)
     if found is None:
         return None
-    window, place = found
+    window, part_slice = found
     window.check(state)
-    part = compute(np.array(window.shape), *place, dy)
+    part = compute(np.array(window.shape), *part_slice, dy)
     return window.write(jax_module().numpy.zeros(sizes, dy.dtype), part)
 
 
@@ -156,9 +156,9 @@ def _strided_slice_update(
     found = _strided(offsets, node, x.shape, begin, end, strides)
     if found is None:
         return None
-    window, place = found
+    window, part_slice = found
     window.check(state)
-    return window.write(x, compute(window.read(x), *place, value))
+    return window.write(x, compute(window.read(x), *part_slice, value))
 
 
 def _slice(offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State) -> Any:
@@ -167,8 +167,8 @@ def _slice(offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], st
     if not begin.shape == size.shape == (x.ndim,):
         return None
     window = _Window.whole(x.shape)
-    places = zip(offsets.parts(begin), offsets.parts(size), x.shape, strict=True)
-    for axis, (start, count, whole) in enumerate(places):
+    dims = zip(offsets.parts(begin), offsets.parts(size), x.shape, strict=True)
+    for axis, (start, count, whole) in enumerate(dims):
         if not isinstance(count, int):
             return None
         if isinstance(start, int):
@@ -191,7 +191,8 @@ def _lowering_of(window: Callable[..., Any]) -> Callable[..., Any]:
         found = window(
             tracer.offsets, trace.kernel_function(), trace.node, trace.inputs, trace.state
         )
-        return trace.kernel() if found is None else found  # which says what must be known
+        # The kernel raises the error that names the inputs that must be static.
+        return trace.kernel() if found is None else found
 
     return lower
 

@@ -1,7 +1,7 @@
-"""Lower stacks: what loops push for their gradients is in the state, by handle.
+"""Lower stacks, to which loops push values for their gradients: their elements are in the state.
 
-Semantics: tensorflow/core/kernels/stack.cc. A loop needs to know how often it runs at most, so that
-there is room (`loops.trace_while`); whether that was enough, `static_values.GUARD` tells.
+Semantics: tensorflow/core/kernels/stack.cc. The capacity is the maximum trip count of the loop
+(`loops.trace_while`); `static_values.GUARD` fails if it is exceeded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _numbers = count()
 
 @dataclass(frozen=True, slots=True)
 class StackHandle:
-    """A stack; the key of its elements in the state."""
+    """The handle of a stack: the key of its elements in the state."""
 
     number: int
 
@@ -82,7 +82,7 @@ TRACED: Final[Mapping[str, TracedOp]] = {
     "StackPopV2": _pop,
     "StackCloseV2": _close,
 }
-"""By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
+"""By op: a function of state (which it changes), inputs and attrs; it returns all outputs."""
 
 LOWERINGS: Final = structure_lowerings(
     TRACED, static={"StackV2": ("max_size",)}, element_type="elem_type"

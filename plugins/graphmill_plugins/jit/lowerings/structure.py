@@ -26,10 +26,10 @@ def structure_lowerings(
 
     Args:
         functions: by op, a function of state (which it changes), inputs and canonical attrs that
-            gives all outputs.
-        static: by op, the inputs that say how large something is, and must be known.
-        counting: the functions that give how many elements there are.
-        element_type: the attr that says what the elements are, of the ops that have it.
+            returns all outputs.
+        static: by op, the inputs that determine a size, and so must be static.
+        counting: the functions that return the number of elements.
+        element_type: the attr with the dtype of the elements, for ops that have it.
     """
     static = static or {}
 

@@ -1,9 +1,10 @@
 """Lower tensor arrays: their elements are in the state, by handle.
 
-A flow only orders what is done to an array, and tracing keeps to that order: it stays a number.
+A flow only orders the operations on an array, and tracing preserves their order. So a flow is not
+changed by any operation.
 
-Semantics: tensorflow/core/kernels/tensor_array_ops.cc. That an element is written twice, or read
-again after it was cleared, is not noticed; an index out of range is, see `static_values.GUARD`.
+Semantics: tensorflow/core/kernels/tensor_array_ops.cc. Writing an element twice, or reading it
+after it was cleared, is not detected; an index out of range is, see `static_values.GUARD`.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _START: Final = np.float32(0)
 
 @dataclass(frozen=True, slots=True)
 class TensorArrayHandle:
-    """A tensor array; the key of its elements in the state.
+    """The handle of a tensor array: the key of its elements in the state.
 
     Attributes:
-        number: tells it from others.
-        dtype: its elements' type.
-        forward: the array whose gradients it holds, which it adds up; None for a plain one.
-        source: which gradients of it.
-        is_dynamic: whether it grows where an element behind its end is written.
+        number: identifies it.
+        dtype: the dtype of its elements.
+        forward: the array whose gradients it accumulates; None for other arrays.
+        source: the name of these gradients.
+        is_dynamic: whether writing an element past its end makes it grow.
     """
 
     number: int
@@ -80,7 +81,7 @@ def _gradient(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     if handle not in state:
         elements: Elements = state[forward]
         if elements.length is not None:
-            raise NotTraceable("gradients of a tensor array that has grown are requested")
+            raise NotTraceable("it requests gradients of a tensor array that has grown")
         made = Elements(elements.dtype, None, None, elements.size)
         state[handle] = made if elements.data is None else made.filled(elements.data.shape[1:])
     return handle, inputs[1]
@@ -169,7 +170,7 @@ def _close(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 
 
 def _with_room(elements: Elements, size: int) -> Elements:
-    """Return an array that was created empty and growing, with its final size."""
+    """Return elements with a final size if they are empty and were created without one."""
     if elements.size == 0 and elements.data is None and elements.length is None:
         return replace(elements, size=size)
     return elements
@@ -177,14 +178,14 @@ def _with_room(elements: Elements, size: int) -> Elements:
 
 def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
     if np.ndim(index) != rank:
-        raise NotTraceable(f"an index has {np.ndim(index)} dimensions, not {rank}")
+        raise NotTraceable(f"an index has {np.ndim(index)} dimensions, expected {rank}")
     if is_outside(index, elements.size):
         raise NotTraceable("an index of a tensor array is out of range")
     guard(state, index, elements.size if elements.length is None else elements.length)
 
 
 def _check_distinct(state: State, indices: Any) -> None:
-    """Check that no element is written twice at once."""
+    """Check that no element is written twice by one operation."""
     if is_static(indices):
         if np.unique(indices).size != indices.size:
             raise NotTraceable("one write sets an element of a tensor array twice")
@@ -205,6 +206,6 @@ TRACED: Final[Mapping[str, TracedOp]] = {
     "TensorArraySizeV3": _size,
     "TensorArrayCloseV3": _close,
 }
-"""By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
+"""By op: a function of state (which it changes), inputs and attrs; it returns all outputs."""
 
 LOWERINGS: Final = structure_lowerings(TRACED, counting=(_size,), element_type="dtype")

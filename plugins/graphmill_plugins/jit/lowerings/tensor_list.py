@@ -1,6 +1,6 @@
 """Lower tensor lists: a list is a value, `Elements` of one shape.
 
-Semantics: tensorflow/core/kernels/list_kernels.cc. An element that was never set reads as zeros.
+Semantics: tensorflow/core/kernels/list_kernels.cc. An element that was never set is zeros.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _dtype(attrs: Mapping[str, Any]) -> np.dtype[Any]:
 
 
 def _shaped(elements: Elements, shape: Any) -> Elements:
-    """Return a list of zeros if it has no elements yet and their shape is known."""
+    """Return a list of zeros if it has no elements yet and their shape is static."""
     if elements.data is not None or not isinstance(shape, (np.ndarray, np.generic)):
         return elements
     sizes: list[int] = np.ravel(shape).tolist()
@@ -88,13 +88,13 @@ def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     inputs[0].check_declared(shape)
     elements = _shaped(inputs[0], inputs[1])
     count = np.int32(elements.size) if elements.length is None else elements.length
-    asked: int = attrs["num_elements"]
-    if asked >= 0:
-        if is_static(count) and count != asked:
-            raise NotTraceable(f"a list of {count} elements cannot be resized to {asked}")
-        guard(state, count, asked + 1)
-        guard(state, asked, count + 1)
-        count = np.int32(asked)
+    expected: int = attrs["num_elements"]
+    if expected >= 0:
+        if is_static(count) and count != expected:
+            raise NotTraceable(f"a list has {count} elements, expected {expected}")
+        guard(state, count, expected + 1)
+        guard(state, expected, count + 1)
+        count = np.int32(expected)
     if is_static(count):
         return (elements.first(int(count)),)
     return (FirstRows.of(elements, state, shape, elements.declared),)
@@ -177,7 +177,7 @@ def _on_lists_or_tensors(compute: TracedOp) -> Callable[..., Any]:
 
 def _check(state: State, index: Any, elements: Elements, rank: int = 0) -> None:
     if np.ndim(index) != rank:
-        raise NotTraceable(f"an index has {np.ndim(index)} dimensions, not {rank}")
+        raise NotTraceable(f"an index has {np.ndim(index)} dimensions, expected {rank}")
     if elements.length is None and is_outside(index, elements.size):
         raise NotTraceable("an index of a list is out of range")
     guard(state, index, elements.size if elements.length is None else elements.length)
@@ -196,19 +196,19 @@ TRACED: Final[Mapping[str, TracedOp]] = {
     "TensorListPushBack": _push_back,
     "TensorListPopBack": _pop_back,
 }
-"""By op: a function of state (which it changes), inputs and canonical attrs; gives all outputs."""
+"""By op: a function of state (which it changes), inputs and attrs; it returns all outputs."""
 
 _ON_VALUES: Final = [
     Lowering((op,), _on_lists_or_tensors(compute))
     for op, compute in {"ZerosLike": _zeros_like, "AddN": _add_n}.items()
 ]
-"""Ops on tensors that lists may be given to, too."""
+"""Ops on tensors that also accept lists."""
 
 _STATIC: Final = {
     "EmptyTensorList": ("element_shape", "max_num_elements"),
     "TensorListFromTensor": ("element_shape",),
 }
-"""By op, the inputs that say how large a list is."""
+"""By op, the inputs that must be static because they determine the size of a list."""
 
 LOWERINGS: Final = LoweringTable(
     [*structure_lowerings(TRACED, _STATIC, (_length,), "element_dtype"), *_ON_VALUES]

@@ -1,7 +1,7 @@
 """Lower gathers and scatters on variables: embeddings and their gradients.
 
-Indices out of range are left to the interpreter, which raises. If the program removed duplicate
-indices (`tracing.unique_lowering`), their replacements are out of range and are dropped.
+If an index is out of range, the interpreter runs the step and raises. If the program has replaced
+duplicate indices (`tracing.unique_lowering`), the replacements are out of range and are dropped.
 
 Semantics: tensorflow/core/kernels/resource_variable_ops.cc, scatter_op.cc.
 """
@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 def _gather(trace: NodeTrace, handle: Any, indices: Any, batch_dims: int) -> Any:
     if batch_dims:
         raise NotTraceable("it has batch dimensions")
-    wanted = trace.tracer.rows.wanted(trace.node)
-    held = value_with_rows(handle, trace.state)
-    require_rows_in_range(held, indices if wanted is None else wanted, trace.state)
-    return trace.xp.take(held, indices, axis=0, mode="clip")
+    unique_input = trace.tracer.rows.wanted(trace.node)
+    value = value_with_rows(handle, trace.state)
+    require_rows_in_range(value, indices if unique_input is None else unique_input, trace.state)
+    return trace.xp.take(value, indices, axis=0, mode="clip")
 
 
 def _scatter(method: str) -> Callable[..., Any]:
     """Return the lowering of an op that updates rows by a method of `array.at[rows]`."""
 
     def lower(trace: NodeTrace, handle: Any, indices: Any, updates: Any) -> Any:
-        wanted = trace.tracer.rows.wanted(trace.node)
-        held = value_with_rows(handle, trace.state)
-        require_rows_in_range(held, indices if wanted is None else wanted, trace.state)
-        if np.shape(updates) not in ((), (*np.shape(indices), *held.shape[1:])):
-            raise NotTraceable(f"updates of shape {np.shape(updates)} do not fit the rows")
-        spot = trace.xp.asarray(held).at[indices]
-        trace.state[handle] = getattr(spot, method)(updates, mode="drop")
+        unique_input = trace.tracer.rows.wanted(trace.node)
+        value = value_with_rows(handle, trace.state)
+        require_rows_in_range(value, indices if unique_input is None else unique_input, trace.state)
+        if np.shape(updates) not in ((), (*np.shape(indices), *value.shape[1:])):
+            raise NotTraceable(
+                f"updates of shape {np.shape(updates)} do not match indices of shape "
+                f"{np.shape(indices)} and rows of shape {value.shape[1:]}"
+            )
+        rows = trace.xp.asarray(value).at[indices]
+        trace.state[handle] = getattr(rows, method)(updates, mode="drop")
         return handle if trace.node.output_types else None
 
     return lower

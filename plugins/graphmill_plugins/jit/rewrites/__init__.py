@@ -1,1 +1,1 @@
-"""Passes that change a graph before and after its clusters are found."""
+"""Passes that rewrite a graph before its clusters are formed."""

@@ -1,9 +1,9 @@
-"""Merge the nodes of devices that share host memory into one device's, for one program.
+"""Move nodes of devices that share host memory to one device, so that they form one program.
 
-Several CPU devices of a process are names for the same cores and the same memory. Where the nodes
-of a graph that runs often are divided between them, each crossing ends a cluster and costs a send
-and a receive. Nodes without state move to the host's own device before the graph is partitioned;
-variables, queues and whatever else belongs to a device stay, and so do the nodes that hold them.
+Several CPU devices of a process are names for the same cores and the same memory. If the nodes of a
+hot graph are distributed among them, each edge between devices ends a cluster and costs a send and
+a receive. So stateless nodes move to the host device before the graph is partitioned. Nodes that
+use variables, queues and other resources, which belong to a device, are not moved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def gather_on_host(graph: Graph, options: PassOptions) -> None:
-    """Move stateless nodes of all devices in host memory to the host device."""
+    """Move stateless nodes of all devices with host memory to the host device."""
     host = options.devices.host
     others = {
         device.name
@@ -41,7 +41,7 @@ def _is_plain(device: Device) -> bool:
 
 
 def _only_computes(node: Node, eligibility: Eligibility) -> bool:
-    """Return whether a node gives the same result on any device: it has no state or name."""
+    """Return whether a node computes the same on any device: it uses no resources or state."""
     types = (*node.input_types, *node.output_types)
     if any(dtype.is_ref or dtype.name in HANDLE_TYPES for dtype in types):
         return False

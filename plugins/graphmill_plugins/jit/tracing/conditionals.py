@@ -33,20 +33,20 @@ def trace_cond(
     """Trace a conditional.
 
     Args:
-        pred: a bool, which chooses the second of two branches if it holds, or the number of a
-            branch; out of range stands for the last one.
+        pred: a bool, which selects the second of two branches if it is true, or the index of a
+            branch; an index out of range selects the last branch.
         branches: the functions.
-        args: what they are given.
+        args: their arguments.
         state: the state before.
 
     Returns:
         The results, and the state after.
 
     Raises:
-        NotTraceable: the branches give values of different shapes, or handles.
+        NotTraceable: the branches return values of different shapes, or different handles.
     """
     if is_static(pred) or np.ndim(pred):
-        return branches[_known_choice(pred, len(branches))](list(args), dict(state))
+        return branches[_static_choice(pred, len(branches))](list(args), dict(state))
     jax = jax_module()
     numpy = jax.numpy
     outcomes = [_traced(branch, args, state) for branch in branches]
@@ -69,8 +69,8 @@ def trace_cond(
     return chosen[:count], {**state, **dict(zip(keys, chosen[count:], strict=True))}
 
 
-def _known_choice(pred: Any, count: int) -> int:
-    if np.ndim(pred):  # a tensor holds if it has elements
+def _static_choice(pred: Any, count: int) -> int:
+    if np.ndim(pred):  # a tensor is true if it has elements
         return int(np.size(pred) > 0)
     index = int(pred)
     return index if 0 <= index < count else count - 1
@@ -81,8 +81,8 @@ class _Outcome:
     """The outcome of a traced function: arrays by shape and type, handles unchanged.
 
     Attributes:
-        results, state: what it gives.
-        program: what computes the arrays among both.
+        results, state: the function's results, and the state after it.
+        program: the traced program, which computes the arrays in both.
     """
 
     results: list[Any]
@@ -90,7 +90,7 @@ class _Outcome:
     program: Any
 
     def again(self) -> tuple[list[Any], State]:
-        """Return the values, emitted at the caller's place without tracing the function again."""
+        """Emit the traced program into the caller's trace; return results and state."""
         jax = jax_module()
         values = [*self.results, *self.state.values()]
         shapes = [value if is_shape(value) else None for value in values]
@@ -137,7 +137,7 @@ class _Joined:
         ]
 
     def whole(self, computed: Sequence[Any]) -> list[Any]:
-        """Return the values together with those that are not arrays."""
+        """Return the computed values together with the values that are not arrays."""
         return [
             value if is_shape(spec) else spec
             for value, spec in zip(computed, self.specs, strict=True)

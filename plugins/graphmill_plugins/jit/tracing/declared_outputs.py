@@ -1,8 +1,8 @@
 """Check lowerings against the declared outputs of their kernels (`GRAPHMILL_VALIDATE=1`).
 
-A lowering, or a kernel for the compiler's backend, stands for the kernel that interprets the node:
-what it gives must have the same number, element types and shapes. The values are known only when
-the program runs; for the shapes, the interpreting kernel is called with zeros and with ones.
+A lowering, or a kernel for the compiler's backend, replaces the kernel that interprets the node, so
+it must return the same number of outputs, with the same element types and shapes. To find the
+shapes, which may depend on values, the interpreting kernel is called with zeros and with ones.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from graphmill.spi import Node, OpKernel
     from graphmill_plugins.jit.tracing.traced_kernels import TracedKernels
 
-_MOST_BYTES: Final = 1 << 24  # of the inputs that the kernel is called with
+_MOST_BYTES: Final = 1 << 24  # maximum size of the inputs that the kernel is called with
 _FILLS: Final[tuple[Callable[..., Any], ...]] = (np.zeros, np.ones)
 
 
 class DeclaredOutputs:
-    """Compare the traced outputs of nodes with the outputs that their kernels declare.
+    """Compares the traced outputs of nodes with the outputs that their kernels declare.
 
     Args:
         kernels: the kernels and lowerings of the nodes.
@@ -45,21 +45,21 @@ class DeclaredOutputs:
 
         Args:
             node: the node.
-            source: what gave it, for messages.
-            inputs: what it was given, known or traced.
-            result: the output, a sequence of several, anything for none.
+            source: the code that returned the outputs, for messages.
+            inputs: its inputs, static or traced.
+            result: the output, or a sequence of several; ignored if the node has none.
 
         Raises:
-            WrongOutputsError: the kernel gives something else.
+            WrongOutputsError: the outputs differ from those of the kernel.
         """
         if not self._is_on or not node.num_outputs:
             return
         name = f"{source}{self._kernels.owner_of(node)} for op {node.op}"
         outputs = _counted(node, name, result)
-        wanted = self._shapes(node, inputs)
+        expected = self._shapes(node, inputs)
         for index, value in enumerate(outputs):
             if _is_array(value):
-                _check_output(node, name, index, value, wanted[index] if wanted else None)
+                _check_output(node, name, index, value, expected[index] if expected else None)
 
     def _shapes(self, node: Node, inputs: Sequence[Any]) -> list[tuple[int, ...]] | None:
         """Return the kernel's output shapes; None if they are unknown or vary."""
@@ -91,8 +91,8 @@ def _shapes_for(
         result = called(kernel, values)
     except NotTraceable:  # a kernel may refuse such values
         return None
-    given = result if node.num_outputs > 1 else (result,)
-    return [tuple(np.shape(value)) if _is_array(value) else () for value in given]
+    outputs = result if node.num_outputs > 1 else (result,)
+    return [tuple(np.shape(value)) if _is_array(value) else () for value in outputs]
 
 
 def _counted(node: Node, name: str, result: Any) -> Sequence[Any]:
@@ -102,8 +102,8 @@ def _counted(node: Node, name: str, result: Any) -> Sequence[Any]:
     if count == 1 and not is_several:
         return (result,)
     if count == 1 or not is_several or len(result) != count:
-        given = f"{len(result)} outputs" if is_several else type(result).__name__
-        raise _wrong(node, f"{name} gives {given}, but the op has {count}")
+        found = f"{len(result)} outputs" if is_several else type(result).__name__
+        raise _wrong(node, f"{name} returns {found}, but the op has {count}")
     return list(result)
 
 
@@ -112,16 +112,18 @@ def _check_output(
 ) -> None:
     expected = node.output_types[index].base_dtype
     if value.dtype != expected.as_numpy_dtype:
-        text = f"{name} gives {value.dtype} for output {index}, but the op has {expected.name}"
+        text = f"{name} returns {value.dtype} for output {index}, but the op has {expected.name}"
         raise _wrong(node, text)
     if shape is not None and tuple(value.shape) != shape:
-        given = f"the shape {list(value.shape)} for output {index}"
-        raise _wrong(node, f"{name} gives {given}, but its kernel gives {list(shape)}")
+        found = f"the shape {list(value.shape)} for output {index}"
+        raise _wrong(node, f"{name} returns {found}, but its kernel returns {list(shape)}")
 
 
 def _wrong(node: Node, text: str) -> InternalError:
     return WrongOutputsError(
-        f"{text}. A lowering must give what the kernel gives", node=node.name, op=node.op
+        f"{text}. A lowering must return outputs like those of the kernel",
+        node=node.name,
+        op=node.op,
     )
 
 

@@ -42,15 +42,15 @@ class Elements:
     """Elements of one shape, stacked along the first axis.
 
     Attributes:
-        dtype: their type.
-        data: the array; None as long as the elements' shape is not known.
-        length: how many there are of `size`, for what grows; None for what does not.
-        size: for how many there is room; -1 where that is not known.
+        dtype: their dtype.
+        data: the array; None until the elements' shape is static.
+        length: the number of elements, at most `size`; None if it is fixed at `size`.
+        size: the capacity; -1 if it is unknown.
         may_grow: whether elements are added at the end.
-        is_bounded: whether `size` is a bound that whoever made it gave.
+        is_bounded: whether `size` is a bound that the graph sets.
         declared: the shape that elements must have, -1 for any size; None for any shape.
-        constant: what each element is that was pushed, where it is known while tracing and the same
-            for all: shapes, which gradients of loops ask for.
+        constant: the static value that all pushed elements have, such as a shape that the gradient
+            of a loop reads; None if they have none in common.
     """
 
     dtype: np.dtype[Any]
@@ -73,8 +73,8 @@ class Elements:
     def like(self, other: Elements) -> Elements:
         """Return the same elements, or zeros of the other's shape if there are none.
 
-        They are no more known to be one constant than the other's. There is room for as many as in
-        the other, for which the loops within may have made more.
+        Their constant is that of `other`, or None. Zeros have at least the capacity of `other`,
+        which inner loops may have increased.
         """
         if other.data is None:
             return self
@@ -87,10 +87,10 @@ class Elements:
         """Return elements that are zeros of a shape.
 
         Raises:
-            NotTraceable: it is not known how many.
+            NotTraceable: the capacity is unknown.
         """
         if self.size < 0:
-            raise NotTraceable("a stack or list grows without a known bound")
+            raise NotTraceable("a stack or list grows without a static bound")
         zeros = jax_module().numpy.zeros((self.size, *shape), self.dtype)
         return replace(self, data=zeros)
 
@@ -101,7 +101,7 @@ class Elements:
         return replace(self, size=count * max(self.size, 1))
 
     def growing(self, more: int) -> Elements:
-        """Return elements of fixed length as elements that may grow."""
+        """Return elements of a fixed length as elements that may grow by `more`."""
         data = self.data
         if data is not None:
             numpy = jax_module().numpy
@@ -117,7 +117,7 @@ class Elements:
         return self.data if count == self.data.shape[0] else self.data[:count]
 
     def mapped(self, function: Callable[[Any], Any]) -> Elements:
-        """Return the elements with all values changed at once, if there are any."""
+        """Return the elements with a function applied to their stacked values, if any."""
         if self.data is None:
             return self
         return replace(self, data=function(self.data), constant=None)
@@ -138,7 +138,7 @@ class Elements:
         """Return one element.
 
         Raises:
-            NotTraceable: there is none whose shape is known.
+            NotTraceable: no element was written, so the shape is unknown.
         """
         if self.data is None:
             raise NotTraceable("an element is read before any is written")
@@ -164,8 +164,8 @@ class Elements:
         self.check_shape(elements, rows.shape[1:])
         if _is_all(indices, self.size):
             return replace(elements, data=elements.data + rows if add else rows, constant=None)
-        place = elements.data.at[indices]
-        data = place.add(rows) if add else place.set(rows)
+        target = elements.data.at[indices]
+        data = target.add(rows) if add else target.set(rows)
         return replace(elements, data=data, constant=None)
 
     def pushed(self, value: Any) -> Elements:
@@ -189,7 +189,7 @@ class Elements:
         return value, replace(self, length=last)
 
     def _longer(self, value: Any) -> Elements:
-        """Return the elements with room for one more, outside of loops."""
+        """Return the elements with one appended, outside of loops."""
         numpy = jax_module().numpy
         self.check(value.dtype, np.shape(value))
         row = numpy.asarray(value, self.dtype)[None]
@@ -202,18 +202,18 @@ class Elements:
         """Check that a value can be an element; the interpreter reports it if not.
 
         Raises:
-            NotTraceable: it is of another type, or not of the declared shape.
+            NotTraceable: its dtype or its shape does not match.
         """
         if dtype != self.dtype:
             raise NotTraceable(f"an element has dtype {dtype}, expected {self.dtype}")
         if not _fit(shape, self.declared):
-            raise NotTraceable(f"an element of shape {shape} is none of {self.declared}")
+            raise NotTraceable(f"an element has shape {shape}, expected {self.declared}")
 
     def check_declared(self, shape: tuple[int, ...] | None) -> None:
-        """Check that a declared element shape, -1 for any size, fits.
+        """Check that the elements are compatible with a declared shape, -1 for any size.
 
         Raises:
-            NotTraceable: it does not.
+            NotTraceable: they are not.
         """
         if not _fit(shape, self.declared) or (
             self.data is not None and not _fit(shape, tuple(self.data.shape[1:]))
@@ -225,7 +225,7 @@ class Elements:
         """Check that an element has the shape of the others.
 
         Raises:
-            NotTraceable: it is not.
+            NotTraceable: it has another shape.
         """
         if tuple(elements.data.shape[1:]) != tuple(shape):
             raise NotTraceable(
@@ -235,11 +235,11 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """The first rows of an array, as many as the program computes; they can only be outputs.
+    """The first rows of an array, with a dynamic count; only outputs of a program can be this.
 
     Attributes:
         data: the array.
-        count: how many rows.
+        count: the number of rows.
     """
 
     data: Any
@@ -252,7 +252,7 @@ class FirstRows:
         """Return all elements, stacked; if there are none, their shape must be static.
 
         Raises:
-            NotTraceable: there is none whose shape is known.
+            NotTraceable: no element was written, so the shape is unknown.
         """
         if elements.data is None:
             raise NotTraceable("elements are read before any is written")
@@ -281,7 +281,7 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
     """Return the static shape in a tensor, -1 for any size; None if there is none.
 
     Raises:
-        NotTraceable: what it says is not a shape.
+        NotTraceable: its value is not a shape.
     """
     if not is_static(value):
         return None
@@ -292,7 +292,7 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 
 
 def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
-    """Return whether a state key is that of the gradients of something in the state."""
+    """Return whether a state key is that of the gradients of another entry of the state."""
     forward = getattr(key, "forward", None)
     return forward is not None and (forward in state or is_gradient_of_known(forward, state))
 
@@ -302,7 +302,7 @@ def set_and_grown(
 ) -> Elements:
     """Return elements with one set, which may be the first one past the end.
 
-    There is room for one more; a loop makes room for as many as it makes iterations.
+    The capacity grows by one if necessary; a loop increases it by its number of iterations.
     """
     if elements.length is None:
         if is_static(index) and not is_outside(index, elements.size):
@@ -314,7 +314,7 @@ def set_and_grown(
     if is_outside(index, elements.size):
         raise NotTraceable("an element is set far beyond the end of the list")
     guard(state, index, elements.size)
-    guard(state, index, elements.length + np.int32(1))  # what is between is not to be left out
+    guard(state, index, elements.length + np.int32(1))  # an index beyond the end would leave a gap
     numpy = jax_module().numpy
     length = numpy.maximum(elements.length, index + np.int32(1)).astype(np.int32)
     return replace(elements.with_element(index, value), length=length)

@@ -9,17 +9,17 @@ import numpy as np
 from graphmill_plugins._jax import jax_module
 
 ITERATIONS_LEFT: Final = "iterations_left"
-"""Key of the tracer's state: how many iterations all long loops may still make together."""
+"""State key of the iteration budget that all long loops share."""
 
 
 class Limit:
     """Ends loops after some iterations so that the host can check for cancellation.
 
     Args:
-        iterations: how many a loop makes at most, traced.
+        iterations: the maximum number of iterations of a loop, traced.
 
     Attributes:
-        counts: how many each loop made, traced.
+        counts: the number of iterations of each loop, traced.
     """
 
     def __init__(self, iterations: Any) -> None:

@@ -1,4 +1,4 @@
-"""Give lists and tensor arrays that grew in a loop their static lengths."""
+"""Infer static lengths of lists and tensor arrays that grew in a loop."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def with_known_lengths(
     after: State,
     trips: TripCount,
 ) -> tuple[list[Any], State]:
-    """Return a loop's results with static lengths of lists and arrays, where inferred.
+    """Return a loop's results, with static lengths of lists and arrays if they can be inferred.
 
     Args:
-        body: of the loop.
+        body: the body of the loop.
         args, results: the first and last values.
         before, after: the state.
-        trips: how often it iterates.
+        trips: the loop's trip count.
     """
 
     def counted(index: int, first: Any, last: Any) -> Any:
@@ -44,8 +44,8 @@ def with_known_lengths(
         length = first.size if first.length is None else first.length
         if last.length is None or not (isinstance(length, int) or is_static(length)):
             return last
-        known = length_after(body, index, int(length), args, trips)
-        return last if known is None else replace(last, length=np.int32(known))
+        static = length_after(body, index, int(length), args, trips)
+        return last if static is None else replace(last, length=np.int32(static))
 
     found, state = list(results), dict(after)
     for index, (first, last) in enumerate(zip(args, results, strict=True)):

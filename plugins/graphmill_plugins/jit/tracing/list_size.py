@@ -1,7 +1,7 @@
-"""The sizes of lists and tensor arrays that grew, during tracing.
+"""Trace the sizes of lists and tensor arrays that grew.
 
-To stack a v1 tensor array, a graph gathers its elements by `Range(0, size)`. With a dynamic size
-the result is the first part of a range as long as the array's capacity.
+To stack a v1 tensor array, a graph gathers its elements with the indices `Range(0, size)`. If the
+size is dynamic, the result is the first part of a range over the array's capacity.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Remembers what each size belongs to; values are compared by identity and kept alive."""
+    """The capacities by traced sizes; sizes are compared by identity and stay referenced."""
 
     def __init__(self) -> None:
-        self._rooms: dict[int, tuple[Any, int]] = {}
+        self._capacities: dict[int, tuple[Any, int]] = {}
 
     def note(self, counted: Any, count: Any, state: State) -> None:
         """Record the capacity of the list whose elements a value counts."""
         elements = counted if isinstance(counted, Elements) else state[counted]
         if count is elements.length and not is_static(count):
-            self._rooms[id(count)] = count, elements.size
+            self._capacities[id(count)] = count, elements.size
 
     def numbers(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
         """Return the result of a `Range` from 0 to such a size; None for other ranges."""
         start, limit, delta = inputs
-        found = self._rooms.get(id(limit))
+        found = self._capacities.get(id(limit))
         is_all = is_static(start) and is_static(delta) and not start and delta == 1
         if found is None or not is_all:
             return None

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import Function, State
 
-_MOST_ROUNDS: Final = 8  # in which the shapes of a loop have to settle
-_SOME_ITERATIONS: Final = 256  # for which there is room where nobody knows how many there are
-_MOST_GUESSED: Final = 1 << 26  # bytes of room for so many
+_MOST_ROUNDS: Final = 8  # traces of an iteration until the shapes of a loop must be stable
+_SOME_ITERATIONS: Final = 256  # capacity of growing lists if the trip count is unknown
+_MOST_GUESSED: Final = 1 << 26  # maximum size in bytes of such lists
 
 
 def trace_while(
@@ -48,32 +48,32 @@ def trace_while(
     """Trace a loop.
 
     Args:
-        cond: the condition; its first result tells whether to go on.
-        body: the next values of all arguments.
+        cond: the condition; its first result is whether to continue.
+        body: returns the next values of all arguments.
         args: the first values.
         state: the state before.
-        invariant: which arguments the body returns as they are: they stay known if they are.
-        trips: how often the body runs at most, if that is known: what grows in the loop has room
-            for so many elements, else for some.
-        limit: what ends the loop early, if anything.
+        invariant: indices of the arguments that the body returns unchanged; static ones stay
+            static.
+        trips: the maximum number of iterations if it is static, which is the capacity of growing
+            lists; None otherwise.
+        limit: ends the loop early; None for a loop that need not be cancelled.
 
     Returns:
         The last values, and the state after.
 
     Raises:
-        NotTraceable: a value changes its shape, or a handle changes, or a stack grows without
-            bound.
+        NotTraceable: a value changes its shape, a handle changes, or a stack grows without bound.
     """
     found, after = cond(list(args), dict(state))
     if is_static(found[0]) and not _holds(found[0]):
         return list(args), after
     if any(key not in state or after[key] is not state[key] for key in after):
-        # A loop of XLA's drops what its condition writes: here iterations end with it.
+        # XLA's loops drop state that the condition writes, so each iteration ends with it instead.
         test, iteration = _condition_last(cond, body)
-        moved = {index + 1 for index in invariant}
+        shifted = {index + 1 for index in invariant}
         first = [_holds(found[0]), *args]
         results, last = trace_while(
-            test, iteration, first, after, invariant=moved, trips=trips, limit=limit
+            test, iteration, first, after, invariant=shifted, trips=trips, limit=limit
         )
         return results[1:], last
     if ITERATIONS_LEFT in state and limit is not None:
@@ -125,10 +125,10 @@ class _Iteration:
     """A traced iteration of a loop.
 
     Attributes:
-        results: shapes of the next values of what moves.
+        results: shapes of the next values of the carried arguments.
         state: shapes of the state after it.
-        changed: what of the state it changes.
-        program: what computes both.
+        changed: the keys of the state that it changes.
+        program: the traced program, which computes both.
     """
 
     results: list[Any]
@@ -137,7 +137,7 @@ class _Iteration:
     program: Any
 
     def again(self, carry: Any) -> tuple[list[Any], State]:
-        """Return the next values for given values, without tracing the body again."""
+        """Emit the traced program for `carry`; return the next values and the state."""
         tree_util = jax_module().tree_util
         leaves = run_traced(self.program, *tree_util.tree_leaves(carry))
         tree = tree_util.tree_structure((self.results, list(self.state.values())))
@@ -146,7 +146,7 @@ class _Iteration:
 
 
 class _Loop:
-    """A loop whose values settle into shapes that are the same in each iteration."""
+    """A loop, whose values get shapes that are the same in each iteration."""
 
     def __init__(
         self,
@@ -161,34 +161,34 @@ class _Loop:
         self._args = args
         self._state = state
         self._original = dict(state)
-        self._carried: list[Hashable] = []  # of the state, while the loop settles
-        self._moving = [
+        self._carried: list[Hashable] = []  # keys of the state, while `settle` runs
+        self._dynamic = [
             index
             for index, value in enumerate(args)
             if index not in invariant and is_array_value(value)
         ]
-        self._keys: list[Hashable] = []  # of the state that the loop changes
+        self._keys: list[Hashable] = []  # keys of the state that the loop changes
         self._trips: int | None = 0
-        for index in self._moving:
+        for index in self._dynamic:
             args[index] = self._array(args[index])
 
     def reserve(self, trips: int | None) -> None:
-        """Allocate room in all empty stacks and lists, if their final size is known."""
+        """Set the capacity of all empty stacks and lists for the expected iterations."""
         self._trips = trips
-        room = _SOME_ITERATIONS if trips is None else trips
+        capacity = _SOME_ITERATIONS if trips is None else trips
         for key, value in self._state.items():
             if isinstance(value, Elements) and value.may_grow and value.data is None:
-                self._state[key] = value.reserved(room)
-        for index in self._moving:
+                self._state[key] = value.reserved(capacity)
+        for index in self._dynamic:
             value = self._args[index]
             if isinstance(value, Elements) and value.may_grow and value.data is None:
-                self._args[index] = value.reserved(room)
+                self._args[index] = value.reserved(capacity)
 
     def settle(self) -> None:
-        """Find the state that changes, and give everything its final shape.
+        """Find the state that changes, and the final shapes of all values.
 
         Raises:
-            NotTraceable: there is no such shape.
+            NotTraceable: there are no such shapes.
         """
         self._carried = [key for key, value in self._state.items() if is_array_value(value)]
         for key in self._carried:
@@ -197,24 +197,27 @@ class _Loop:
             self._iteration = iteration = self._traced_iteration()
             if not self._widen(iteration):
                 self._keys = [key for key in self._carried if key in iteration.changed]
-                self._check_room()
+                self._check_capacity()
                 return
         raise ShapesChange("the shapes of a loop's values change in each iteration")
 
-    def _check_room(self) -> None:
-        """Check that the room for lists with an unknown number of appends is not too large.
+    def _check_capacity(self) -> None:
+        """Check that lists with an unknown number of appends do not need too much memory.
 
         Raises:
-            NotTraceable: it has.
+            NotTraceable: they do.
         """
         if self._trips is not None:
             return
-        held = [*(self._args[i] for i in self._moving), *(self._state[key] for key in self._keys)]
-        sizes = [v.data.nbytes for v in held if isinstance(v, Elements) and v.length is not None]
+        values = [
+            *(self._args[i] for i in self._dynamic),
+            *(self._state[key] for key in self._keys),
+        ]
+        sizes = [v.data.nbytes for v in values if isinstance(v, Elements) and v.length is not None]
         if sum(sizes) > _MOST_GUESSED:
             raise NotTraceable(
-                f"the trip count of a loop is unknown, and space for what grows in "
-                f"{_SOME_ITERATIONS} iterations takes {sum(sizes)} bytes"
+                "the trip count of a loop is unknown, and the lists that grow in it would take "
+                f"{sum(sizes)} bytes for {_SOME_ITERATIONS} iterations, more than {_MOST_GUESSED}"
             )
 
     def run(self, limit: Limit | None = None) -> tuple[list[Any], State]:
@@ -227,7 +230,7 @@ class _Loop:
         def test(carry: Any) -> Any:
             args, state = self._opened(carry, self._keys)
             holds = jax.numpy.asarray(_holds(self._cond(args, state)[0][0]))
-            # After a failed check values are anything: a loop over them might never end.
+            # After a failed check the values are arbitrary, and a loop over them might never end.
             return holds & state[GUARD] if is_guarded else holds
 
         def iteration(carry: Any) -> Any:
@@ -235,7 +238,7 @@ class _Loop:
             values, after = self._iteration.again((carry[0], [state[key] for key in self._carried]))
             return self._closed(values, after, carry)
 
-        first = [self._args[i] for i in self._moving], [self._state[k] for k in self._keys]
+        first = [self._args[i] for i in self._dynamic], [self._state[k] for k in self._keys]
         last = (
             limit.loop(test, iteration, first)
             if limit
@@ -248,7 +251,7 @@ class _Loop:
     def _traced_iteration(self) -> _Iteration:
         """Trace an iteration."""
         changed: set[Hashable] = set()
-        moving: list[Hashable] = []
+        array_keys: list[Hashable] = []
 
         def iteration(carry: Any) -> Any:
             args, state = self._opened(carry, self._carried)
@@ -256,20 +259,20 @@ class _Loop:
             results, after = self._body(list(args), state)
             changed.update(k for k in after if k not in before or after[k] is not before[k])
             for index, value in enumerate(results):
-                if index not in self._moving and value is not args[index]:
+                if index not in self._dynamic and value is not args[index]:
                     self._check_fixed(index, value, args[index])
-            moving[:] = [key for key, value in after.items() if is_array_value(value)]
-            return [results[index] for index in self._moving], [after[key] for key in moving]
+            array_keys[:] = [key for key, value in after.items() if is_array_value(value)]
+            return [results[index] for index in self._dynamic], [after[key] for key in array_keys]
 
-        first = [self._args[i] for i in self._moving], [self._state[k] for k in self._carried]
+        first = [self._args[i] for i in self._dynamic], [self._state[k] for k in self._carried]
         program, shapes = jax_module().make_jaxpr(iteration, return_shape=True)(first)
         values, states = shapes
-        return _Iteration(values, dict(zip(moving, states, strict=True)), changed, program)
+        return _Iteration(values, dict(zip(array_keys, states, strict=True)), changed, program)
 
     def _widen(self, outcome: _Iteration) -> bool:
         """Give initial values the shapes of the next ones; return whether any changed."""
         is_wider = False
-        for index, shape in zip(self._moving, outcome.results, strict=True):
+        for index, shape in zip(self._dynamic, outcome.results, strict=True):
             wider = self._first(self._args[index], shape, f"loop variable {index} has")
             is_wider |= wider is not self._args[index]
             self._args[index] = wider
@@ -279,19 +282,19 @@ class _Loop:
                 is_wider |= wider is not self._state[key]
                 self._state[key] = wider
             elif is_gradient_of_known(key, self._state):
-                # Gradients that the first iteration makes are zeros before.
+                # Gradients that the first iteration creates are zeros before it.
                 self._state[key] = fitted(Absent(), shape)
                 self._carried.append(key)
                 is_wider = True
         return is_wider
 
-    def _first(self, value: Any, shape: Any, what: str) -> Any:
+    def _first(self, value: Any, shape: Any, subject: str) -> Any:
         if not is_shape(value):
-            raise NotTraceable(f"{what} no value before the loop")
+            raise NotTraceable(f"{subject} no value before the loop")
         if _begins_to_grow(value, shape):
             return value.growing(_SOME_ITERATIONS if self._trips is None else self._trips)
         try:
-            wider = form_of_both(value, shape, f"{what} in the iterations of a loop")
+            wider = form_of_both(value, shape, f"{subject} in the iterations of a loop")
         except NotTraceable as error:
             raise ShapesChange(*error.args) from None
         return value if wider is value else value.like(wider)
@@ -299,7 +302,7 @@ class _Loop:
     def _opened(self, carry: Any, keys: Sequence[Hashable]) -> tuple[list[Any], State]:
         values, states = carry
         args, state = list(self._args), dict(self._state)
-        for index, value in zip(self._moving, values, strict=True):
+        for index, value in zip(self._dynamic, values, strict=True):
             args[index] = value
         state.update(zip(keys, states, strict=True))
         return args, state
@@ -317,13 +320,13 @@ class _Loop:
             if is_same:
                 return
             raise NotTraceable(
-                f"loop variable {index} is not an array, or not the same in each iteration"
+                f"loop variable {index} is not an array, or is different in each iteration"
             )
         raise NotTraceable(f"loop variable {index} is a different handle in each iteration")
 
     @staticmethod
     def _array(value: Any) -> Any:
-        """Return a value as a loop can carry it: static numbers become arrays."""
+        """Return a value in the form that a loop can carry: static values become JAX arrays."""
         if isinstance(value, Elements):
             return value
         numpy = jax_module().numpy

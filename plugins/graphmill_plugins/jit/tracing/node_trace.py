@@ -23,10 +23,10 @@ class NodeTrace:
 
     Attributes:
         xp: `jax.numpy`.
-        inputs: the node's inputs, lists unfolded.
-        tracer: what traces the cluster.
+        inputs: the node's inputs, with lists flattened.
+        tracer: the tracer of the cluster.
         node: the node.
-        state: what is read and written by name or handle.
+        state: the tracer's state, which is read and written by keys and handles.
     """
 
     __slots__ = ("inputs", "node", "state", "tracer", "xp")
@@ -74,18 +74,18 @@ class NodeTrace:
         """Set the value of a variable.
 
         Raises:
-            NotTraceable: it is not a variable, or the value is of another type.
+            NotTraceable: it is not a variable, or the value has another dtype.
         """
-        held = self.read(variable)
-        if value.dtype != held.dtype:
-            raise NotTraceable(f"it writes {value.dtype} to a variable of {held.dtype}")
+        current = self.read(variable)
+        if value.dtype != current.dtype:
+            raise NotTraceable(f"it writes {value.dtype} to a variable of {current.dtype}")
         self.state[variable] = value
 
     def call(self, function: FuncAttr, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Trace a function of the graph's library; return its results."""
         return self.tracer.call_function(function, list(inputs), self.state)
 
-    # The compiler's own
+    # For lowerings of the compiler itself
 
     def kernel(self) -> Any:
         """Return the kernel's outputs for the node's inputs: one, or a tuple of several."""
@@ -105,11 +105,12 @@ class NodeTrace:
         """Reject traced inputs that could be static if the cluster's arguments were.
 
         Raises:
-            NeedsKnown: one is not; they can be inputs that must be known from the next attempt on.
+            NeedsKnown: an input is traced; the next attempt makes the arguments that it is computed
+                from static.
         """
-        unknown = [position for position in positions if not is_static(self.inputs[position])]
-        if unknown and self.tracer.is_main(self.node.graph):
-            raise NeedsKnown(text, self.node, unknown)
+        traced = [position for position in positions if not is_static(self.inputs[position])]
+        if traced and self.tracer.is_main(self.node.graph):
+            raise NeedsKnown(text, self.node, traced)
 
 
 def _checked(variable: Any) -> TracedVariable:

@@ -1,7 +1,7 @@
 """`Offsets`: static differences between traced integers.
 
-The size of `x[t:t + 3]` is static although `t` is traced. To find it, vectors are traced back to
-the scalars they were packed from, and these to the integers that constants were added to.
+The size of `x[t:t + 3]` is static although `t` is traced. To find it, `Offsets` records the scalars
+that vectors are packed from, and the sums of integers and constants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphmill_plugins.jit.tracing.static_values import is_static
 class Offsets:
     """The static differences between the integers in the begin and end of slices.
 
-    Values are distinguished by identity and kept alive, so that ids stay theirs.
+    Values are distinguished by identity. They stay referenced, so that no id is reused.
     """
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class Offsets:
         if is_static(vector):
             found: list[Any] = vector.tolist()
             return found
-        noted = self._parts.get(id(vector))
-        elements = [vector[i] for i in range(vector.shape[0])] if noted is None else noted[1]
+        packed = self._parts.get(id(vector))
+        elements = [vector[i] for i in range(vector.shape[0])] if packed is None else packed[1]
         return [int(value) if is_static(value) else value for value in elements]
 
     def origin(self, value: Any) -> tuple[Any, int]:

@@ -16,7 +16,7 @@ _registered: Final[set[type]] = set()
 
 
 def register_pytrees() -> None:
-    """Register with JAX all declared classes that it does not know yet.
+    """Register with JAX all declared classes that are not registered yet.
 
     Threads: any may call.
     """
@@ -35,7 +35,7 @@ def _register(declared: PytreeDef) -> None:
             lambda value: (declared.parts(value), declared.fixed(value)),
             declared.build,
         )
-    except ValueError as error:  # its plugin has registered it with JAX, too
+    except ValueError as error:  # the plugin may also have registered it with JAX
         if "uplicate" not in str(error):
             raise
 

@@ -19,18 +19,18 @@ def value_with_rows(handle: Any, state: State) -> Any:
     """Return the value of a variable that is not a scalar.
 
     Raises:
-        NotTraceable: it is not a variable, or a scalar.
+        NotTraceable: it is not a variable, or its value is a scalar.
     """
     if not isinstance(handle, TracedVariable):
         raise NotTraceable("it does not read a variable")
-    held = state[handle]
-    if not np.ndim(held):
-        raise NotTraceable("the variable has no rows")
-    return held
+    value = state[handle]
+    if not np.ndim(value):
+        raise NotTraceable("the variable is a scalar, which has no rows")
+    return value
 
 
-def require_rows_in_range(held: Any, indices: Any, state: State) -> None:
+def require_rows_in_range(value: Any, indices: Any, state: State) -> None:
     """Add to the guard that a value has a row for each index."""
     jnp = jax_module().numpy
-    holds = jnp.all((indices >= 0) & (indices < held.shape[0]))
+    holds = jnp.all((indices >= 0) & (indices < value.shape[0]))
     state[GUARD] = state[GUARD] & holds

@@ -1,4 +1,4 @@
-"""Tell static values from traced ones, and guard that indices are in range."""
+"""Distinguish static values from traced ones, and guard that indices are in range."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 GUARD: Final = "indices_in_range"
 """State key of a bool: whether all indices have been in range so far.
 
-The interpreter raises for an index out of range; compiled code cannot. So the program computes this
-guard, and if it is false at the end the interpreter runs the step again.
+The interpreter raises for an index out of range; compiled code cannot. So the program also computes
+this guard, and if it is false, the interpreter runs the nodes again.
 """
 
 
@@ -26,28 +26,28 @@ def is_static(value: Any) -> bool:
 
 
 def is_outside(index: Any, size: int) -> bool:
-    """Return whether an index is static and out of range, or one of several is."""
+    """Return whether indices are static and any of them is out of range."""
     if not is_static(index):
         return False
     static: Any = index
     return not bool(np.all((static >= 0) & (static < size)))
 
 
-def static_int(value: Any, what: str) -> int:
+def static_int(value: Any, subject: str) -> int:
     """Return an integer that must be static.
 
     Raises:
         NotTraceable: it is traced, or not a scalar.
     """
     if not is_static(value):
-        raise NotTraceable(f"{what} is computed in the same program")
+        raise NotTraceable(f"{subject} is computed in the same program")
     if value.ndim:
-        raise NotTraceable(f"{what} is not a scalar")
+        raise NotTraceable(f"{subject} is not a scalar")
     return int(value)
 
 
 def guard(state: dict[Hashable, Any], index: Any, size: Any) -> None:
-    """Add to the guard that an index, or all of several, is in range."""
+    """Add to the guard that all indices are in range."""
     if GUARD in state:
         numpy = jax_module().numpy
         state[GUARD] = state[GUARD] & numpy.all((index >= 0) & (index < size))

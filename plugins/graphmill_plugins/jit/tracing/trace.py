@@ -66,29 +66,29 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import State
 
-_COPIES: Final = (COPY_TO_DEVICE, COPY_TO_HOST)  # a program has one memory
-_MOST_FOLDED: Final = 1 << 20  # bytes of a known result
-_FEW_ITERATIONS: Final = 100_000
-_MOST_ROOM: Final = 4_096  # elements that there is room for where a loop may end long before
+_COPIES: Final = (COPY_TO_DEVICE, COPY_TO_HOST)  # identities, as a program has one memory
+_MOST_FOLDED: Final = 1 << 20  # maximum size in bytes of a folded result
+_FEW_ITERATIONS: Final = 100_000  # loops with more iterations must be cancellable
+_MOST_RESERVED: Final = 4_096  # maximum capacity of lists if the trip count is only a bound
 
 
 class Tracer:
     """Traces the bodies of one cluster.
 
     Args:
-        bodies: what is traced.
-        constants: traced values that stand for large constants, by their nodes.
-        handles: what stands for the variables that nodes name or keep, by these nodes.
-        marks: what stays the same from call to call; grows by what is computed of such values.
-        limit: ends loops that are not known to end after a few iterations.
+        bodies: the cluster and its functions.
+        constants: traced values that represent large constants, by node.
+        handles: the traced variables, by the nodes that name them or whose kernels keep them.
+        marks: the values that are the same in each call; values computed from them are added.
+        limit: ends long loops early; None for programs that need not be cancelled.
 
-    Threads: used by one; kernels that it binds are its own.
+    Threads: used by one thread; it binds kernels of its own.
 
     Attributes:
-        has_inner_loop: whether such a loop is within another one, or in a conditional.
-        offsets: what is known of traced integers: of what a vector was packed, what was added.
-        counts: of how many elements traced counts are.
-        rows: the rows that `Unique` nodes find.
+        has_inner_loop: whether a long loop is inside another loop or a conditional.
+        offsets: static differences between traced integers.
+        counts: the capacities of lists by their traced sizes.
+        rows: the distinct rows that `Unique` nodes compute.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Tracer:
     ) -> None:
         self.has_inner_loop = False
         self._limit = limit
-        self._depth = 0  # in functions of loops and conditionals
+        self._depth = 0  # nesting depth of functions of loops and conditionals
         self._marks = marks
         marks.add(constants.values())
         self._bodies = bodies
@@ -176,7 +176,7 @@ class Tracer:
         return self._kernels.get(node)
 
     def is_main(self, graph: Graph) -> bool:
-        """Return whether a graph is the cluster's, and not a function's."""
+        """Return whether a graph is that of the cluster itself, not of a function."""
         return graph is self._bodies.main.body.graph
 
     def _lowered(
@@ -217,9 +217,9 @@ class Tracer:
 
         Args:
             node: the node.
-            inputs: one value for each.
-            state: is changed.
-            kept: stands for what its kernel keeps from call to call, if it keeps anything.
+            inputs: its inputs.
+            state: the state, which is changed.
+            kept: the traced variable that its kernel keeps between calls; None for none.
 
         Raises:
             NotTraceable: the kernel cannot be traced with these inputs.
@@ -236,10 +236,10 @@ class Tracer:
         if not all(map(is_array_value, inputs)):
             raise NotTraceable("an input is neither an array nor a pytree")
         self._num_traced += 1
-        unknown = unknown_static(node, definition, inputs)
-        if unknown:
-            text = f"input {unknown[0]} must be known at compile time"
-            raise NeedsKnown(text, node, unknown)
+        traced = unknown_static(node, definition, inputs)
+        if traced:
+            text = f"input {traced[0]} must be known at compile time"
+            raise NeedsKnown(text, node, traced)
         self.rows.check(node, inputs)
         if kept is None:
             result = called(kernel, inputs)
@@ -249,8 +249,8 @@ class Tracer:
         if definition.backend is not None:
             self._declared.check(node, f"{source}, backend={definition.backend!r},", inputs, result)
         found = self._typed(node, outputs_of(node, result, source))
-        # After the kernel, which refuses the shapes that a check does not expect.
-        if node not in self.rows:  # what is made there is as it should
+        # After the kernel, because it rejects shapes that the checks do not support.
+        if node not in self.rows:  # indices from a traced `Unique` need no check
             self._check(node, choice, inputs, state, "inputs")
         self._check(node, choice, list(found), state, "results")
         if kept is None and all(value in self._marks for value in inputs):
@@ -277,7 +277,7 @@ class Tracer:
     def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         for value, expected in zip(outputs, node.output_types, strict=True):
             if expected.base_dtype.name == VARIANT:
-                flatten(value)  # refuses what is not a pytree
+                flatten(value)  # raises if it is not a pytree
             _check_type(value, expected)
         return outputs
 
@@ -292,22 +292,22 @@ class Tracer:
             self._require_distinct_rows(node, inputs, state)
             kernel.state[DISTINCT_ROWS] = True
         self._check(node, choice, inputs, state, "inputs")
-        held: dict[TracedVariable, Variable] = {}
-        given = []
+        variables: dict[TracedVariable, Variable] = {}
+        args = []
         for value in inputs:
             if not isinstance(value, TracedVariable):
-                given.append(value)
+                args.append(value)
                 continue
-            if value not in held:
-                held[value] = _variable(value, state[value])
-            variable = held[value]
+            if value not in variables:
+                variables[value] = _variable(value, state[value])
+            variable = variables[value]
             is_ref = value.is_ref
-            given.append(variable if is_ref else ResourceHandle("", "", "", "Variable", variable))
+            args.append(variable if is_ref else ResourceHandle("", "", "", "Variable", variable))
         context = OpKernelContext(None, kernel)  # type: ignore[arg-type]
-        result = called(kernel, [context, *given])
-        for key, variable in held.items():
+        result = called(kernel, [context, *args])
+        for key, variable in variables.items():
             state[key] = variable.value
-        handles: dict[int, TracedVariable] = {id(v): key for key, v in held.items()}
+        handles: dict[int, TracedVariable] = {id(v): key for key, v in variables.items()}
         outputs = outputs_of(node, result, f"the kernel {kernel.definition.source}")
         return tuple(handles.get(id(value), value) for value in outputs)
 
@@ -316,8 +316,8 @@ class Tracer:
         rows = self.rows.wanted(node)
         if rows is None:
             raise NotTraceable("its row indices may contain duplicates")
-        held = value_with_rows(inputs[0], state)
-        require_rows_in_range(held, rows, state)
+        value = value_with_rows(inputs[0], state)
+        require_rows_in_range(value, rows, state)
 
     # Functions
 
@@ -361,14 +361,14 @@ class Tracer:
     def _trace_while(
         self, test_function: FuncAttr, body_function: FuncAttr, inputs: list[Any], state: State
     ) -> tuple[Any, ...]:
-        """Trace a loop of functions."""
+        """Trace a functional loop."""
         test = self._bodies.function(test_function)
         body = self._bodies.function(body_function)
         trips = trip_count_of(test.body, body.body, inputs, self._body)
         is_long = trips is None or trips.most > _FEW_ITERATIONS
-        room = None
-        if trips is not None and (trips.is_exact or trips.most <= _MOST_ROOM):
-            room = trips.most
+        capacity = None
+        if trips is not None and (trips.is_exact or trips.most <= _MOST_RESERVED):
+            capacity = trips.most
         functions = self._function(test_function), self._function(body_function)
         try:
             results, after = trace_while(
@@ -376,7 +376,7 @@ class Tracer:
                 inputs,
                 state,
                 invariant=pass_through(body.body),
-                trips=room,
+                trips=capacity,
                 limit=self._limit
                 if is_long and (not self._depth or ITERATIONS_LEFT in state)
                 else None,
@@ -400,7 +400,7 @@ class Tracer:
             raise NotTraceable("its predicate is not a scalar")
         branches = [self._function(called.function) for called in calls]
         if is_predicate:
-            branches.reverse()  # the first function is for what holds
+            branches.reverse()  # the first function is that for a true predicate
         return self._choose(inputs[0], branches, inputs[1:], state)
 
     @staticmethod
@@ -415,7 +415,7 @@ class Tracer:
 
 
 def _check_type(value: Any, expected: DType) -> None:
-    """Check that an output is an array of its type, or a variant of arrays.
+    """Check that an output is an array of the expected dtype, or a variant of arrays.
 
     Raises:
         NotTraceable: it is not.
@@ -423,13 +423,15 @@ def _check_type(value: Any, expected: DType) -> None:
     if expected.base_dtype.name in HANDLE_TYPES:
         if is_pytree(value) and not is_array_value(value):
             kinds = sorted({type(one).__name__ for one in leaves_of(value) if not is_array(one)})
-            held = ", ".join(kinds)
-            raise NotTraceable(f"it gives a {type(value).__name__} that holds no array, but {held}")
+            raise NotTraceable(
+                f"it returns a {type(value).__name__} with leaves that are not arrays, but "
+                f"{', '.join(kinds)}"
+            )
         return
     if not hasattr(value, "dtype"):
-        raise NotTraceable(f"it gives {type(value).__name__}, and no tensor")
+        raise NotTraceable(f"it returns a {type(value).__name__}, expected a tensor")
     if value.dtype != expected.base_dtype.as_numpy_dtype:
-        raise NotTraceable(f"it gives {as_dtype(value.dtype).name}, not {expected.name}")
+        raise NotTraceable(f"it returns {as_dtype(value.dtype).name}, expected {expected.name}")
 
 
 def _update(state: State, after: State) -> None:

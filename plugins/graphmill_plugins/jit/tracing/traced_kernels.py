@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _NUMPY = "numpy"
 _RAISES_BY_VALUE = (
-    ". If it looks at them to raise an error, declare that with check= and give the computation "
-    "without it as lowering="
+    ". If it reads them only to raise an error, declare the condition with check= and the "
+    "computation without it with lowering="
 )
 
 
@@ -35,11 +35,11 @@ class TracedKernels:
     """The kernels and lowerings of one trace, created once for each node.
 
     Args:
-        choices: which kernel or lowering computes a node.
-        policy: which effects they may have.
+        choices: returns the kernel or lowering of a node.
+        policy: the effects that they may have.
 
     Attributes:
-        suppliers: who supplied what was bound, with versions.
+        suppliers: the suppliers of the bound kernels, with versions.
     """
 
     def __init__(self, choices: LoweringChoices, policy: EffectsPolicy) -> None:
@@ -68,7 +68,7 @@ class TracedKernels:
         """Return the kernel of a node, the same one each time.
 
         Raises:
-            NotTraceable: there is none, or it refuses the node.
+            NotTraceable: there is none, or it rejects the node.
         """
         found = self._kernels.get((node, backend))
         if found is None:
@@ -132,13 +132,13 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
     """Call a kernel or lowering; see `called`.
 
     Args:
-        compute: the call.
-        inputs: what it is given.
+        compute: the function to call.
+        inputs: its arguments.
         source: where it is defined.
         owner: the plugin that supplied it.
 
     Raises:
-        NotTraceable: it raised anything; the interpreter says what is wrong with the values.
+        NotTraceable: it raised an exception; the interpreter reports invalid values.
     """
     errors = jax_module().errors
     try:
@@ -146,7 +146,7 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
             return compute(*inputs)
     except (NotTraceable, WrongOutputsError):
         raise
-    except errors.JAXTypeError as error:  # it asked for the value of what is traced
+    except errors.JAXTypeError as error:  # it read the value of a tracer
         text = f"{source} needs the values of traced arrays: {_first_line(error)}"
         raise NotTraceable(text + _RAISES_BY_VALUE) from error
     except Exception as error:  # the interpreter reports what is wrong with the values, if anything
@@ -154,9 +154,10 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
 
 
 def _failure(error: Exception, source: str, owner: object) -> NotTraceable:
-    """Return the meaning of a kernel's exception: a refusal, or a fault if the inputs are valid.
+    """Return the error for a kernel's exception: a refusal, or a possible fault of the kernel.
 
-    Shapes that do not fit each other raise the same in the interpreter, which then decides.
+    It is a fault only if the interpreter can compute the same inputs: incompatible shapes, for
+    example, raise there, too.
     """
     text = f"{type(error).__name__}: {_first_line(error)}"
     if isinstance(error, OpError):
@@ -184,7 +185,7 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
     """Return the result of a kernel or lowering as a tuple of its node's outputs.
 
     Raises:
-        NotTraceable: it gave another number of outputs.
+        NotTraceable: it returned another number of outputs.
     """
     count = node.num_outputs
     is_several = gives_several(node, result)
@@ -192,14 +193,14 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
         return (result,)
     if not count:
         return ()
-    given = len(result) if is_several else type(result).__name__
-    if count == 1 or given != count:
-        raise NotTraceable(f"{source} returned {given} outputs, expected {count}")
+    if count == 1 or not is_several or len(result) != count:
+        found = f"{len(result)} outputs" if is_several else f"a {type(result).__name__}"
+        raise NotTraceable(f"{source} returned {found}, expected {count} outputs")
     return tuple(result)
 
 
 def gives_several(node: Node, result: Any) -> bool:
-    """Return whether a result is a tuple of outputs, and not a variant that is a tuple."""
+    """Return whether a result is a sequence of outputs, not one variant that is a tuple."""
     is_variant = node.num_outputs == 1 and node.output_types[0].base_dtype.name == VARIANT
     return isinstance(result, (tuple, list)) and not is_variant
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import Function, State
 
 MOST_UNROLLED: Final = 2_000
-"""So many nodes are traced for the iterations of one loop at most; they take seconds to compile."""
+"""Maximum number of nodes traced for all iterations of a loop; they take seconds to compile."""
 
 
 def unrolled(
@@ -35,14 +35,13 @@ def unrolled(
     Args:
         cond, body, args, state: as for `loops.trace_while`.
         num_traced: returns how many nodes were traced so far.
-
-        why: begins the reason why it cannot be unrolled: why it is not a loop of XLA's.
+        why: prefix for messages: why the loop cannot be an XLA loop.
 
     Returns:
         The last values, and the state after.
 
     Raises:
-        NotTraceable: the trip count is not known, or too large.
+        NotTraceable: the trip count is unknown or too large.
     """
     most = num_traced() + MOST_UNROLLED
     values, after = list(args), dict(state)

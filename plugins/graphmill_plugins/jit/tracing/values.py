@@ -1,15 +1,14 @@
-"""The values and the state of a trace, and how they are made to match.
+"""The values and the state of a trace, and how those of branches and iterations are unified.
 
-The functions of a `While` or `If` are given as Python functions of traced values:
+The functions of a `While` or `If` are Python functions of traced values:
 
     function(values, state) -> (values, state)
 
-Values are JAX arrays and tracers, static NumPy arrays, structures of arrays
-(`Elements` of tensor arrays and stacks, lists), pytrees of plugins, and handles, which no
-computation changes. The state is what is read and written by name or handle: variables, tensor
-arrays, stacks.
+Values are JAX arrays and tracers, static NumPy arrays, structures of arrays (`Elements` of tensor
+arrays, stacks and lists), pytrees of plugins, and handles, which no computation changes. The state
+holds subject is read and written by key or handle: variables, tensor arrays and stacks.
 
-Everything here is called in JAX's 64-bit mode.
+Callers must enable JAX's 64-bit mode.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Placeholder for a result that only the other branch has; never read."""
+    """Placeholder for a result that only the other branch has; it is never read."""
 
 
 def is_array_value(value: Any) -> bool:
@@ -48,7 +47,7 @@ def is_array_value(value: Any) -> bool:
 
 
 def is_shape(value: Any) -> bool:
-    """Return whether a value is, or contains, an array's shape and type."""
+    """Return whether a value has a shape and dtype, or consists of leaves that have."""
     if isinstance(value, Elements):
         return True
     if is_pytree(value):
@@ -61,11 +60,15 @@ def _has_dtype(value: Any) -> bool:
     return isinstance(dtype, np.dtype) and not dtype.hasobject
 
 
-def form_of_both(first: Any, second: Any, what: str) -> Any:
+def form_of_both(first: Any, second: Any, subject: str) -> Any:
     """Return the one of two values that determines the shape of both.
 
+    Args:
+        first, second: the values.
+        subject: subject and verb of the message.
+
     Raises:
-        NotTraceable: they do not fit.
+        NotTraceable: they are incompatible.
     """
     first_leaves: list[Any] = [first]
     second_leaves: list[Any] = [second]
@@ -74,20 +77,20 @@ def form_of_both(first: Any, second: Any, what: str) -> Any:
             return first if second.data is None else second
         first_leaves, second_leaves = first.leaves(), second.leaves()
     elif isinstance(first, Elements) or isinstance(second, Elements):
-        raise NotTraceable(f"{what} a list and another kind of value")
+        raise NotTraceable(f"{subject} a list and another kind of value")
     elif not (is_shape(first) and is_shape(second)):
         if first is second:
             return first
-        raise NotTraceable(f"{what} different handles")
+        raise NotTraceable(f"{subject} different handles")
     elif is_pytree(first) or is_pytree(second):
-        _check_same_form(first, second, what)
+        _check_same_form(first, second, subject)
         first_leaves, second_leaves = leaves_of(first), leaves_of(second)
     if len(first_leaves) != len(second_leaves):
-        raise NotTraceable(f"{what} growing lists and lists of fixed length")
+        raise NotTraceable(f"{subject} growing lists and lists of fixed length")
     for one, other in zip(first_leaves, second_leaves, strict=True):
         if np.shape(one) != np.shape(other) or one.dtype != other.dtype:
             raise NotTraceable(
-                f"{what} shapes {np.shape(one)} and {np.shape(other)} "
+                f"{subject} shapes {np.shape(one)} and {np.shape(other)} "
                 f"({one.dtype.name}, {other.dtype.name})"
             )
     if isinstance(first, Elements) and first.constant != second.constant:
@@ -95,15 +98,15 @@ def form_of_both(first: Any, second: Any, what: str) -> Any:
     return first
 
 
-def _check_same_form(first: Any, second: Any, what: str) -> None:
+def _check_same_form(first: Any, second: Any, subject: str) -> None:
     structure = jax_module().tree_util.tree_structure
     one, other = structure(first), structure(second)
     if one != other:
-        raise NotTraceable(f"{what} different structures: {one} and {other}")
+        raise NotTraceable(f"{subject} different structures: {one} and {other}")
 
 
 def fitted(value: Any, spec: Any) -> Any:
-    """Return a value as an array of a shape and type; zeros if it is absent."""
+    """Return a value with the dtype and form of `spec`; zeros if it is absent."""
     numpy = jax_module().numpy
     if isinstance(value, Absent):
         return jax_module().tree_util.tree_map(lambda s: numpy.zeros(s.shape, s.dtype), spec)

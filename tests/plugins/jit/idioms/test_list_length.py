@@ -205,7 +205,7 @@ def test_unbounded_loop_capacity_is_limited() -> None:
         hot.run("y:0", {"x:0": np.ones(100000, np.float32)})
         found = [s for c in hot.clusters if "w" in c.nodes for s in c.signatures]
     assert [signature.tier for signature in found] == ["straight-line"]
-    assert "space for what grows in 256 iterations takes 102400000 bytes" in found[0].reason
+    assert "would take 102400000 bytes for 256 iterations" in found[0].reason
 
 
 def test_list_pushed_in_early_exit_loop() -> None:
