@@ -72,7 +72,10 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     )
     passes.add(COUNT_PASS, f"{__name__}.idioms.multi_hot:count_one_hots", phase=_PHASE, order=5)
     passes.add(
-        SEGMENTS_PASS, f"{__name__}.idioms.constant_segments:know_segments", phase=_PHASE, order=5
+        SEGMENTS_PASS,
+        f"{__name__}.idioms.constant_segments:count_constant_segments",
+        phase=_PHASE,
+        order=5,
     )
     passes.add(
         HITS_PASS,

@@ -211,10 +211,10 @@ class ClusterKernel:
                 if signature.counts.num_straight:
                     self._warn_of_fault(signature)
             return signature
-        known_of = self._inputs.known_of
-        known = known_of(made.key)
+        static_of = self._inputs.static_of
+        static = static_of(made.key)
         return self._machine.program_ready(
-            signature, made, made.key, lambda key: known_of(key) < known
+            signature, made, made.key, lambda key: static_of(key) < static
         )
 
     def _note_fault(self, signature: Signature, error: BaseException) -> bool:

@@ -35,7 +35,7 @@ _SCALES: Final = {
 _SUMMED_IN_OWN_TYPE: Final = frozenset({"float32", "float64"})  # sums have no higher precision
 
 
-def know_segments(graph: Graph, options: PassOptions) -> None:
+def count_constant_segments(graph: Graph, options: PassOptions) -> None:
     """Replace sparse segment reductions, and their gradients, whose segment ids are constant."""
     for node in list(graph.nodes):
         if node.op in _WITH_COUNT:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Node
 
-__all__ = ["KernelFault", "NeedsKnown", "NotTraceable", "ShapesChange", "WrongOutputsError"]
+__all__ = ["KernelFault", "NeedsStatic", "NotTraceable", "ShapesChange", "WrongOutputsError"]
 
 
-class NeedsKnown(NotTraceable):
+class NeedsStatic(NotTraceable):
     """A node needs static values for some inputs.
 
     Attributes:

@@ -37,7 +37,7 @@ class Inputs:
         pytrees: positions of variants, which must be pytrees.
         handles: positions of variables.
         nodes: the nodes that name or keep variables; their positions follow the arguments.
-        known: positions of the `arrays` that must be static; the compiler adds to them when a node
+        static: positions of the `arrays` that must be static; the compiler adds to them when a node
             requires static inputs.
     """
 
@@ -55,7 +55,7 @@ class Inputs:
         self.arrays = [index for index in range(len(types)) if index not in others]
         self.nodes = list(nodes)
         self.handles.extend(range(len(types), len(types) + len(self.nodes)))
-        self.known: frozenset[int] = frozenset()
+        self.static: frozenset[int] = frozenset()
         self._has_only_arrays = not (self.handles or self.pytrees)
         self._last: _Resolved | None = None  # nearly every call has the same handles
 
@@ -65,22 +65,22 @@ class Inputs:
         They have none if a variable is uninitialized, a handle is not that of a variable, or a
         variant is not a pytree.
         """
-        known = self.known
-        if self._has_only_arrays and not known:
+        static = self.static
+        if self._has_only_arrays and not static:
             return tuple([value.shape for value in values])
         variables = self.variables(values)
         if variables is None:
             return None
         slots, distinct = variables
         try:
-            return self.key_of(values, known, slots, [one.value.shape for one in distinct])
+            return self.key_of(values, static, slots, [one.value.shape for one in distinct])
         except NotTraceable:
             return None
 
     def key_of(
         self,
         values: Sequence[Any],
-        known: frozenset[int],
+        static: frozenset[int],
         slots: Sequence[int],
         shapes: Iterable[tuple[int, ...]],
     ) -> Hashable:
@@ -94,12 +94,12 @@ class Inputs:
         """
         arrays = [
             (values[index].shape, np.asarray(values[index]).tobytes())
-            if index in known
+            if index in static
             else values[index].shape
             for index in self.arrays
         ]
         pytrees = [flatten(values[index]).key for index in self.pytrees]
-        return (*((known,) if known else ()), *arrays, *pytrees, *slots, *shapes)
+        return (*((static,) if static else ()), *arrays, *pytrees, *slots, *shapes)
 
     def why_no_key(self, values: Sequence[Any]) -> str:
         """Return why inputs have no signature."""
@@ -115,7 +115,7 @@ class Inputs:
         return [leaf for index in self.pytrees for leaf in flatten(values[index]).leaves]
 
     @staticmethod
-    def known_of(key: Hashable) -> frozenset[int]:
+    def static_of(key: Hashable) -> frozenset[int]:
         """Return the positions of the inputs whose values a key contains."""
         first = key[0] if isinstance(key, tuple) and key else None
         return first if isinstance(first, frozenset) else frozenset()

@@ -27,7 +27,7 @@ def unique(trace: NodeTrace, x: Any) -> Any:
 def element_range(trace: NodeTrace, *_: Any) -> Any:
     """Compute a range; one up to a list's dynamic length becomes the first rows of a range."""
     if not trace.has_static_inputs():
-        first_rows = trace.tracer.counts.numbers(trace.node, trace.inputs)
+        first_rows = trace.tracer.counts.range_to(trace.node, trace.inputs)
         if first_rows is not None:
             return first_rows
     return trace.kernel()

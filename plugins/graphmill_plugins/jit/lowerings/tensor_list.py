@@ -14,7 +14,7 @@ from graphmill.spi import Lowering, LoweringTable
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.lowerings.structure import structure_lowerings
-from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, known_shape, set_and_grown
+from graphmill_plugins.jit.tracing.elements import Elements, FirstRows, set_and_grown, static_shape
 from graphmill_plugins.jit.tracing.static_values import guard, is_outside, is_static, static_int
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _shaped(elements: Elements, shape: Any) -> Elements:
 def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
     size = static_int(inputs[1], "the length of a list")
-    made = Elements(_dtype(attrs), None, None, size, declared=known_shape(inputs[0]))
+    made = Elements(_dtype(attrs), None, None, size, declared=static_shape(inputs[0]))
     return (_shaped(made, inputs[0]),)
 
 
@@ -52,7 +52,7 @@ def _empty(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     del state
     size = -1 if not is_static(inputs[1]) else static_int(inputs[1], "the capacity of a list")
     made = Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
-    return (replace(made, declared=known_shape(inputs[0])),)
+    return (replace(made, declared=static_shape(inputs[0])),)
 
 
 def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) 
         raise NotTraceable("a list is created from a scalar")
     made = Elements(_dtype(attrs), value, None, value.shape[0])
     made.check(value.dtype, value.shape[1:])
-    declared = known_shape(inputs[1])
+    declared = static_shape(inputs[1])
     made.check_declared(declared)
     return (replace(made, declared=declared),)
 
@@ -79,12 +79,12 @@ def _get_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
     del attrs
     elements, index, shape = inputs
     _check(state, index, elements)
-    elements.check_declared(known_shape(shape))
+    elements.check_declared(static_shape(shape))
     return (_shaped(elements, shape).element(index),)
 
 
 def _stack(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-    shape = known_shape(inputs[1])
+    shape = static_shape(inputs[1])
     inputs[0].check_declared(shape)
     elements = _shaped(inputs[0], inputs[1])
     count = np.int32(elements.size) if elements.length is None else elements.length
@@ -104,7 +104,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     del attrs
     elements, indices, shape = inputs
     _check(state, indices, elements, rank=1)
-    elements.check_declared(known_shape(shape))
+    elements.check_declared(static_shape(shape))
     return (_shaped(elements, shape).picked(indices),)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _gather(trace: NodeTrace, handle: Any, indices: Any, batch_dims: int) -> Any:
     if batch_dims:
         raise NotTraceable("it has batch dimensions")
-    unique_input = trace.tracer.rows.wanted(trace.node)
+    unique_input = trace.tracer.rows.unique_input_of(trace.node)
     value = value_with_rows(handle, trace.state)
     require_rows_in_range(value, indices if unique_input is None else unique_input, trace.state)
     return trace.xp.take(value, indices, axis=0, mode="clip")
@@ -35,7 +35,7 @@ def _scatter(method: str) -> Callable[..., Any]:
     """Return the lowering of an op that updates rows by a method of `array.at[rows]`."""
 
     def lower(trace: NodeTrace, handle: Any, indices: Any, updates: Any) -> Any:
-        unique_input = trace.tracer.rows.wanted(trace.node)
+        unique_input = trace.tracer.rows.unique_input_of(trace.node)
         value = value_with_rows(handle, trace.state)
         require_rows_in_range(value, indices if unique_input is None else unique_input, trace.state)
         if np.shape(updates) not in ((), (*np.shape(indices), *value.shape[1:])):

@@ -101,7 +101,7 @@ class CompiledCluster:
         constants: tuple[Any, ...],
         layout: Layout,
         inputs: Inputs,
-        known: frozenset[int],
+        static: frozenset[int],
         memory: HostMemory,
     ) -> None:
         self._limited = program if isinstance(program, LimitedProgram) else None
@@ -111,7 +111,7 @@ class CompiledCluster:
         self._constants = constants
         self._layout = layout
         self._inputs = inputs
-        self._arrays = [index for index in inputs.arrays if index not in known]
+        self._arrays = [index for index in inputs.arrays if index not in static]
         self._memory = memory
         self._enable_x64 = jax_module().enable_x64
         self._written = [key.slot for key in layout.written]

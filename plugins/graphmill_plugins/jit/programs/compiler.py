@@ -16,7 +16,7 @@ from graphmill.spi.executors import is_validation_on
 from graphmill.spi.graphs import is_constant
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.ir.errors import KernelFault, NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.errors import KernelFault, NeedsStatic, NotTraceable
 from graphmill_plugins.jit.ir.pytrees import Flat, flatten, is_array, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.programs.compiled_cluster import (
@@ -44,7 +44,7 @@ __all__ = [
     "CheckFailedError",
     "CompiledCluster",
     "KernelFault",
-    "NeedsKnown",
+    "NeedsStatic",
     "NotTraceable",
     "ProgramCache",
     "compile_cluster",
@@ -84,16 +84,16 @@ def compile_cluster(
         NotTraceable: it cannot be compiled; the message says which node is the cause, and why.
     """
     began = time.perf_counter()
-    known = inputs.known
+    static = inputs.static
     found = inputs.variables(values)
     if found is None:
         raise NotTraceable("a variable has no value yet")
     slots, variables = found
     memory = memory or memory_of(None)
-    build = _Build(bodies, inputs, values, known, slots, memory)
+    build = _Build(bodies, inputs, values, static, slots, memory)
     jax = jax_module()
     with jax.enable_x64(True), jax.default_device(memory.jax_device):
-        arrays = [values[index] for index in inputs.arrays if index not in known]
+        arrays = [values[index] for index in inputs.arrays if index not in static]
         state = [variable.value for variable in variables]
         leaves = inputs.leaves(values)
         constants = [node.attrs["value"].numpy() for node in build.large]
@@ -101,8 +101,8 @@ def compile_cluster(
             program, prepared, moved = _compiled(build, constants, arrays, state, leaves, cache)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
             raise NotTraceable(f"XLA: {first_line(error)}") from error
-    made = CompiledCluster(program.call, prepared, build.layout, inputs, known, memory)
-    made.key = inputs.key_of(values, known, slots, [value.shape for value in state])
+    made = CompiledCluster(program.call, prepared, build.layout, inputs, static, memory)
+    made.key = inputs.key_of(values, static, slots, [value.shape for value in state])
     made.num_hoisted = moved
     made.is_loaded, made.cache = program.is_loaded, program.note
     bound_traces()
@@ -226,7 +226,7 @@ class _Build:
         bodies: ScheduledBodies,
         inputs: Inputs,
         values: Sequence[Any],
-        known: frozenset[int],
+        static: frozenset[int],
         slots: Sequence[int],
         memory: HostMemory,
     ) -> None:
@@ -234,7 +234,7 @@ class _Build:
         self._bodies = bodies
         self._inputs = inputs
         self._values = values
-        self._known = known
+        self._static = static
         self._variables = inputs.traced_variables(values, slots)
         self.layout = Layout([], [])
         self.has_inner_loop = False
@@ -255,7 +255,7 @@ class _Build:
         main, inputs = self._bodies.main, self._inputs
         args: list[Any] = [None] * len(main.args)
         for index in inputs.arrays:
-            is_constant = index in self._known
+            is_constant = index in self._static
             args[index] = np.asarray(self._values[index]) if is_constant else next(dynamic)
         state: dict[Any, Any] = {GUARD: np.bool_(True)}
         handles: dict[Node, Any] = {}
@@ -345,7 +345,7 @@ def _large_constants(bodies: ScheduledBodies) -> list[Node]:
     ]
 
 
-def sources_of(scheduled: ScheduledBody, needs: NeedsKnown, inputs: Inputs) -> frozenset[int]:
+def sources_of(scheduled: ScheduledBody, needs: NeedsStatic, inputs: Inputs) -> frozenset[int]:
     """Return the integer and Boolean arguments from which a required static value is computed.
 
     The search stops at nodes that read only shapes, which are static.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from graphmill.spi import Device, SignatureRecord
-    from graphmill_plugins.jit.ir.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.errors import NeedsStatic
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
     from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.compiled_cluster import CompiledCluster
@@ -39,7 +39,7 @@ class Refusal(NamedTuple):
 class ProgramBuilder:
     """Compiles the signatures of one cluster.
 
-    Threads: any may call; concurrent compilations share only `inputs.known`, which only grows.
+    Threads: any may call; concurrent compilations share only `inputs.static`, which only grows.
 
     Args:
         bodies: the cluster.
@@ -88,7 +88,7 @@ class ProgramBuilder:
                 record.compiles.append(CompileRecord(took, "refused", cause, reason))
                 if isinstance(error, compiler.KernelFault):
                     return Refusal(Event.COMPILER_RAISED, reason, error.culprit)
-                if not (isinstance(error, compiler.NeedsKnown) and self._learn(error)):
+                if not (isinstance(error, compiler.NeedsStatic) and self._learn(error)):
                     break
                 cause = f"recompiled with more constant inputs: {reason}"
             else:
@@ -104,11 +104,11 @@ class ProgramBuilder:
         record.seconds = made.seconds
         record.signature = signature_text(self._inputs, values)  # more inputs may be static now
 
-    def _learn(self, needs: NeedsKnown) -> bool:
+    def _learn(self, needs: NeedsStatic) -> bool:
         """Make required inputs static; return whether any is new."""
         more = compiler_module().sources_of(self._bodies.main, needs, self._inputs)
-        is_new = not more <= self._inputs.known
-        self._inputs.known |= more
+        is_new = not more <= self._inputs.static
+        self._inputs.static |= more
         return bool(is_new)
 
 

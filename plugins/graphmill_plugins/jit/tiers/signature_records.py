@@ -82,7 +82,7 @@ def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
         values: one for each input.
     """
     parts = [
-        _array(values[index], is_static=index in inputs.known)
+        _array(values[index], is_static=index in inputs.static)
         for index in inputs.arrays[:_MOST_SHOWN]
     ]
     more = len(inputs.arrays) - _MOST_SHOWN

@@ -277,7 +277,7 @@ def _fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
     )
 
 
-def known_shape(value: Any) -> tuple[int, ...] | None:
+def static_shape(value: Any) -> tuple[int, ...] | None:
     """Return the static shape in a tensor, -1 for any size; None if there is none.
 
     Raises:
@@ -291,10 +291,10 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
     return tuple(map(int, sizes.tolist())) if sizes.ndim else None
 
 
-def is_gradient_of_known(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
+def is_gradient_of_entry(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
     """Return whether a state key is that of the gradients of another entry of the state."""
     forward = getattr(key, "forward", None)
-    return forward is not None and (forward in state or is_gradient_of_known(forward, state))
+    return forward is not None and (forward in state or is_gradient_of_entry(forward, state))
 
 
 def set_and_grown(

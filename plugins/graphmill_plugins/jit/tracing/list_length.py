@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import State
 
 
-def with_known_lengths(
+def with_static_lengths(
     body: FunctionBody,
     args: Sequence[Any],
     results: Sequence[Any],

@@ -32,7 +32,7 @@ class Counts:
         if count is elements.length and not is_static(count):
             self._capacities[id(count)] = count, elements.size
 
-    def numbers(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
+    def range_to(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
         """Return the result of a `Range` from 0 to such a size; None for other ranges."""
         start, limit, delta = inputs
         found = self._capacities.get(id(limit))

@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
-from graphmill_plugins.jit.tracing.elements import Elements, is_gradient_of_known
+from graphmill_plugins.jit.tracing.elements import Elements, is_gradient_of_entry
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
 from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
 from graphmill_plugins.jit.tracing.values import (
@@ -281,7 +281,7 @@ class _Loop:
                 wider = self._first(self._state[key], shape, f"{key} has")
                 is_wider |= wider is not self._state[key]
                 self._state[key] = wider
-            elif is_gradient_of_known(key, self._state):
+            elif is_gradient_of_entry(key, self._state):
                 # Gradients that the first iteration creates are zeros before it.
                 self._state[key] = fitted(Absent(), shape)
                 self._carried.append(key)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill_plugins._jax import jax_module
-from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.errors import NeedsStatic, NotTraceable
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 from graphmill_plugins.jit.tracing.static_values import GUARD, is_static
-from graphmill_plugins.jit.tracing.traced_kernels import unknown_static
+from graphmill_plugins.jit.tracing.traced_kernels import missing_static
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,18 +99,18 @@ class NodeTrace:
     def has_static_inputs(self) -> bool:
         """Return whether all inputs that the kernel requires to be static are static."""
         definition = self.tracer.kernel_of(self.node).definition
-        return not unknown_static(self.node, definition, self.inputs)
+        return not missing_static(self.node, definition, self.inputs)
 
     def check_static(self, positions: Sequence[int], text: str) -> None:
         """Reject traced inputs that could be static if the cluster's arguments were.
 
         Raises:
-            NeedsKnown: an input is traced; the next attempt makes the arguments that it is computed
-                from static.
+            NeedsStatic: an input is traced. In the next attempt the arguments from which it is
+                computed are static.
         """
         traced = [position for position in positions if not is_static(self.inputs[position])]
         if traced and self.tracer.is_main(self.node.graph):
-            raise NeedsKnown(text, self.node, traced)
+            raise NeedsStatic(text, self.node, traced)
 
 
 def _checked(variable: Any) -> TracedVariable:

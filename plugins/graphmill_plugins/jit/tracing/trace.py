@@ -26,7 +26,7 @@ from graphmill.spi.kernels import DISTINCT_ROWS
 from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
-from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable, ShapesChange
+from graphmill_plugins.jit.ir.errors import NeedsStatic, NotTraceable, ShapesChange
 from graphmill_plugins.jit.ir.handles import HANDLE_TYPES, VARIANT, was_switch
 from graphmill_plugins.jit.ir.pytrees import flatten, is_array
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
@@ -34,7 +34,7 @@ from graphmill_plugins.jit.tracing.conditionals import trace_cond
 from graphmill_plugins.jit.tracing.declared_outputs import DeclaredOutputs
 from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT
-from graphmill_plugins.jit.tracing.list_length import with_known_lengths
+from graphmill_plugins.jit.tracing.list_length import with_static_lengths
 from graphmill_plugins.jit.tracing.list_size import Counts
 from graphmill_plugins.jit.tracing.loops import trace_while
 from graphmill_plugins.jit.tracing.node_trace import NodeTrace
@@ -46,9 +46,9 @@ from graphmill_plugins.jit.tracing.traced_kernels import (
     TracedKernels,
     called,
     called_with,
+    missing_static,
     outputs_of,
     positions_of,
-    unknown_static,
 )
 from graphmill_plugins.jit.tracing.unique_lowering import DistinctRows
 from graphmill_plugins.jit.tracing.unroll import unrolled
@@ -236,10 +236,10 @@ class Tracer:
         if not all(map(is_array_value, inputs)):
             raise NotTraceable("an input is neither an array nor a pytree")
         self._num_traced += 1
-        traced = unknown_static(node, definition, inputs)
+        traced = missing_static(node, definition, inputs)
         if traced:
             text = f"input {traced[0]} must be known at compile time"
-            raise NeedsKnown(text, node, traced)
+            raise NeedsStatic(text, node, traced)
         self.rows.check(node, inputs)
         if kept is None:
             result = called(kernel, inputs)
@@ -313,7 +313,7 @@ class Tracer:
 
     def _require_distinct_rows(self, node: Node, inputs: list[Any], state: State) -> None:
         """Check that the row indices of an update are unique and in range."""
-        rows = self.rows.wanted(node)
+        rows = self.rows.unique_input_of(node)
         if rows is None:
             raise NotTraceable("its row indices may contain duplicates")
         value = value_with_rows(inputs[0], state)
@@ -387,7 +387,7 @@ class Tracer:
         else:
             self.has_inner_loop |= is_long and self._depth > 0
         if trips is not None:
-            results, after = with_known_lengths(body.body, inputs, results, state, after, trips)
+            results, after = with_static_lengths(body.body, inputs, results, state, after, trips)
         _update(state, after)
         return tuple(results)
 

@@ -205,7 +205,7 @@ def gives_several(node: Node, result: Any) -> bool:
     return isinstance(result, (tuple, list)) and not is_variant
 
 
-def unknown_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list[int]:
+def missing_static(node: Node, definition: KernelDef, inputs: list[Any]) -> list[int]:
     """Return the positions of traced inputs that the kernel requires to be static."""
     if not definition.static:
         return []

@@ -46,7 +46,7 @@ class DistinctRows:
         self._looked_up[node] = values
         return distinct(node, values)
 
-    def wanted(self, node: Node) -> Any:
+    def unique_input_of(self, node: Node) -> Any:
         """Return the original row indices of a sparse update whose rows are distinct, or None."""
         unique = self._repeated.unique_of.get(node)
         return None if unique is None else self._looked_up[unique]

@@ -10,7 +10,7 @@ from tests.plugins.jit.small_graphs import OPS, HotSession, fetch_unread, graph,
 
 import graphmill
 from graphmill.lowering.passes import PassOptions
-from graphmill_plugins.jit.idioms.constant_segments import know_segments
+from graphmill_plugins.jit.idioms.constant_segments import count_constant_segments
 
 IDS = "ids = Const(dtype=int32, value='int32: [0, 0, 1, 1, 1, 3]')"
 SIZE = "size = Const(dtype=int32, value='int32: 5')"
@@ -29,7 +29,7 @@ INPUTS = {"rows": "int64[6]", "x": "float32[4, 3]"}
 def ops_after(*nodes: str, **inputs: str) -> set[str]:
     made = graph(*nodes, **{**INPUTS, **inputs})
     fetch_unread(made)
-    know_segments(made, PassOptions(None, None, graphmill.default_host()))
+    count_constant_segments(made, PassOptions(None, None, graphmill.default_host()))
     return {node.op for node in made.nodes if "Segment" in node.op}
 
 

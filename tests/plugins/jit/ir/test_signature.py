@@ -49,7 +49,7 @@ def test_shapes_are_part_of_the_key_but_values_are_not() -> None:
 
 def test_static_values_and_their_shapes_are_part_of_the_key() -> None:
     inputs, x = arrays(), np.zeros(2, np.float32)
-    inputs.known = frozenset({1})
+    inputs.static = frozenset({1})
     assert key(inputs, x, np.array([2, 1])) != key(inputs, x, np.array([1, 2]))
     assert key(inputs, x, np.array([2])) != key(inputs, x, np.array([[2]]))
     assert key(inputs, x, np.array([2])) == key(inputs, x, np.array([2]))
@@ -58,10 +58,10 @@ def test_static_values_and_their_shapes_are_part_of_the_key() -> None:
 def test_static_values_are_part_of_the_key() -> None:
     inputs, values = arrays(), (np.zeros(2, np.float32), np.array([2, 1]))
     before = inputs.key(values)
-    inputs.known = frozenset({1})
-    assert inputs.known_of(before) == frozenset()
-    assert inputs.known_of(inputs.key(values)) == {1}
-    assert inputs.known_of(None) == frozenset()
+    inputs.static = frozenset({1})
+    assert inputs.static_of(before) == frozenset()
+    assert inputs.static_of(inputs.key(values)) == {1}
+    assert inputs.static_of(None) == frozenset()
 
 
 def test_a_variable_without_value_has_no_signature() -> None:

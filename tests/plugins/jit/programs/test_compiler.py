@@ -13,7 +13,7 @@ import graphmill
 from graphmill import dtypes
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
 from graphmill.runtime.resources.variables import ResourceHandle, Variable
-from graphmill_plugins.jit.ir.errors import NeedsKnown, NotTraceable
+from graphmill_plugins.jit.ir.errors import NeedsStatic, NotTraceable
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 
 pytestmark = pytest.mark.jax
@@ -179,7 +179,7 @@ def test_uncallable_program_is_interpreted_s12(error, monkeypatch):
 def test_required_static_value_names_its_node_s12():
     made = body("a = Neg(x)", "y = Reshape(a, i)", x="float32[2]", i="int32[1]")
     both = {"float32": floats(1, 2), "int32": np.array([2], np.int32)}
-    with pytest.raises(NeedsKnown) as needs:
+    with pytest.raises(NeedsStatic) as needs:
         Compiled(made, [both[dtype.name] for dtype in made.arg_types])
     node, positions = needs.value.needed
     assert (node.op, positions) == ("Reshape", (1,))

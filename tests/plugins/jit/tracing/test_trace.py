@@ -34,7 +34,7 @@ def test_arithmetic_of_shapes_is_done_while_it_is_traced() -> None:
 
 
 def test_required_static_values_are_traced_to_their_sources() -> None:
-    from graphmill_plugins.jit.ir.errors import NeedsKnown
+    from graphmill_plugins.jit.ir.errors import NeedsStatic
     from graphmill_plugins.jit.ir.scheduled_body import schedule_body
     from graphmill_plugins.jit.programs.compiler import sources_of
 
@@ -47,7 +47,7 @@ def test_required_static_values_are_traced_to_their_sources() -> None:
         )
     )
     (reshape,) = [node for node in made.nodes if node.op == "Reshape"]
-    known = sources_of(made, NeedsKnown("", reshape, [1]), inputs_of(made))
+    known = sources_of(made, NeedsStatic("", reshape, [1]), inputs_of(made))
     assert [made.arg_types[index].name for index in known] == ["int32"]
 
 
