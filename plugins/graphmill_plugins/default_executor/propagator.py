@@ -275,7 +275,7 @@ def _exit(
         parent: IterationState = frame.parent  # type: ignore[assignment]
         _activate(item, False, parent, outputs, ready)
     elif iteration.number == frame.iteration_count:
-        # A later iteration may still exit alive, so the result is dead only if the frame ends now.
+        # A later iteration may still exit alive; if none does, the result is dead.
         frame.dead_exits.append(item)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 FAR: Final = 1e6
-"""Larger box coordinates and hues are rounded differently by XLA and by the kernels."""
+"""Rounding makes results for larger box coordinates and hues arbitrary."""
 
 
 def crops_exist(

@@ -73,8 +73,8 @@ class Elements:
     def like(self, other: Elements) -> Elements:
         """Return the same elements, or zeros of the other's shape if there are none.
 
-        Their constant is that of `other`, or None. Zeros have at least the capacity of `other`,
-        which inner loops may have increased.
+        If `other` has elements, the constant of the result is that of `other` or None. Zeros have
+        at least the capacity of `other`, which inner loops may have increased.
         """
         if other.data is None:
             return self

@@ -250,7 +250,7 @@ class Tracer:
             self._declared.check(node, f"{source}, backend={definition.backend!r},", inputs, result)
         found = self._typed(node, outputs_of(node, result, source))
         # After the kernel, because it rejects shapes that the checks do not support.
-        if node not in self.rows:  # indices from a traced `Unique` need no check
+        if node not in self.rows:  # values of a deduplication pattern need no check
             self._check(node, choice, inputs, state, "inputs")
         self._check(node, choice, list(found), state, "results")
         if kept is None and all(value in self._marks for value in inputs):
