@@ -57,8 +57,8 @@ def test_any_count_of_numbers(dtype: str, count: int) -> None:
     check((np.random.default_rng(3).zipf(1.3, count) % 1000).astype(dtype))
 
 
-def test_numbers_that_leave_the_same_marks_continue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_marks", lambda values, turn: values.astype(np.uint32) * 0)
+def test_values_with_equal_hashes_try_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_hashes", lambda values, round_: values.astype(np.uint32) * 0)
     check(np.array([4, 2, 4, 9, 2, 2, 7], np.int32), program())
 
 
