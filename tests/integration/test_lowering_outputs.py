@@ -41,11 +41,15 @@ def three_outputs(trace: Any, x: Any) -> Any:
 
 
 FAULTS: dict[str, tuple[str, Any, str]] = {
-    "dtype": ("y", other_dtype, "gives float64 for output 0, but the op has float32"),
-    "shape": ("y", other_shape, "gives the shape [1, 2] for output 0, but its kernel gives [2]"),
-    "two of one": ("y", two_outputs, "gives 2 outputs, but the op has 1"),
+    "dtype": ("y", other_dtype, "returns float64 for output 0, but the op has float32"),
+    "shape": (
+        "y",
+        other_shape,
+        "returns the shape [1, 2] for output 0, but its kernel returns [2]",
+    ),
+    "two of one": ("y", two_outputs, "returns 2 outputs, but the op has 1"),
     "one of two": ("y z", one_output, "but the op has 2"),
-    "three of two": ("y z", three_outputs, "gives 3 outputs, but the op has 2"),
+    "three of two": ("y z", three_outputs, "returns 3 outputs, but the op has 2"),
 }
 
 
@@ -123,7 +127,7 @@ def test_traced_kernel_must_match_interpreted_outputs(
     with session(host, "eager") as made:
         error = error_of(made, host)
     assert "first, backend='jax', of" in error.message
-    assert "gives the shape [1] for output 0, but its kernel gives [2]" in error.message
+    assert "returns the shape [1] for output 0, but its kernel returns [2]" in error.message
 
 
 @pytest.mark.parametrize("place", PROGRAMS)
@@ -135,7 +139,7 @@ def test_other_outputs_are_found_in_bodies(place: str, monkeypatch: pytest.Monke
     graph = program.graph_def(host.ops, "Foreign>Copy")
     with (
         graphmill.Session(graph=graph, host=host, config=config) as made,
-        pytest.raises(InternalError, match="gives float64 for output 0"),
+        pytest.raises(InternalError, match="returns float64 for output 0"),
     ):
         made.run(program.fetch, program.feeds)
 
