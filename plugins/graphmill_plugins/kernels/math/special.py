@@ -159,20 +159,6 @@ def _fresnel(index: int) -> Callable[[], Callable[[Value], Value]]:
     return get
 
 
-def _in_float64(name: str) -> Callable[[], Callable[..., Value]]:
-    """Return the maker of a SciPy function that exists for float64 only."""
-
-    def get() -> Callable[..., Value]:
-        return partial(_through_float64, _scipy(name)())
-
-    return get
-
-
-def _through_float64(function: Callable[..., Value], *arrays: Value) -> Value:
-    wide = function(*[array.astype(np.float64) for array in arrays])
-    return np.asarray(wide).astype(arrays[0].dtype)
-
-
 def _lgamma() -> Callable[[Value], Value]:
     lgamma = _scipy("gammaln")()
     return lambda x: np.where(np.isinf(x), x.dtype.type(np.inf), lgamma(x))

@@ -58,6 +58,4 @@ def compare_and_bitpack(x: Value, threshold: Value) -> Value:
             "The inner dimension of the input should be divisible by 8, got shape "
             f"{shape_text(x.shape)}"
         )
-    if threshold.ndim:
-        raise InvalidArgumentError(f"threshold must be a scalar, got {shape_text(threshold.shape)}")
     return np.packbits(x > threshold, axis=-1)
