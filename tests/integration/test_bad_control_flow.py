@@ -66,7 +66,7 @@ BAD = {
             leave("y", "bad"),
         ],
         "bad",
-        "has a back edge from 'next' in frame 'b', itself it is in 'a'",
+        "has a back edge from 'next' in frame 'b', but is itself in frame 'a'",
     ),
     "an exit outside of all loops": ([leave("bad", "x")], "bad", "is an Exit outside of any frame"),
     "a next iteration outside of all loops": (

@@ -1,1 +1,1 @@
-"""Graphs: nodes and edges, building them in Python, reading and writing them as messages."""
+"""Graphs: nodes and edges, construction in Python, conversion from and to messages."""

@@ -20,13 +20,13 @@ def is_back_edge(edge: Edge) -> bool:
 
 
 def topological_order(graph: Graph) -> list[Node]:
-    """Return the nodes so that each comes after its inputs, loops' back edges aside.
+    """Return the nodes in topological order, ignoring the back edges of loops.
 
-    Nodes that are free at the same time come in the order of their ids.
+    Nodes that become ready at the same time are ordered by id.
 
     Raises:
-        InvalidArgumentError: there is a cycle that does not pass through `NextIteration` to
-            `Merge`; the message names its nodes.
+        InvalidArgumentError: there is a cycle without an edge from a `NextIteration` to a `Merge`;
+            the message names its nodes.
     """
     nodes = graph.nodes
     waiting = {node: sum(not is_back_edge(edge) for edge in _in_edges(node)) for node in nodes}
@@ -49,7 +49,7 @@ def topological_order(graph: Graph) -> list[Node]:
 
 
 def ancestors(roots: Iterable[Node]) -> set[Node]:
-    """Return the nodes that `roots` need, through data and control edges, and themselves."""
+    """Return `roots` and all nodes that they depend on through data and control edges."""
     found = set(roots)
     stack = list(found)
     while stack:
@@ -66,12 +66,16 @@ def _in_edges(node: Node) -> list[Edge]:
     return [e for e in (*node.in_edges, *node.control_in_edges) if e.src is not source]
 
 
-def _find_cycle(stuck: Sequence[Node]) -> list[Node]:
-    """Return a cycle, its first node again at the end; each of `stuck` waits for one of them."""
-    among = set(stuck)
+def _find_cycle(blocked: Sequence[Node]) -> list[Node]:
+    """Return a cycle, with its first node repeated at the end.
+
+    Args:
+        blocked: nodes of which each has an input among them.
+    """
+    among = set(blocked)
     path: list[Node] = []
     position: dict[Node, int] = {}
-    node = stuck[0]
+    node = blocked[0]
     while node not in position:
         position[node] = len(path)
         path.append(node)

@@ -1,4 +1,4 @@
-"""`Assert`: build a check that fails the step.
+"""`Assert`: add a node that fails the step if a condition is false.
 
 Semantics: tf.compat.v1.Assert, tensorflow/python/ops/control_flow_assert.py.
 """
@@ -29,17 +29,17 @@ def Assert(  # noqa: N802 - TensorFlow's name; `assert` is Python's
 ) -> Node:
     """Add a node that fails the step unless a condition is true.
 
-    It runs only if something waits for it: use `with graph.control_dependencies([node])`, or fetch
-    it. Data of other types than string and int32 are looked at only if the condition is false.
+    It runs only if another node depends on it (`with graph.control_dependencies([node])`) or it is
+    fetched. Data of types other than string and int32 are read only if the condition is false.
 
     Args:
         condition: a scalar bool tensor.
-        data: tensors and values that the error shows.
-        summarize: how many elements of each it shows, by default 3; all if negative.
-        name: name of the scope of what is added, by default `Assert`.
+        data: tensors and values that the error message shows.
+        summarize: how many elements of each the message shows, by default 3; all if negative.
+        name: name of the scope of the added nodes, by default `Assert`.
 
     Raises:
-        InvalidArgumentError: the condition is not bool, or the data are no list of tensors.
+        InvalidArgumentError: the condition is not bool, or the data are not a list of tensors.
     """
     graph = infer_graph(condition, list(data))
     with graph.as_default(), graph.name_scope(name or "Assert"):

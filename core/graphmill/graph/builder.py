@@ -87,11 +87,11 @@ class Graph(ShapedGraph):
     # Scopes.
 
     def as_default(self) -> AbstractContextManager[Graph]:
-        """Make this the graph that op functions add to, for a `with` block in this thread."""
+        """Make this the default graph of op functions in a `with` block, in this thread."""
         return default_graph(self)  # type: ignore[return-value]
 
     def name_scope(self, name: str | None) -> AbstractContextManager[str]:
-        """Prefix the names of nodes in a `with` block; the block is given the prefix, `name/`.
+        """Prefix the names of nodes in a `with` block; `as` receives the prefix, `name/`.
 
         A name in use gets a number; one that ends in `/` enters the same scope again; None leaves
         all scopes.
@@ -286,7 +286,7 @@ class Graph(ShapedGraph):
         """Return the graph as a message, functions included."""
         return graph_to_graph_def(self)
 
-    # The rest is how.
+    # Implementation.
 
     def _insert(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
         node = super()._insert(name, op_def, attrs, device)
@@ -300,28 +300,28 @@ class Graph(ShapedGraph):
     def _complete_attrs(
         self, op_def: OpDef, tensors: Sequence[Tensor], attrs: Mapping[str, Any]
     ) -> dict[str, Any]:
-        given = {
+        explicit = {
             name: op_def.attr(name).canonical(value, op_def.name)
             for name, value in attrs.items()
             if op_def.has_attr(name) and value is not None
         }
-        ranges = op_def.group_inputs(len(tensors), given)
+        ranges = op_def.group_inputs(len(tensors), explicit)
         types = [tensor.dtype for tensor in tensors]
         grouped = [
             types[start:stop] if arg.is_list else types[start]
             for arg, (start, stop) in zip(op_def.input_args, ranges.values(), strict=True)
         ]
-        complete = op_def.canonical_attrs({**attrs, **op_def.infer_attrs(grouped, given)})
+        complete = op_def.canonical_attrs({**attrs, **op_def.infer_attrs(grouped, explicit)})
         op_def.check_attrs(complete)
         return complete
 
     def _as_tensor(self, op_def: OpDef, item: Any) -> Tensor:
         if isinstance(item, Tensor) and item.graph is self:
             return item
-        what = "of another graph" if isinstance(item, Tensor) else f"a {type(item).__name__}"
+        actual = "of another graph" if isinstance(item, Tensor) else f"a {type(item).__name__}"
         raise InvalidArgumentError(
-            f"an input of op {op_def.name} is {what}, expected a tensor of this graph; "
-            "graph.constant makes one of a value",
+            f"an input of op {op_def.name} is {actual}, expected a tensor of this graph; "
+            "graph.constant converts a value to a tensor",
             op=op_def.name,
         )
 
@@ -332,7 +332,7 @@ class Graph(ShapedGraph):
         return node
 
     def _finish(self, node: Node) -> None:
-        """Check shapes, apply device and colocation scopes; take the node back if that fails."""
+        """Check shapes, and apply device and colocation scopes; on an error remove the node."""
         try:
             self.shapes_of(node)
             self._devices.apply(node)

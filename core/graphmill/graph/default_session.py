@@ -1,7 +1,7 @@
 """The default session: a stack for each context, pushed by `with session:`.
 
 Semantics: `Session.as_default` and `get_default_session` of tensorflow/python/framework/ops.py.
-This floor knows sessions by protocol only; `graphmill.session.session` has them.
+This layer knows sessions only by protocol; `graphmill.session.session` implements them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionLike(Protocol):
-    """A session, as far as `Tensor.eval` and `Operation.run` need it."""
+    """The part of a session that `Tensor.eval` and `Operation.run` need."""
 
     def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
         """Run what the fetches need, and return their values."""
@@ -35,31 +35,35 @@ def get_default_session() -> Any:
 
 
 def session_for(session: SessionLike | None, what: str) -> SessionLike:
-    """Return a session, by default the default one.
+    """Return the given session, or else the default session.
+
+    Args:
+        session: the session, or None.
+        what: what is to be evaluated, for messages.
 
     Raises:
-        FailedPreconditionError: there is none.
+        FailedPreconditionError: no session is given and there is no default session.
     """
     found = session or get_default_session()
     if found is None:
         raise FailedPreconditionError(
-            f"Cannot evaluate {what}: there is no default session; give it one as `session=`, or "
-            "call it inside of `with session:`"
+            f"Cannot evaluate {what}: there is no default session; pass one as `session=`, or "
+            "call it inside `with session:`"
         )
     return found  # type: ignore[no-any-return]
 
 
 def push_default_session(session: SessionLike, graph: GraphLike | None) -> None:
-    """Make a session, and its graph unless that is None, the default ones in this context."""
+    """Make a session, and its graph unless that is None, the default of this context."""
     _stack.set((*_stack.get(), session))
-    if graph is not None:  # else the module for building graphs is not needed
+    if graph is not None:  # without a graph, do not import the module for building graphs
         from graphmill.ops.inputs.default_graph import push_default_graph
 
         push_default_graph(graph)
 
 
 def pop_default_session(session: SessionLike, graph: GraphLike | None) -> None:
-    """Undo the last `push_default_session` of a session in this context; do nothing without."""
+    """Undo the last `push_default_session` of a session in this context, if there was one."""
     stack = list(_stack.get())
     if session not in stack:
         return

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def group(*inputs: Any, name: str | None = None) -> Node:
-    """Add a `NoOp` that is done when all of some nodes are.
+    """Add a `NoOp` that runs after all of the given nodes.
 
-    Nodes on several devices are gathered on each device first.
+    If the nodes are on several devices, a `NoOp` on each device comes in between.
 
     Args:
         inputs: tensors, nodes, or structures of these.
         name: name of the node.
 
     Raises:
-        InvalidArgumentError: one is neither tensor nor node.
+        InvalidArgumentError: an input is neither a tensor nor a node.
     """
     nodes = [_node_of(item) for item in flatten(inputs)]
     graph = infer_graph(*nodes)
@@ -52,19 +52,19 @@ def tuple(  # noqa: A001 - TensorFlow's name
     name: str | None = None,
     control_inputs: Sequence[Tensor | Node] | None = None,
 ) -> list[Any]:
-    """Return tensors that are there only when all of them are.
+    """Return tensors that become available only when all of them have been computed.
 
     Args:
         tensors: tensors, values, nodes, or None, which stays None.
-        name: name of the scope of what is added.
+        name: name of the scope of the added nodes.
         control_inputs: further tensors and nodes to wait for.
 
     Returns:
         A tensor for each tensor, a node for each node.
 
     Raises:
-        InvalidArgumentError: there is nothing to wait for, or a control input is neither tensor
-            nor node.
+        InvalidArgumentError: there is nothing to wait for, or a control input is neither a tensor
+            nor a node.
     """
     items = list(tensors)
     graph = infer_graph(items, list(control_inputs or ()))
@@ -84,15 +84,15 @@ def tuple(  # noqa: A001 - TensorFlow's name
 def with_dependencies(
     dependencies: Iterable[Tensor | Node], output: Any, name: str | None = None
 ) -> Tensor:
-    """Return the value of a tensor, there only when some nodes are done.
+    """Return a tensor's value as a tensor that becomes available when some nodes are done.
 
     Args:
-        dependencies: the nodes, or tensors of them.
+        dependencies: the nodes, or their output tensors.
         output: the tensor.
         name: name of the node.
 
     Raises:
-        InvalidArgumentError: a dependency is neither tensor nor node.
+        InvalidArgumentError: a dependency is neither a tensor nor a node.
     """
     nodes = [_node_of(item) for item in dependencies]
     graph = infer_graph(output, *nodes)

@@ -1,7 +1,7 @@
-"""Device names: `/job:worker/replica:0/task:1/device:GPU:0`, whole or in part.
+"""Device names: `/job:worker/replica:0/task:1/device:GPU:0`, full or partial.
 
-Semantics: `tensorflow/core/util/device_name_utils.cc`; the old spellings (`/cpu:0`, `/gpu:*`) are
-read too.
+Semantics: `tensorflow/core/util/device_name_utils.cc`; the legacy spellings (`/cpu:0`, `/gpu:*`)
+are accepted too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEGACY_TYPES = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU"}
 
 
 class DeviceName(NamedTuple):
-    """A device name, in which every part may be open (None)."""
+    """A device name; a part that is None is unspecified."""
 
     job: str | None = None
     replica: int | None = None
@@ -32,11 +32,11 @@ class DeviceName(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every part is given, so that the name means one device."""
+        """Whether every part is specified, so that the name denotes one device."""
         return None not in (self.job, self.replica, self.task, self.type, self.id)
 
     def matches(self, full: DeviceName) -> bool:
-        """Return whether every part given here is the same in `full`."""
+        """Return whether every part that is specified here is the same in `full`."""
         return (
             self.job in (None, full.job)
             and self.replica in (None, full.replica)
@@ -46,7 +46,7 @@ class DeviceName(NamedTuple):
         )
 
     def merged_over(self, base: DeviceName) -> DeviceName:
-        """Return this name with the parts that it leaves open taken from `base`."""
+        """Return this name with its unspecified parts taken from `base`."""
         merged = self._replace(
             job=base.job if self.job is None else self.job,
             replica=base.replica if self.replica is None else self.replica,
@@ -72,7 +72,7 @@ class DeviceName(NamedTuple):
 
 
 def parse_device_name(name: str) -> DeviceName:
-    """Parse a whole or partial device name; the empty string leaves every part open.
+    """Parse a full or partial device name; the empty string specifies no part.
 
     Raises:
         InvalidArgumentError: `name` is not a device name.
@@ -104,7 +104,7 @@ _OPEN: Final = DeviceName()
 
 
 def canonical_device_name(name: str, base: DeviceName = _OPEN) -> str:
-    """Return the canonical spelling of `name`, its open parts filled in from `base`."""
+    """Return the canonical spelling of `name`, with unspecified parts taken from `base`."""
     return str(parse_device_name(name).merged_over(base))
 
 

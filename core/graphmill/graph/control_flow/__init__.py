@@ -1,1 +1,1 @@
-"""Conditionals and loops: building them, and the frames that they make."""
+"""Conditionals and loops: their construction, and the analysis of frames."""

@@ -1,4 +1,4 @@
-"""`case`: build a chain of conditionals, the first whose predicate is true.
+"""`case`: build a chain of conditionals that runs the first branch with a true predicate.
 
 Semantics: tf.compat.v1.case with control flow v2 disabled,
 tensorflow/python/ops/control_flow_case.py.
@@ -33,15 +33,15 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """Return what the function of the first true predicate returns, when the graph runs.
+    """Return the result of the function of the first predicate that is true when the graph runs.
 
     Args:
         pred_fn_pairs: pairs of a scalar bool tensor and a function without arguments, in the order
             in which they are tried; or a dict of these.
-        default: the function if none is true; without it, that is an error when the graph runs.
-        exclusive: whether it is an error, when the graph runs, if several are true.
+        default: the function if no predicate is true; without it, the step fails in that case.
+        exclusive: whether the step fails if several predicates are true.
         strict: whether a list or tuple of one stays one; by default its element is returned.
-        name: name of the scope of what is added.
+        name: name of the scope of the added nodes.
 
     Returns:
         The structure that all functions return, with a tensor for each leaf.
@@ -65,7 +65,7 @@ def case(
 
 
 def _last_of(pairs: list[Pair]) -> Any:
-    """Build the last case where there is no default: one of the predicates has to be true."""
+    """Build the last case if there is no default; it asserts that its predicate is true."""
     predicates = [pred for pred, _ in pairs]
     last, function = pairs[-1]
     message = ["Input error: None of conditions evaluated as True:", _stacked(predicates)]
@@ -88,10 +88,10 @@ def _stacked(predicates: list[Tensor]) -> Tensor:
 def _checked(pairs: Any, default: object) -> list[Pair]:
     if default is not None and not callable(default):
         raise InvalidArgumentError(f"default is {default!r}, expected a function without arguments")
-    given = list(pairs.items() if isinstance(pairs, dict) else pairs)
-    if not given:
+    cases = list(pairs.items() if isinstance(pairs, dict) else pairs)
+    if not cases:
         raise InvalidArgumentError("case got no pairs of predicate and function; it needs one")
-    for index, pair in enumerate(given):
+    for index, pair in enumerate(cases):
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InvalidArgumentError(
                 f"case {index} is {pair!r}, expected a tuple of predicate and function"
@@ -103,4 +103,4 @@ def _checked(pairs: Any, default: object) -> list[Pair]:
             raise InvalidArgumentError(
                 f"function {index} is {function!r}, expected a function without arguments"
             )
-    return given
+    return cases

@@ -1,9 +1,9 @@
-"""`cond`: build a conditional out of `Switch` and `Merge`.
+"""`cond`: build a conditional from `Switch` and `Merge` nodes.
 
     y = graphmill.cond(x > 0, lambda: x + 1, lambda: -x)
 
-Semantics: tf.compat.v1.cond with control flow v2 disabled, tensorflow/python/ops/cond.py. What the
-two functions add runs only if their branch is taken; what was there before runs always.
+Semantics: tf.compat.v1.cond with control flow v2 disabled, tensorflow/python/ops/cond.py. Nodes
+that the two functions add run only if their branch is taken; nodes added before always run.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ def cond(
     *,
     strict: bool = False,
 ) -> Any:
-    """Return what one of two functions returns, as a predicate decides when the graph runs.
+    """Return the result of one of two functions; a predicate selects it when the graph runs.
 
     Both functions are called once, now, to build their branches. They may use any tensor from
     outside, and must return the same structure of tensors, values and nodes, of the same types.
 
     Args:
         pred: a scalar bool tensor.
-        true_fn: builds the branch that runs if it is true.
-        false_fn: builds the other.
-        name: name of the scope of what is added, by default `cond`.
+        true_fn: builds the branch that runs if the predicate is true.
+        false_fn: builds the other branch.
+        name: name of the scope of the added nodes, by default `cond`.
         strict: whether a list or tuple of one stays one; by default its element is returned.
 
     Returns:
         The structure that both return, with a tensor for each leaf; for a node a bool tensor that
-        is there when the node is done.
+        is available when the node is done.
 
     Raises:
         InvalidArgumentError: the predicate is not a bool tensor, a branch returns nothing, the
@@ -74,9 +74,9 @@ class _Branch:
     """A branch that has been built.
 
     Attributes:
-        function: what the user calls the function that built it.
-        structure: what that returned.
-        results: its leaves as tensors of the branch, each with its path.
+        function: name of the parameter that holds the branch's function, for messages.
+        structure: the result of that function.
+        results: the leaves of the structure as tensors of the branch, each with its path.
     """
 
     def __init__(
@@ -144,8 +144,8 @@ def _unpacked(structure: Any) -> Any:
 def _check_arguments(pred: Any, true_fn: object, false_fn: object) -> None:
     if isinstance(pred, bool):
         raise InvalidArgumentError(
-            "the predicate of cond is a Python bool, expected a tensor; choose with Python's if, "
-            "or make it one with graph.constant"
+            "the predicate of cond is a Python bool, expected a tensor; use Python's if, or "
+            "convert it with graph.constant"
         )
     for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):

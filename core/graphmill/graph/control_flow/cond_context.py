@@ -59,7 +59,7 @@ class CondContext(ControlFlowContext):
     def admit(
         self, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
     ) -> tuple[list[Tensor], list[Node]]:
-        """Switch what comes from outside; tie a node that nothing switches to the pivot."""
+        """Capture inputs from outside; make a node that has no inputs wait for the pivot."""
         waits = self.reachable(control_inputs)
         captured = [self.capture(tensor) for tensor in inputs]
         is_tied = bool(inputs) or any(self._is_here(node) for node in waits)
@@ -78,7 +78,7 @@ class CondContext(ControlFlowContext):
             return self.capture(tensor)
         around = tensor if self.outer is None else self.outer.capture(tensor)
         flow = self.graph.control_flow
-        # Unlike what is brought in for a node, this waits for what the conditional waits for.
+        # Unlike a captured input of a node, this waits for the conditional's control inputs.
         with flow.entered(self.outer):
             found = switch(around, self.pred)[self.branch]
         flow.put(found.op, self)

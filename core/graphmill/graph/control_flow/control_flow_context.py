@@ -38,7 +38,7 @@ class ControlFlowContext(ABC):
     """
 
     def __init__(self, graph: Graph, name: str) -> None:
-        """Begin a context inside of the graph's current one."""
+        """Begin a context inside the graph's current context."""
         self.graph = graph
         self.name = graph.unique_name(name)
         self.outer = graph.control_flow.current
@@ -93,8 +93,8 @@ class ControlFlowContext(ABC):
     def reachable(self, control_inputs: Iterable[Node]) -> list[Node]:
         """Return nodes inside to wait for, instead of nodes of enclosing contexts.
 
-        A control edge cannot cross the border of a loop's frame. Nodes for which the whole loop
-        waits anyhow are left out.
+        A control edge cannot enter a loop's frame. Nodes for which the whole loop waits already are
+        left out.
         """
         loop = self.loop
         found: dict[Node, None] = {}
@@ -109,14 +109,14 @@ class ControlFlowContext(ABC):
     def is_call(self, op_def: OpDef) -> bool:
         """Return whether an op runs a function of the graph's library.
 
-        When its body is inlined, constants in it have no input that decides when to run.
+        If its body is inlined, constants in the body have no inputs that trigger them.
         """
         is_gradient = op_def.traits.calls_as(CallKind.GRADIENT)
         return is_gradient or op_def.name in self.graph.library
 
     @contextmanager
     def outside_of_all(self) -> Iterator[None]:
-        """Build nodes for the block that wait for nothing but their inputs, in no context."""
+        """Build the nodes of the block outside of all contexts, without control inputs."""
         flow = self.graph.control_flow
         with self.graph.control_dependencies(None), flow.unchecked():
             yield

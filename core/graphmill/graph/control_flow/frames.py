@@ -129,7 +129,7 @@ def loop_of_output(node: Node) -> str | None:
     Following one path backwards suffices, so this is cheap and independent of the rest of the
     graph.
     """
-    left = 0  # frames that the path has gone into, through their exits
+    left = 0  # frames that the path has entered backwards, through their exits
     current: Node | None = node
     while current is not None:
         if is_exit(current):
@@ -174,7 +174,8 @@ def _check_back_edges(nodes: Iterable[Node], frames: Mapping[Node, FramePath]) -
             if is_back_edge(edge) and frames.get(edge.src) != frames[node]:
                 raise InvalidArgumentError(
                     f"has a back edge from '{edge.src.name}' in frame "
-                    f"'{_text(frames.get(edge.src, ()))}', itself it is in '{_text(frames[node])}'",
+                    f"'{_text(frames.get(edge.src, ()))}', but is itself in frame "
+                    f"'{_text(frames[node])}'",
                     node=node.name,
                     op=node.op,
                 )

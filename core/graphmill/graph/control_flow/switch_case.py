@@ -1,7 +1,7 @@
 """`switch_case`: choose a branch by index, as a binary tree of conditionals.
 
-Semantics: tf.switch_case, tensorflow/python/ops/control_flow_switch_case.py, which makes one `Case`
-op of functions; here the same choice is made of `Switch` and `Merge`.
+Semantics: tf.switch_case, tensorflow/python/ops/control_flow_switch_case.py. TensorFlow adds one
+`Case` op that calls functions; here the choice is built from `Switch` and `Merge` nodes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ def switch_case(
     default: Branch | None = None,
     name: str = "switch_case",
 ) -> Any:
-    """Return what the function with a number returns, when the graph runs.
+    """Return the result of the function with the index that a tensor has when the graph runs.
 
     Args:
-        branch_index: the number: a scalar integer tensor.
-        branch_fns: functions without arguments, or a dict or pairs of a number and a function; the
-            numbers are 0, 1, 2 … in any order.
-        default: the function for all other numbers; by default the last one.
-        name: name of the scope of what is added.
+        branch_index: a scalar integer tensor.
+        branch_fns: functions without arguments, or a dict or pairs of an index and a function; the
+            indices are 0, 1, 2 … in any order.
+        default: the function for all other indices; by default the last one.
+        name: name of the scope of the added nodes.
 
     Returns:
         The structure that all functions return, with a tensor for each leaf.
 
     Raises:
-        InvalidArgumentError: the number is not an integer tensor, there are no functions, their
-            numbers have gaps, or the functions do not agree on what they return; see `cond`.
+        InvalidArgumentError: the index is not an integer tensor, there are no functions, their
+            indices have gaps, or the functions do not agree on what they return; see `cond`.
     """
     branches = _in_order(branch_fns, default)
     if not isinstance(branch_index, Tensor) or not branch_index.dtype.base_dtype.is_integer:
@@ -57,7 +57,7 @@ def switch_case(
 
 
 def _choose(index: Tensor, first: int, branches: list[Branch]) -> Any:
-    """Build the choice among branches whose numbers begin with `first`."""
+    """Build the choice among branches whose indices begin with `first`."""
     if len(branches) == 1:
         return branches[0]()
     half = len(branches) // 2
@@ -68,26 +68,26 @@ def _choose(index: Tensor, first: int, branches: list[Branch]) -> Any:
     )
 
 
-def _in_order(given: Any, default: Branch | None) -> list[Branch]:
-    items: list[Any] = list(given.items() if isinstance(given, dict) else given)
+def _in_order(branch_fns: Any, default: Branch | None) -> list[Branch]:
+    items: list[Any] = list(branch_fns.items() if isinstance(branch_fns, dict) else branch_fns)
     if not items:
-        raise InvalidArgumentError("switch_case got no functions; it needs one at least")
+        raise InvalidArgumentError("switch_case got no functions; it needs at least one")
     pairs = list(enumerate(items)) if all(map(callable, items)) else items
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], int)):
             raise InvalidArgumentError(
-                f"expected a function, or a tuple of its number and a function, got {pair!r}"
+                f"expected a function, or a tuple of an index and a function, got {pair!r}"
             )
         if not callable(pair[1]):
             raise InvalidArgumentError(
                 f"branch {pair[0]} is {pair[1]!r}, expected a function without arguments"
             )
-    numbers = sorted(number for number, _ in pairs)
-    if numbers != list(range(len(pairs))):
+    indices = sorted(index for index, _ in pairs)
+    if indices != list(range(len(pairs))):
         raise InvalidArgumentError(
-            f"the numbers of branches are {numbers}, expected 0 to {len(pairs) - 1}, each once"
+            f"the indices of branches are {indices}, expected 0 to {len(pairs) - 1}, each once"
         )
     if default is not None and not callable(default):
         raise InvalidArgumentError(f"default is {default!r}, expected a function without arguments")
     branches = dict(pairs)
-    return [branches[number] for number in numbers] + ([] if default is None else [default])
+    return [branches[index] for index in indices] + ([] if default is None else [default])

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class WhileContext(ControlFlowContext):
-    """A loop: a tensor from outside comes in by a constant `Enter`, the same in all iterations.
+    """A loop; it captures tensors from outside by a constant `Enter`, for all iterations.
 
     Attributes:
-        parallel_iterations: how many iterations may run at once.
-        back_prop: whether gradients through the loop may be asked for.
-        swap_memory: whether what gradients need may be kept in the host's memory.
+        parallel_iterations: the maximum number of iterations in flight.
+        back_prop: whether the loop must support gradients.
+        swap_memory: whether values that gradients need may be swapped to host memory.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class WhileContext(ControlFlowContext):
 
     @property
     def pivot(self) -> Tensor:
-        """The first loop variable as the test sees it, and then as the body does."""
+        """The first loop variable: its `Merge` while the test is built, then the body's input."""
         if self._pivot is None:
             raise InternalError(f"{self} has no variables yet")
         return self._pivot
@@ -69,7 +69,7 @@ class WhileContext(ControlFlowContext):
     def admit(
         self, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
     ) -> tuple[list[Tensor], list[Node]]:
-        """Enter what comes from outside; tie a node that nothing makes wait to the pivot."""
+        """Capture inputs from outside; make a node with only invariant inputs wait for the pivot."""
         waits = self.reachable(control_inputs)
         captured = [self.capture(tensor) for tensor in inputs]
         is_free = not waits and (self.is_call(op_def) or all(map(is_invariant, captured)))
@@ -82,21 +82,21 @@ class WhileContext(ControlFlowContext):
         return self._enter(tensor, is_constant=True)
 
     def enter_variable(self, initial: Tensor) -> Tensor:
-        """Add the `Enter` of a loop variable, for a tensor of the context around."""
+        """Add the `Enter` of a loop variable, for a tensor of the enclosing context."""
         variable = self._enter(initial, is_constant=False)
         self.graph.control_flow.put(variable.op, self)
         self.graph.control_flow.controls.add_member(variable.op)
         if self.outer is not None and is_invariant(initial):
-            # The loop around has its invariants in its last iteration too, which runs no body.
+            # The outer loop's invariants exist in its last iteration too, which runs no body.
             self.graph.add_control_edge(self.outer.pivot.op, variable.op)
         return variable
 
     def awaits(self, node: Node) -> bool:
-        """Return whether no part of the loop begins before a node outside is done."""
+        """Return whether the whole loop waits for a node outside."""
         return node in self._awaited
 
     def signal_of(self, node: Node) -> Node:
-        """Return a node in this loop that is done, in each iteration, after a node outside."""
+        """Return a node in this loop that runs, in each iteration, after a node outside is done."""
         key = (node, self.pivot)
         if key not in self._signals:
             flow = self.graph.control_flow
@@ -106,7 +106,7 @@ class WhileContext(ControlFlowContext):
         return self._signals[key]
 
     def _token(self, node: Node) -> Tensor:
-        """Return a tensor that is there when a node is done."""
+        """Return a tensor that is available when a node is done."""
         if node.output_types:
             return self.graph.outputs_of(node)[0]
         flow = self.graph.control_flow
@@ -131,7 +131,7 @@ class WhileContext(ControlFlowContext):
         return entered
 
     def _entry_waits(self, source: Node) -> list[Node]:
-        """Return the nodes outside that an `Enter` has to wait for."""
+        """Return the nodes outside the loop that an `Enter` must wait for."""
         flow = self.graph.control_flow
         outside = []
         for node in flow.controls.control_inputs([source]):
@@ -142,5 +142,5 @@ class WhileContext(ControlFlowContext):
 
 
 def is_invariant(tensor: Tensor) -> bool:
-    """Return whether a tensor is brought into a loop as it is, for all iterations."""
+    """Return whether a tensor is the output of a constant `Enter`: the same in all iterations."""
     return is_constant_enter(tensor.op)

@@ -1,4 +1,4 @@
-"""`while_loop`: build a loop out of `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit`.
+"""`while_loop`: build a loop from `Enter`, `Merge`, `Switch`, `NextIteration` and `Exit` nodes.
 
     i, total = graphmill.while_loop(
         lambda i, total: i < 10, lambda i, total: (i + 1, total + i), [0, 0]
@@ -49,25 +49,25 @@ def while_loop(
 
     Args:
         cond: takes the loop variables, returns a scalar bool tensor.
-        body: takes the loop variables, returns their next values: as many, of the same structure
-            and types, in a list or tuple. One variable may be returned as it is.
+        body: takes the loop variables, returns their next values, in the same number, structure and
+            types, as a list or tuple. A single variable may be returned without a list.
         loop_vars: initial values: tensors, values, and structures of these.
-        shape_invariants: accepted as TensorFlow takes it, and not needed: shapes of tensors are
-            known only when the graph runs, so any variable may change its shape.
-        parallel_iterations: how many iterations may run at once, as far as they do not wait for
-            each other.
-        back_prop: whether gradients through the loop may be asked for.
-        swap_memory: whether what gradients need may be kept in the host's memory.
-        name: name of the scope of what is added, by default `while`.
-        maximum_iterations: how often the body runs at most: an int, or a scalar integer tensor.
+        shape_invariants: accepted for compatibility with TensorFlow and ignored: any loop variable
+            may change its shape.
+        parallel_iterations: the maximum number of iterations in flight.
+        back_prop: whether the loop must support gradients.
+        swap_memory: whether values that gradients need may be swapped to host memory.
+        name: name of the scope of the added nodes, by default `while`.
+        maximum_iterations: the maximum number of iterations: an int, or a scalar integer tensor.
         return_same_structure: whether a single tensor stays in its list or tuple.
 
     Returns:
-        The last values, in the structure that `body` returned; a single tensor comes alone.
+        The last values, in the structure that `body` returned; a single tensor without a list.
 
     Raises:
-        InvalidArgumentError: there are no loop variables, `cond` returns no bool tensor, `body`
-            returns another structure or other types, or a tensor of another loop or branch is used.
+        InvalidArgumentError: there are no loop variables, `cond` does not return a bool tensor,
+            `body` returns another structure or other types, or a tensor of another loop or branch
+            is used.
         FailedPreconditionError: no loop variable is a tensor and there is no default graph.
     """
     del shape_invariants
@@ -84,11 +84,11 @@ def while_loop(
 
 
 class _Limit:
-    """How often a body runs at most, and a counter as a further loop variable, the first.
+    """The maximum number of iterations, and a counter, which becomes the first loop variable.
 
     Attributes:
-        most: the number, outside of the loop.
-        counter: the counter's first value.
+        most: the maximum, a tensor outside of the loop.
+        counter: the counter's initial value.
     """
 
     def __init__(self, graph: Graph, most: Any) -> None:
@@ -104,7 +104,7 @@ class _Loop:
     """A loop that is being built.
 
     Attributes:
-        result: what the user's body returned, in a list if it was one variable alone.
+        result: the result of the user's body; a single variable is put into a list.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class _Loop:
         self.result: Any = None
 
     def build(self) -> list[Tensor]:
-        """Add the loop; return the last values of the variables' leaves, outside of it."""
+        """Add the loop; return the `Exit` tensors of the variables' leaves."""
         context = self.context
         initial = [self._initial(*leaf) for leaf in self._paths()]
         with self.graph.control_flow.entered(context):
@@ -147,13 +147,13 @@ class _Loop:
         return leaves
 
     def _initial(self, path: str, value: Any) -> Tensor:
-        """Return a variable's first value as a tensor that the context around may use."""
+        """Return a variable's initial value as a tensor of the enclosing context."""
         try:
             tensor = self.graph.convert(value)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{path}: {error.message}") from None
         self.graph.control_flow.check_use(tensor, path)
-        # A loop variable is a value, though a variable's reference may be where it begins.
+        # A loop variable is a value; an initial value that is a ref is read first.
         return array.identity(tensor, name="read") if tensor.dtype.is_ref else tensor
 
     def _enter(self, initial: list[Tensor]) -> list[Tensor]:
@@ -221,7 +221,7 @@ def _in_list(result: Any, count: int) -> Any:
     """Return the result of a body as a list or tuple of loop variables.
 
     Raises:
-        InvalidArgumentError: it is none.
+        InvalidArgumentError: it is neither.
     """
     if result is None:
         raise InvalidArgumentError(
