@@ -1,4 +1,4 @@
-"""`Graph`: the nodes and edges that everything else works on (row G1).
+"""`Graph`: the graph representation of the whole runtime (row G1).
 
 Semantics: `tensorflow/core/graph/graph.h`. The user's `graphmill.Graph` adds scopes and operators
 (`graph/builder.py`).
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SOURCE_NAME = "_SOURCE"
 SINK_NAME = "_SINK"
 PRODUCER_VERSION = 2474
-"""The GraphDef version that our own graphs claim; TensorFlow 2.21 writes and reads it."""
+"""The GraphDef version of graphs that graphmill writes; TensorFlow 2.21 reads and writes it."""
 
 
 class Versions(NamedTuple):
@@ -34,19 +34,19 @@ class Versions(NamedTuple):
 
 
 class Graph:
-    """A directed graph of ops; cycles are allowed through `NextIteration` to `Merge` only.
+    """A directed graph of ops; a cycle must contain an edge from a `NextIteration` to a `Merge`.
 
-    Node ids are dense and stable; ids 0 and 1 are `_SOURCE` and `_SINK`, which stand before all and
-    after all other nodes and are joined to them by `connect_source_and_sink`.
+    Node ids are dense and stable. Ids 0 and 1 are `_SOURCE` and `_SINK`, which come before and
+    after all other nodes; `connect_source_and_sink` adds their edges.
 
     Threads: a graph has no lock; do not change it while another thread uses it.
 
     Attributes:
         library: the functions that its nodes may call.
         versions: the `VersionDef`.
-        edit_count: how often a node that a session had taken was changed or removed; nodes that are
-            added, and changes of nodes that no session knows yet, do not count.
-        notes: what passes have found out and leave for `explain`, by what it is about.
+        edit_count: how often a node that a session has copied was changed or removed; added nodes,
+            and changes of nodes that no session has copied yet, do not count.
+        notes: records that passes leave for `explain`, by kind.
     """
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class Graph:
         self.versions = Versions()
         self.edit_count = 0
         self.notes: dict[str, Any] = {}
-        self._taken = 0  # nodes with a smaller id are in a session
+        self._taken = 0  # nodes with a smaller id were copied by a session
         self.source = self._insert(SOURCE_NAME, NO_OP, {}, "")
         self.sink = self._insert(SINK_NAME, NO_OP, {}, "")
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes but `_SOURCE` and `_SINK`, by id."""
+        """All nodes except `_SOURCE` and `_SINK`, by id."""
         return [node for node in self._nodes[2:] if node is not None]
 
     @property
@@ -75,7 +75,7 @@ class Graph:
         return [node for node in self._nodes[max(node_id, 2) :] if node is not None]
 
     def mark_taken(self) -> None:
-        """Note that a session has taken all nodes: from now on a change of one is an edit."""
+        """Record that a session has copied all nodes: a change of one is an edit from now on."""
         self._taken = len(self._nodes)
 
     def __iter__(self) -> Iterator[Node]:
@@ -92,7 +92,7 @@ class Graph:
         """Return a node by name.
 
         Raises:
-            NotFoundError: there is none; the message names near matches.
+            NotFoundError: there is no node of that name; the message names near matches.
         """
         found = self._by_name.get(name)
         if found is None:
@@ -113,7 +113,7 @@ class Graph:
 
         Raises:
             AlreadyExistsError: the name is taken.
-            InvalidArgumentError: number or types of the inputs are not what the op takes.
+            InvalidArgumentError: the number or types of the inputs do not match the op.
         """
         sources = list(inputs)
         node = self._insert(name, op_def, attrs or {}, device)
@@ -146,7 +146,7 @@ class Graph:
     def add_copies(self, nodes: Sequence[Node]) -> None:
         """Add copies of another graph's nodes with their edges; on an error add nothing.
 
-        Their inputs must be among them, or here already under the same names.
+        Their inputs must be among them, or be nodes of this graph with the same names.
 
         Raises:
             AlreadyExistsError: a name is taken.
@@ -171,7 +171,7 @@ class Graph:
             self.add_control_edges([self.node(src.name) for src in sources], copy)
 
     def add_unconnected(self, name: str, op_def: OpDef, attrs: dict[str, Any], device: str) -> Node:
-        """Add a node whose edges come later; import uses it, because edges may point forwards.
+        """Add a node without edges; import adds these later, because they may point forwards.
 
         Raises:
             AlreadyExistsError: the name is taken.
@@ -194,7 +194,7 @@ class Graph:
         return edge
 
     def add_control_edge(self, src: Node, dst: Node) -> Edge:
-        """Have `src` run before `dst`; an edge that already exists is returned."""
+        """Make `dst` run after `src`; return the edge, which may exist already."""
         for edge in dst.control_in_edges:
             if edge.src is src:
                 return edge
@@ -203,11 +203,11 @@ class Graph:
         return edge
 
     def add_control_edges(self, sources: Iterable[Node], dst: Node) -> None:
-        """Have all of `sources` run before `dst`, once each."""
-        known = {edge.src for edge in dst.control_in_edges}
+        """Make `dst` run after all of `sources`, without duplicate edges."""
+        existing = {edge.src for edge in dst.control_in_edges}
         for src in sources:
-            if src not in known:
-                known.add(src)
+            if src not in existing:
+                existing.add(src)
                 self._connect_control(src, dst)
                 self._note_edit(dst)
 
@@ -215,7 +215,7 @@ class Graph:
         """Make an input read another output.
 
         Raises:
-            InvalidArgumentError: there is no such output, or it is of another element type.
+            InvalidArgumentError: the output does not exist, or has another element type.
         """
         types = list(dst.input_types)
         types[dst_input] = output_type(src, src_output)
@@ -228,7 +228,7 @@ class Graph:
         self._note_edit(dst)
 
     def redirect(self, old: Node, old_output: int, new: Node, new_output: int) -> None:
-        """Make everything that reads one output read another of the same element type."""
+        """Make all consumers of one output read another output of the same element type."""
         moved = [edge for edge in old.out_edges if edge.src_output == old_output]
         old.out_edges[:] = [edge for edge in old.out_edges if edge.src_output != old_output]
         for edge in moved:
@@ -243,7 +243,7 @@ class Graph:
         self._note_edit(edge.dst)
 
     def set_attr(self, node: Node, name: str, value: Any) -> None:
-        """Change an attr of a node, in canonical form; its copies in other graphs keep theirs.
+        """Set an attr of a node, in canonical form; copies in other graphs keep their value.
 
         Raises:
             InvalidArgumentError: the attrs do not determine the types of inputs or outputs.
@@ -270,15 +270,15 @@ class Graph:
         self.withdraw([node])
 
     def withdraw(self, nodes: Iterable[Node]) -> None:
-        """Take back nodes, with their edges, as if they had never been."""
-        gone = set(nodes)
-        sources = {edge.src for node in gone for edge in (*node.in_edges, *node.control_in_edges)}
-        for src in sources - gone:
-            src.out_edges[:] = [edge for edge in src.out_edges if edge.dst not in gone]
-        followers = {edge.dst for node in gone for edge in node.out_edges if edge.is_control}
-        for dst in followers - gone:
-            dst.control_in_edges[:] = [e for e in dst.control_in_edges if e.src not in gone]
-        for node in gone:
+        """Remove nodes and their edges without counting an edit, as if never added."""
+        removed = set(nodes)
+        sources = {e.src for node in removed for e in (*node.in_edges, *node.control_in_edges)}
+        for src in sources - removed:
+            src.out_edges[:] = [edge for edge in src.out_edges if edge.dst not in removed]
+        followers = {edge.dst for node in removed for edge in node.out_edges if edge.is_control}
+        for dst in followers - removed:
+            dst.control_in_edges[:] = [e for e in dst.control_in_edges if e.src not in removed]
+        for node in removed:
             node.in_edges.clear()
             node.control_in_edges.clear()
             node.out_edges.clear()
@@ -288,10 +288,10 @@ class Graph:
             self._nodes.pop()
 
     def replace_node(self, old: Node, new: Node) -> None:
-        """Give a node the readers, the followers and the name of another, which is withdrawn.
+        """Replace a node by another, which gets its consumers, control edges out and name.
 
         Args:
-            old: the node that goes.
+            old: the node to remove.
             new: a node with outputs of the same element types.
         """
         for output in range(old.num_outputs):
@@ -305,7 +305,7 @@ class Graph:
         self._by_name[new.name] = new
 
     def connect_source_and_sink(self) -> None:
-        """Join `_SOURCE` to the nodes without inputs and those without consumers to `_SINK`."""
+        """Connect `_SOURCE` to nodes without inputs, and nodes without consumers to `_SINK`."""
         for node in self.nodes:
             if not node.in_edges and not node.control_in_edges:
                 self._connect_control(self.source, node)
@@ -316,7 +316,7 @@ class Graph:
         if name in self._by_name:
             raise AlreadyExistsError(
                 f"the graph already has a node {name!r} (op {self._by_name[name].op}); "
-                "every node needs a name of its own",
+                "node names must be unique",
                 node=name,
                 op=op_def.name,
             )
@@ -356,7 +356,7 @@ def check_inputs(node: Node, given: Sequence[DType]) -> None:
     A ref output may feed an ordinary input, never the other way round.
 
     Raises:
-        InvalidArgumentError: they are not what the op takes.
+        InvalidArgumentError: they do not match the op.
     """
     expected = node.input_types
     if len(given) != len(expected):

@@ -1,4 +1,4 @@
-"""Infer the graph to build in from the tensors that are given."""
+"""Infer the graph to build in from the arguments of a function."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from graphmill.ops.inputs.default_graph import get_default_graph
 
 
 def infer_graph(*values: Any) -> Graph:
-    """Return the graph of the first tensor or node among values, or else the default graph.
+    """Return the graph of the first tensor or node among the values, or else the default graph.
 
     Args:
         values: tensors, nodes, other values, and structures of these.
 
     Raises:
-        FailedPreconditionError: there is neither.
-        InvalidArgumentError: the graph is not one to build in.
+        FailedPreconditionError: no value is a tensor or node, and there is no default graph.
+        InvalidArgumentError: nodes cannot be added to the graph.
     """
     for value in flatten(values):
         if isinstance(value, (Tensor, Node)):
@@ -30,7 +30,6 @@ def infer_graph(*values: Any) -> Graph:
         found = get_default_graph()
     if not isinstance(found, Graph):
         raise InvalidArgumentError(
-            f"{type(found).__name__} is not a graph that nodes can be added to; make a "
-            f"graphmill.Graph"
+            f"nodes cannot be added to a {type(found).__name__}; use a graphmill.Graph"
         )
     return found

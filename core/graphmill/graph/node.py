@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CONTROL_SLOT: Final = -1
 """The output and input index of a control edge."""
-_MAX_DIGITS: Final = 19  # of an output's number; Python refuses to read very long ones
+_MAX_DIGITS: Final = 19  # of an output index; Python refuses to parse very long integers
 
 
 class Edge:
@@ -44,7 +44,7 @@ class Edge:
 
     @property
     def tensor_name(self) -> str:
-        """The tensor it carries as GraphDef spells it: `node`, `node:1` or `^node`."""
+        """The name of its tensor in a GraphDef: `node`, `node:1` or `^node`."""
         return tensor_name(self.src.name, self.src_output)
 
     def __repr__(self) -> str:
@@ -55,12 +55,12 @@ class Node:
     """One op of a graph.
 
     Attributes:
-        id: dense number, stable for the life of the graph.
+        id: index among the nodes; dense and stable for the life of the graph.
         name: unique in the graph.
         op_def: definition of its op.
         attrs: canonical attr values, defaults filled in. Change them through `Graph.set_attr`.
-        device: the device that was asked for, whole or partial; empty for any.
-        assigned_device: full name of the device that placement chose; empty before.
+        device: the requested device, a full or partial name; empty for any.
+        assigned_device: full name of the device that placement chose; empty before placement.
         in_edges: the data edges into it; `in_edges[i]` is input i.
         control_in_edges: the control edges into it.
         out_edges: all edges out of it, data and control.
@@ -109,17 +109,17 @@ class Node:
 
     @property
     def op(self) -> str:
-        """Name of its op, as `"MatMul"`; `type` is the same, for users of `tf.Operation`."""
+        """Name of its op, such as `"MatMul"`; `type` is an alias for users of `tf.Operation`."""
         return self.op_def.name
 
     @property
     def type(self) -> str:
-        """Name of its op, under the name that `tf.Operation` has for it."""
+        """Name of its op, as in `tf.Operation`."""
         return self.op_def.name
 
     @property
     def inputs(self) -> list[tuple[Node, int]]:
-        """The (node, output index) that each input reads."""
+        """The (node, output index) pairs that the inputs read."""
         return [(edge.src, edge.src_output) for edge in self.in_edges]
 
     @property
@@ -129,7 +129,7 @@ class Node:
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs it has."""
+        """The number of outputs."""
         return len(self.output_types)
 
     def get_attr(self, name: str) -> Any:
@@ -150,11 +150,11 @@ class Node:
     def run(
         self, feed_dict: Mapping[Any, Any] | None = None, session: SessionLike | None = None
     ) -> None:
-        """Run it for its effects; the default session runs it if none is given.
+        """Run the node for its effects, by default in the default session.
 
         Raises:
             FailedPreconditionError: there is no session.
-            OpError: as of `Session.run`.
+            OpError: as for `Session.run`.
         """
         session_for(session, f"the operation {self.name!r}").run(self, feed_dict)
 
@@ -163,7 +163,7 @@ class Node:
 
 
 def tensor_name(node_name: str, output: int) -> str:
-    """Return how GraphDef spells an input: `node`, `node:1`, or `^node` for a control input."""
+    """Return the name of an input in a GraphDef: `node`, `node:1`, or `^node` for control."""
     if output == CONTROL_SLOT:
         return "^" + node_name
     return f"{node_name}:{output}" if output else node_name

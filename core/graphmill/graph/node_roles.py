@@ -2,9 +2,9 @@
 
     if is_merge(node): ...
 
-Whatever reasons about graphs asks these and not for names of ops, so that an op of a plugin counts
-as one of TensorFlow's with the same role. `graphmill.ops.definition.op_traits` says what each role
-means.
+Code that analyses graphs calls these functions instead of comparing names of ops, so that an op of
+a plugin is treated like TensorFlow's op with the same role. `graphmill.ops.definition.op_traits`
+describes the roles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphmill.ops.definition.op_traits import Boundary, ControlFlow, Source
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
 
-# Bound once: to look a member up in its enum costs more than the test.
+# Bound once, because looking up an enum member costs more than the test.
 _SWITCH: Final = ControlFlow.SWITCH
 _MERGE: Final = ControlFlow.MERGE
 _ENTER: Final = ControlFlow.ENTER
@@ -38,7 +38,7 @@ def is_switch(node: Node) -> bool:
 
 
 def is_merge(node: Node) -> bool:
-    """Return whether a node gives the one of its inputs that is alive."""
+    """Return whether a node forwards the one of its inputs that is live."""
     return node.op_def.traits.control_flow is _MERGE
 
 
@@ -53,48 +53,48 @@ def is_constant_enter(node: Node) -> bool:
 
 
 def is_exit(node: Node) -> bool:
-    """Return whether a node gives a value to the frame around."""
+    """Return whether a node passes a value to the enclosing frame."""
     return node.op_def.traits.control_flow is _EXIT
 
 
 def is_next_iteration(node: Node) -> bool:
-    """Return whether a node gives a value to the next iteration."""
+    """Return whether a node passes a value to the next iteration."""
     return node.op_def.traits.control_flow is _NEXT_ITERATION
 
 
 def is_loop_cond(node: Node) -> bool:
-    """Return whether a node decides whether a loop goes on."""
+    """Return whether a node decides whether a loop continues."""
     return node.op_def.traits.control_flow is _LOOP_COND
 
 
 def is_control_trigger(node: Node) -> bool:
-    """Return whether a node runs even if what it waits for is dead."""
+    """Return whether a node runs even if its control inputs are dead."""
     return node.op_def.traits.control_flow is _TRIGGER
 
 
 def is_argument(node: Node) -> bool:
-    """Return whether a node stands for an argument of its graph."""
+    """Return whether a node represents an argument of its graph."""
     return node.op_def.traits.boundary is _ARGUMENT
 
 
 def is_result(node: Node) -> bool:
-    """Return whether a node stands for a result of its graph."""
+    """Return whether a node represents a result of its graph."""
     return node.op_def.traits.boundary is _RESULT
 
 
 def is_argument_or_result(node: Node) -> bool:
-    """Return whether an executor stands for a node, so that it needs no kernel."""
+    """Return whether a node is an argument or result, which executors handle without a kernel."""
     boundary = node.op_def.traits.boundary
     return boundary is _ARGUMENT or boundary is _RESULT
 
 
 def is_send(node: Node) -> bool:
-    """Return whether a node hands a value to a receiver elsewhere."""
+    """Return whether a node sends a value to another partition."""
     return node.op_def.traits.boundary is _SEND
 
 
 def is_receive(node: Node) -> bool:
-    """Return whether a node gives what a sender elsewhere hands over."""
+    """Return whether a node receives a value from another partition."""
     return node.op_def.traits.boundary is _RECEIVE
 
 
@@ -105,7 +105,7 @@ def is_transfer(node: Node) -> bool:
 
 
 def is_constant(node: Node) -> bool:
-    """Return whether a node gives the value of its attr `value`."""
+    """Return whether a node outputs the value of its attr `value`."""
     return node.op_def.traits.source is _CONSTANT
 
 
@@ -115,9 +115,9 @@ def is_placeholder(node: Node) -> bool:
 
 
 def forwarded(node: Node, output: int) -> tuple[Node, int] | None:
-    """Return the input that an output is, unchanged; None if the node computes it.
+    """Return the input that a node forwards unchanged as an output; None if it computes the output.
 
-    Control flow that may make it dead or bring it to another frame does not count.
+    Control flow that may make the value dead or pass it to another frame does not count.
     """
     if not node.op_def.traits.forwards:
         return None
@@ -126,7 +126,7 @@ def forwarded(node: Node, output: int) -> tuple[Node, int] | None:
 
 
 def without_forwarding(node: Node, output: int) -> tuple[Node, int]:
-    """Return where a value is computed, before nodes that only forward it."""
+    """Return the output that computes a value, skipping nodes that only forward it."""
     while (before := forwarded(node, output)) is not None:
         node, output = before
     return node, output

@@ -1,4 +1,4 @@
-"""Slice tensors with `x[1:, ..., None, -1]`: `StridedSlice` nodes, tensors as indices too.
+"""Slice tensors with `x[1:, ..., None, -1]` or tensors as indices, by `StridedSlice` nodes.
 
 Semantics: _slice_helper in tensorflow/python/ops/array_ops.py.
 """
@@ -22,11 +22,11 @@ _INT32_LIMIT = 2**31
 
 
 def strided_slice(tensor: Tensor, key: Any) -> Tensor:
-    """Return the part of a tensor that `tensor[key]` means.
+    """Return the part of a tensor that `tensor[key]` denotes.
 
     Raises:
         TypeError: an index is not an int, slice, scalar integer tensor, `...` or None.
-        InvalidArgumentError: a step is 0, or there are several `...`.
+        InvalidArgumentError: a step is 0, or there is more than one `...`.
     """
     spec = _Spec(tensor)
     for item in key if isinstance(key, tuple) else (key,):
@@ -47,12 +47,12 @@ class _Spec:
         )
 
     def add(self, item: Any) -> None:
-        """Take in one item of the key."""
+        """Add one item of the key."""
         if isinstance(item, slice):
             self._add_slice(item)
         elif item is Ellipsis:
             if self.masks["ellipsis_mask"]:
-                raise InvalidArgumentError("a slice can have one '...' only")
+                raise InvalidArgumentError("a slice can have only one '...'")
             self._append(0, 0, 1, "ellipsis_mask")
         elif item is None:
             self._append(0, 0, 1, "new_axis_mask")
@@ -100,18 +100,18 @@ class _Spec:
 
 
 class _Following:
-    """The index after another one: where a slice that takes one element ends."""
+    """The index after another one: the end of a slice of one element."""
 
     def __init__(self, index: Any) -> None:
         self.index = index
 
     def make(self) -> Any:
-        """Return it as an int or a tensor."""
+        """Return the index as an int or a tensor."""
         return self.index + 1
 
 
 def _index(item: Any) -> Any:
-    """Return an index as an int, or the tensor that it is."""
+    """Return an index as an int or a tensor."""
     if isinstance(item, SymbolicTensor):
         if item.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
             raise TypeError(f"an index must be of int32 or int64, {item!r} is not")

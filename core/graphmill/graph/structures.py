@@ -1,7 +1,7 @@
 """Nested structures of tensors: lists, tuples, named tuples, dicts and dataclasses.
 
-All else is a leaf. The leaves of a dict come in the order of its sorted keys, those of a dataclass
-in the order of its fields. Semantics: tensorflow/python/util/nest.py.
+Any other value is a leaf. The leaves of a dict are ordered by its sorted keys, those of a dataclass
+by its fields. Semantics: tensorflow/python/util/nest.py.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     Part = tuple[str, Any]
-    """A part of a structure: how to get it in Python (`[0]`, `['a']`, `.b`), and what it is."""
+    """A part of a structure: its Python accessor (`[0]`, `['a']`, `.b`) and its value."""
 
 
 def is_structure(value: Any) -> bool:
-    """Return whether a value has parts, instead of being a leaf."""
+    """Return whether a value is a structure, not a leaf."""
     return isinstance(value, (list, tuple, dict)) or _is_dataclass(value)
 
 
@@ -34,7 +34,7 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def flatten_with_paths(structure: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Return the leaves, each with the Python expression that leads to it from `path`.
+    """Return the leaves, each with the Python expression for it that begins with `path`.
 
     Raises:
         InvalidArgumentError: the keys of a dict cannot be sorted.
@@ -54,21 +54,21 @@ def pack(structure: Any, leaves: Iterable[Any]) -> Any:
 
 
 def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
-    """Return a structure like `structure` whose leaves are those of `structure`, transformed."""
+    """Return a structure like `structure` with `function` applied to each leaf."""
     return pack(structure, [function(leaf) for leaf in flatten(structure)])
 
 
 def check_same(expected: Any, given: Any, path: str, expected_path: str) -> None:
-    """Check that two structures differ in their leaves only.
+    """Check that two structures differ only in their leaves.
 
     Args:
-        expected: the one.
-        given: the other.
-        path: what to call `given` in a message.
-        expected_path: what to call `expected`.
+        expected: the expected structure.
+        given: the structure to check.
+        path: the name of `given` in messages.
+        expected_path: the name of `expected` in messages.
 
     Raises:
-        InvalidArgumentError: they differ; names the place and what is there in both.
+        InvalidArgumentError: they differ; the message describes the first difference.
     """
     if _kind(expected) is not _kind(given) or _steps(expected, path) != _steps(given, path):
         raise InvalidArgumentError(
@@ -131,7 +131,7 @@ def _steps(structure: Any, path: str) -> list[str]:
 
 
 def _kind(structure: Any) -> type | None:
-    """Return what two structures must have in common; None for a leaf."""
+    """Return the type that two structures must share; None for a leaf."""
     if not is_structure(structure):
         return None
     return dict if isinstance(structure, dict) else type(structure)

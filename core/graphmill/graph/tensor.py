@@ -1,4 +1,4 @@
-"""`Tensor`: an output of a node, as users build with it.
+"""`Tensor`: an output of a node, with Python operators that add nodes.
 
 Semantics of the operators: tensorflow/python/ops/math_ops.py and tensor_math_operator_overrides.py.
 """
@@ -37,12 +37,12 @@ class Tensor(SymbolicTensor):
 
     Attributes:
         op: the node.
-        value_index: which of its outputs.
+        value_index: index of the output.
     """
 
     __slots__ = ("op", "value_index")
 
-    # NumPy leaves operators with arrays on the left to us.
+    # Makes NumPy call our reflected operator for `array + tensor`.
     __array_ufunc__: Final = None
 
     def __init__(self, op: Node, value_index: int = 0) -> None:
@@ -72,10 +72,10 @@ class Tensor(SymbolicTensor):
 
     @property
     def shape(self) -> TensorShape:
-        """What is known of its shape before a session runs; worked out when it is asked for.
+        """Its static shape, inferred on demand.
 
         Raises:
-            InvalidArgumentError: a node on the way cannot have the inputs that it has.
+            InvalidArgumentError: its node, or one that the node depends on, has invalid inputs.
         """
         return self.graph.shapes_of(self.op)[self.value_index]
 
@@ -86,22 +86,22 @@ class Tensor(SymbolicTensor):
     def eval(
         self, feed_dict: Mapping[Any, Any] | None = None, session: SessionLike | None = None
     ) -> Any:
-        """Return its value as `session.run` does; the default session runs it if none is given.
+        """Return its value as `session.run` does, by default in the default session.
 
         Raises:
             FailedPreconditionError: there is no session.
-            OpError: as of `Session.run`.
+            OpError: as for `Session.run`.
         """
         return session_for(session, f"the tensor {self.name!r}").run(self, feed_dict)
 
     @property
     def graph(self) -> Graph:
-        """The graph it stands in."""
+        """The graph of its node."""
         return self.op.graph  # type: ignore[return-value]
 
     @property
     def device(self) -> str:
-        """The device that was asked for."""
+        """The requested device of its node."""
         return self.op.device
 
     def consumers(self) -> list[Node]:
@@ -125,7 +125,7 @@ class Tensor(SymbolicTensor):
     def __bool__(self) -> NoReturn:
         raise self._no_value(
             "used as a bool",
-            "choose with graphmill.ops.math.select_v2, or run it in a session first",
+            "select with graphmill.ops.math.select_v2, or run it in a session first",
         )
 
     def __iter__(self) -> NoReturn:
@@ -135,7 +135,7 @@ class Tensor(SymbolicTensor):
         raise self._no_value("asked for its length", "use graphmill.ops.array.shape")
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise self._no_value("made a NumPy array", "run it: session.run(tensor)")
+        raise self._no_value("converted to a NumPy array", "run it: session.run(tensor)")
 
     def _no_value(self, what: str, hint: str) -> TypeError:
         return TypeError(
@@ -250,7 +250,7 @@ def _add(left: TensorLike, right: TensorLike) -> Tensor:
 
 
 def _true_divide(left: TensorLike, right: TensorLike, tensor: Tensor) -> Tensor:
-    """Divide; integers become floats first, wide enough to hold them."""
+    """Divide; integers are first converted to a float type that is wide enough."""
     dtype = tensor.dtype.base_dtype
     if not dtype.is_integer:
         return math.real_div(left, right, name="truediv")

@@ -1,10 +1,10 @@
-"""Names of the ops that carry tensors between partitions."""
+"""Attr names of the ops that transfer tensors between partitions."""
 
 from __future__ import annotations
 
 from typing import Final
 
 NEVER_DEAD_ATTR: Final = "_never_dead"
-"""On a receive: there is no control flow in the whole graph, so that nothing dead ever comes.
+"""Attr of a receive: the whole graph has no control flow, so no dead tensor ever arrives.
 
-It holds for what one process has partitioned itself; no graph takes it to another task."""
+It is valid only in the process that partitioned the graph, and is not sent to other tasks."""

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class Variable(Tensor):
-    """A variable; as a tensor it is the value that it has when the step reads it.
+    """A variable; used as a tensor, it is the value that the step reads.
 
     Attributes:
         handle: the resource handle, or the reference of a variable that is not a resource.
-        initializer: the node that sets the initial value.
+        initializer: the node that assigns the initial value.
         initial_value: the initial value, as a tensor.
-        trainable: whether optimizers change it.
+        trainable: whether optimizers update it by default.
         is_resource: whether it is a resource variable.
-        variable_name: its name without the output number, by which checkpoints know it.
-        static_shape: its shape, None if it is not known.
+        variable_name: its name without an output index, as in checkpoints.
+        static_shape: its shape; None if it is unknown.
     """
 
     __slots__ = (
@@ -63,12 +63,12 @@ class Variable(Tensor):
         """Add a variable to the graph of its initial value, or to the default graph.
 
         Args:
-            initial_value: a value or tensor, or a function without arguments that makes one.
+            initial_value: a value or tensor, or a function without arguments that returns one.
             trainable: whether optimizers update it by default.
             name: its name, by default `Variable`.
             dtype: its element type, by default that of the initial value.
-            shape: its shape, for an initial value whose shape is known only when the graph runs.
-            use_resource: whether it is a resource variable, or one that is passed by reference.
+            shape: its shape, for an initial value without a static shape.
+            use_resource: whether it is a resource variable instead of a ref variable.
 
         Raises:
             InvalidArgumentError: the initial value is not a tensor.
@@ -96,25 +96,25 @@ class Variable(Tensor):
         return self.initial_value.dtype.base_dtype
 
     def read_value(self) -> Tensor:
-        """Read it again: after what the control dependencies around say."""
+        """Return a new read of the variable, after the enclosing control dependencies."""
         if self.is_resource:
             return state.read_variable_op(self.handle, dtype=self.value_dtype)
         return array.identity(self.handle)
 
     def assign(self, value: Any) -> Tensor:
-        """Set it; return the new value."""
+        """Assign a value to the variable; return the new value."""
         return self._changed(value, state.assign_variable_op, state.assign)
 
     def assign_add(self, delta: Any) -> Tensor:
-        """Add to it; return the new value."""
+        """Add to the variable; return the new value."""
         return self._changed(delta, state.assign_add_variable_op, state.assign_add)
 
     def assign_sub(self, delta: Any) -> Tensor:
-        """Subtract from it; return the new value."""
+        """Subtract from the variable; return the new value."""
         return self._changed(delta, state.assign_sub_variable_op, state.assign_sub)
 
     def is_initialized(self) -> Tensor:
-        """Return whether it has a value."""
+        """Return a bool tensor that is true if the variable has a value."""
         if self.is_resource:
             return state.var_is_initialized_op(self.handle)
         return state.is_variable_initialized(self.handle)
@@ -134,22 +134,22 @@ class Variable(Tensor):
 
 
 def global_variables(graph: Graph | None = None) -> list[Variable]:
-    """Return all variables of a graph, by default the default graph, in order."""
+    """Return all variables of a graph, by default the default graph, in order of creation."""
     return list((infer_graph() if graph is None else graph).variables)
 
 
 def trainable_variables(graph: Graph | None = None) -> list[Variable]:
-    """Return the variables of a graph that optimizers change."""
+    """Return the variables of a graph that optimizers update by default."""
     return [variable for variable in global_variables(graph) if variable.trainable]
 
 
 def variables_initializer(variables: Iterable[Variable], name: str = "init") -> Node:
-    """Return a node that sets the initial values of variables."""
+    """Return a node that assigns the initial values of variables."""
     return group(*(variable.initializer for variable in variables), name=name)
 
 
 def global_variables_initializer(graph: Graph | None = None) -> Node:
-    """Return a node that sets the initial values of all variables of a graph."""
+    """Return a node that assigns the initial values of all variables of a graph."""
     graph = infer_graph() if graph is None else graph
     with graph.as_default():
         return variables_initializer(graph.variables)
@@ -163,7 +163,7 @@ def _known_shape(initial: Tensor, shape: ShapeLike) -> tuple[int, ...] | None:
         return None
     sizes = tuple(-1 if size is None else size for size in shape)  # type: ignore[union-attr]
     if min(sizes, default=0) < 0:
-        raise InvalidArgumentError(f"the shape {sizes} of a variable is not fully known")
+        raise InvalidArgumentError(f"the shape {sizes} of a variable is not fully specified")
     return sizes
 
 

@@ -104,10 +104,10 @@ def test_a_full_name_is_taken_once(graph: Graph) -> None:
 
 @pytest.mark.parametrize("name", ["_x", "a b", "ä", "x:0", "^x"])
 def test_names_that_nodes_cannot_have(graph: Graph, name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not a node name"):
+    with pytest.raises(InvalidArgumentError, match="is not a valid node name"):
         graph.create_op("NoOp", name=name)
     with (
-        pytest.raises(InvalidArgumentError, match="not a name for a scope"),
+        pytest.raises(InvalidArgumentError, match="not a valid scope name"),
         graph.name_scope(name),
     ):
         pass

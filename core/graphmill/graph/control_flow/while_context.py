@@ -69,7 +69,7 @@ class WhileContext(ControlFlowContext):
     def admit(
         self, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
     ) -> tuple[list[Tensor], list[Node]]:
-        """Capture inputs from outside; make a node with only invariant inputs wait for the pivot."""
+        """Capture inputs from outside; tie a node with only invariant inputs to the pivot."""
         waits = self.reachable(control_inputs)
         captured = [self.capture(tensor) for tensor in inputs]
         is_free = not waits and (self.is_call(op_def) or all(map(is_invariant, captured)))

@@ -1,1 +1,1 @@
-"""Reading and writing graphs: messages, model files, large constants."""
+"""Read and write graphs: messages, model files, large constants."""

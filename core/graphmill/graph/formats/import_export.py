@@ -1,4 +1,4 @@
-"""GraphDef to `Graph` and back, without loss (rows G1, G3, S3).
+"""Convert a GraphDef to a `Graph` and back, without loss (rows G1, G3, S3).
 
 Semantics: `tensorflow/core/common_runtime/graph_constructor.cc` (ConvertGraphDefToGraph).
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     LargeTensors = Mapping[tuple[str, str, str], Any]
 
-# IsValidNodeName of node_def_util.cc; a node whose name broke it could not be fetched.
+# IsValidNodeName of node_def_util.cc; a node whose name does not match could not be fetched.
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_./-]*(>[A-Za-z0-9.][A-Za-z0-9_./-]*)*")
 
 
@@ -40,10 +40,10 @@ def graph_from_graph_def(
     """Return the graph that a GraphDef describes.
 
     Args:
-        graph_def: the message; function bodies are kept as they are, so do not change it after.
-        ops: where op definitions are looked up, before the graph's own functions.
-        large_tensors: contents that were cut out of the message: (function or "", node, attr) to an
-            array, or to anything that `numpy.asarray` reads.
+        graph_def: the message; the graph keeps its function bodies, so do not change it afterwards.
+        ops: the registry of op definitions, searched before the graph's own functions.
+        large_tensors: contents that were cut out of the message: arrays, or objects that
+            `numpy.asarray` converts, by (function or "", node, attr).
 
     Raises:
         OpError: see `extend_graph`.
@@ -66,8 +66,8 @@ def extend_graph(
 
     Raises:
         NotFoundError: an op is unknown; the message names near matches.
-        InvalidArgumentError: a name that is used twice, a missing input, a wrong type on an edge,
-            wrong attrs, a cycle that is not a loop, or a message that needs a newer consumer.
+        InvalidArgumentError: a name is used twice, an input is missing, an edge has a wrong type,
+            attrs are wrong, a cycle is not a loop, or the message needs a newer consumer.
         UnimplementedError: an op was removed in the GraphDef's version.
     """
     versions = _checked_versions(graph_def)
@@ -78,7 +78,7 @@ def extend_graph(
     graph.library = grown
     added: list[Node] = []
     try:
-        # One by one: what was added before an error is withdrawn.
+        # Not a comprehension: nodes that were added before an error must be withdrawn.
         for node_def in graph_def.node:
             node = _add_node(graph, node_def, ops, versions.producer, large_tensors)
             added.append(node)
@@ -129,10 +129,10 @@ def write_node_def(node: Node, message: proto.NodeDef) -> None:
 
 
 def resolve_op(op: str, ops: OpRegistry, graph: Graph) -> OpDef:
-    """Return an op's definition: of a registered op, or of a function of the graph's library.
+    """Return the definition of a registered op, or the signature of a library function.
 
     Raises:
-        NotFoundError: it is neither.
+        NotFoundError: there is neither an op nor a function of that name.
     """
     if op in graph.library and op not in ops:
         return graph.library.signature(op)
@@ -145,7 +145,7 @@ def node_attrs(
     large_tensors: LargeTensors | None = None,
     function: str = "",
 ) -> dict[str, Any]:
-    """Return the canonical attrs of a node, defaults filled in, not yet checked."""
+    """Return the canonical, unchecked attrs of a node, with defaults filled in."""
     attrs = {name: attr_from_proto(value) for name, value in node_def.attr.items()}
     if large_tensors:
         for name in attrs:
@@ -158,17 +158,17 @@ def node_attrs(
 def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) -> None:
     """Check a complete set of canonical attrs of a node that comes from a message.
 
-    Attrs that the op does not know are kept and have no effect, as in TensorFlow: a newer producer
-    may have written them.
+    Attrs that the op does not declare are kept and have no effect, as in TensorFlow: a newer
+    producer may have written them.
 
     Raises:
         InvalidArgumentError: an attr is missing or has a wrong value.
     """
-    known: Mapping[str, Any] = attrs
+    declared: Mapping[str, Any] = attrs
     if len(attrs) > len(op_def.attrs):
         unknown = [n for n in attrs if not (n.startswith("_") or op_def.has_attr(n))]
         if unknown:
-            known = {name: value for name, value in attrs.items() if name not in unknown}
+            declared = {name: value for name, value in attrs.items() if name not in unknown}
             import logging  # here: most graphs have none, and need not wait for the module
 
             logging.getLogger("graphmill.graph").warning(
@@ -178,9 +178,9 @@ def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) ->
                 op_def.name,
                 ", ".join(unknown),
             )
-    op_def.check_attrs(known)
-    if AttrPlaceholder in map(type, known.values()):
-        name, value = next(it for it in known.items() if isinstance(it[1], AttrPlaceholder))
+    op_def.check_attrs(declared)
+    if AttrPlaceholder in map(type, declared.values()):
+        name, value = next(it for it in declared.items() if isinstance(it[1], AttrPlaceholder))
         raise InvalidArgumentError(
             f"attr {name!r} of op {op_def.name} is the placeholder {value.name!r}, which has a "
             "value only in a function that is instantiated"
@@ -188,7 +188,7 @@ def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) ->
 
 
 def keep_extras(node: Node, node_def: proto.NodeDef) -> None:
-    """Keep the parts of a message that a node has no use for, so that export writes them again."""
+    """Store the parts of a message that a node does not use, so that export writes them again."""
     if node_def.HasField("experimental_debug_info") or node_def.HasField("experimental_type"):
         extras = proto.NodeDef()
         extras.experimental_debug_info.CopyFrom(node_def.experimental_debug_info)
@@ -201,7 +201,7 @@ def _checked_versions(graph_def: proto.GraphDef) -> Versions:
     versions = graph_def.versions
     if versions.producer < 0:
         raise InvalidArgumentError(
-            f"the GraphDef says that version {versions.producer} produced it; versions begin at 0"
+            f"the GraphDef has producer version {versions.producer}; versions begin at 0"
         )
     if versions.min_consumer > PRODUCER_VERSION:
         raise InvalidArgumentError(
@@ -215,9 +215,9 @@ def _checked_versions(graph_def: proto.GraphDef) -> Versions:
     return Versions(versions.producer, versions.min_consumer, tuple(versions.bad_consumers))
 
 
-def _refuse_names_of_ops(grown: FunctionLibrary, known: FunctionLibrary, ops: OpRegistry) -> None:
+def _refuse_names_of_ops(grown: FunctionLibrary, before: FunctionLibrary, ops: OpRegistry) -> None:
     for name in grown:
-        if name not in known and name in ops:
+        if name not in before and name in ops:
             raise InvalidArgumentError(
                 f"Cannot add function '{name}' because an op with the same name already exists."
             )
@@ -229,7 +229,7 @@ def _check_node_name(graph: Graph, node_def: proto.NodeDef) -> None:
         raise InvalidArgumentError(f"a node with op {node_def.op!r} has no name")
     if _NODE_NAME.fullmatch(name) is None:
         raise InvalidArgumentError(
-            f"Node '{name}': Node name contains invalid characters; names are made of letters, "
+            f"Node '{name}': Node name contains invalid characters; names consist of letters, "
             "digits and _ . - / >"
         )
     if graph.has_node(name):

@@ -1,14 +1,14 @@
 """Cut large constants out of a serialised model before it is parsed.
 
 Most bytes of a model file are the contents of a few hundred constants. Parsing the file with
-the generated classes would copy each of them, whether it is used or not. So the encoding is
-walked first (`proto/wire.py`): small fields are kept byte for byte, whole runs of them at a
-time; a `Const`-like attr with a large `tensor_content` is kept without that content, and where
-the content lies is noted. What is left is small and is parsed as usual.
+the generated classes would copy each of them, used or not. So `Cutter` walks the encoding first
+(`proto/wire.py`): it copies small fields byte for byte, whole runs of them at a time; it copies a
+`Const`-like attr with a large `tensor_content` without that content, and records the content's
+offset. The remaining message is small and is parsed as usual.
 
-Only the plain form that every writer makes is cut: one name in the node, one key and one value
-in the attr, one tensor in the value, of fixed-size elements and with as many bytes as its shape
-says. Everything else stays in the message, so that faults in it are found where they always are.
+`Cutter` only cuts the usual form that every writer produces: one name in the node, one key and one
+value in the attr, one tensor in the value, with elements of fixed size and as many bytes as its
+shape requires. Everything else stays in the message, where the usual checks find errors in it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 DEFAULT_THRESHOLD = 4096
 
 TensorKey = tuple[str, str, str]
-"""Where a tensor belongs: function name ("" for the graph itself), node name, attr name."""
+"""The owner of a tensor: function name ("" for the graph itself), node name, attr name."""
 
-# Field numbers of the messages on the way from a file down to a tensor's content.
+# Field numbers of the messages that are nested between a file and a tensor's content.
 _SAVED_MODEL_META_GRAPHS = 2
 _META_GRAPH_GRAPH_DEF = 2
 _GRAPH_NODE, _GRAPH_LIBRARY = 1, 2
@@ -47,7 +47,7 @@ _MAX_RANK = 64  # NumPy's limit
 
 
 class CutTensor(NamedTuple):
-    """The place of a content that was cut out: `offset` counts from the start of the buffer."""
+    """The location of a cut content; `offset` counts from the start of the buffer."""
 
     offset: int
     dtype: dtypes.DType
@@ -55,11 +55,14 @@ class CutTensor(NamedTuple):
 
 
 class Cutter:
-    """Rewrites serialised graphs without their large contents; keeps what was cut in `tensors`.
+    """Rewrites serialised graphs without their large contents.
 
     Args:
         buffer: the whole serialised model.
         threshold: contents of at least this many bytes are cut out.
+
+    Attributes:
+        tensors: the locations of the contents that were cut out.
     """
 
     def __init__(self, buffer: Buffer, threshold: int = DEFAULT_THRESHOLD) -> None:
@@ -70,10 +73,10 @@ class Cutter:
     def graph_def(self, start: int, end: int) -> bytes | None:
         """Return the GraphDef at `buffer[start:end]` without its large contents.
 
-        None if it has none, so that a model without them is not copied.
+        Return None if it has no large contents, so that such a model is not copied.
 
         Raises:
-            DataLossError: the bytes are no message.
+            DataLossError: the bytes are not a valid message.
         """
         fields = iterate_fields(self._buffer, start, end)
         cut = {_GRAPH_NODE: self._graph_node, _GRAPH_LIBRARY: self._library}
@@ -82,7 +85,7 @@ class Cutter:
     def meta_graph_def(self, start: int, end: int) -> bytes | None:
         """Return the MetaGraphDef at `buffer[start:end]` without its large contents.
 
-        None if it has none.
+        Return None if it has no large contents.
         """
         fields = iterate_fields(self._buffer, start, end)
         return self._rewrite(fields, start, end, {_META_GRAPH_GRAPH_DEF: self._inner_graph})
@@ -134,30 +137,30 @@ class Cutter:
         if tensor is None or found is None:
             return None
         content, self.tensors[function, node, key] = found
-        # From the inside out: each enclosing message gets its new length.
+        # From the innermost message outwards: each enclosing message gets its new length.
         light = self._slice(tensor.start, content.header) + self._slice(content.end, tensor.end)
         light = self._replace(value, tensor, light)
         return self._replace(field, value, light)
 
     def _replace(self, outer: Field, inner: Field, payload: bytes) -> bytes:
-        """Return the payload of `outer` with `payload` in the place of `inner`'s."""
+        """Return the payload of `outer` with the payload of `inner` replaced by `payload`."""
         head = self._slice(outer.start, inner.header) + length_delimited(inner.number, len(payload))
         return head + payload + self._slice(inner.end, outer.end)
 
     def _sole_tensor(self, value: Field) -> Field | None:
-        """Return the `tensor` field of an AttrValue that has nothing else."""
+        """Return the `tensor` field of an AttrValue if that is its only field."""
         fields = list(iterate_fields(self._buffer, value.start, value.end))
         if len(fields) != 1 or (fields[0].number, fields[0].wire_type) != (_ATTR_TENSOR, LENGTH):
             return None
         return fields[0]
 
     def _content(self, tensor: Field) -> tuple[Field, CutTensor] | None:
-        """Return the content field of a TensorProto that may be cut, and what it holds."""
+        """Return the content field of a TensorProto and its location, if it can be cut."""
         fields = list(iterate_fields(self._buffer, tensor.start, tensor.end))
         numbers = [field.number for field in fields]
-        known = {_TENSOR_DTYPE, _TENSOR_SHAPE, _TENSOR_VERSION, _TENSOR_CONTENT}
+        expected = {_TENSOR_DTYPE, _TENSOR_SHAPE, _TENSOR_VERSION, _TENSOR_CONTENT}
         content = _single(fields, _TENSOR_CONTENT)
-        if content is None or len(set(numbers)) < len(numbers) or not known.issuperset(numbers):
+        if content is None or len(set(numbers)) < len(numbers) or not expected.issuperset(numbers):
             return None
         size = content.end - content.start
         dtype = self._dtype(fields)
@@ -169,7 +172,7 @@ class Cutter:
         return content, CutTensor(content.start, dtype, shape)
 
     def _dtype(self, fields: list[Field]) -> dtypes.DType | None:
-        """Return the element type if its elements take whole bytes in a content."""
+        """Return the element type if its elements have a fixed size in bytes."""
         found = [field for field in fields if field.number == _TENSOR_DTYPE]
         if len(found) != 1 or found[0].wire_type != VARINT:
             return None
@@ -201,9 +204,9 @@ class Cutter:
         end: int,
         cut: Mapping[int, Callable[[Field], bytes | None]],
     ) -> bytes | None:
-        """Copy a message; large fields that are named in `cut` go through its functions.
+        """Copy a message; rewrite large fields whose number is in `cut` by the function there.
 
-        None if there was nothing to cut.
+        Return None if nothing was cut.
         """
         parts: list[bytes] = []
         copied = start  # everything before this offset is in `parts`
@@ -233,7 +236,7 @@ class Cutter:
 
 
 def meta_graph_places(buffer: Buffer, start: int, end: int) -> list[tuple[int, int]]:
-    """Return where the meta graphs of the SavedModel at `buffer[start:end]` lie."""
+    """Return start and end of each meta graph in the SavedModel at `buffer[start:end]`."""
     return [
         (field.start, field.end)
         for field in iterate_fields(buffer, start, end)
@@ -242,6 +245,6 @@ def meta_graph_places(buffer: Buffer, start: int, end: int) -> list[tuple[int, i
 
 
 def _single(fields: Iterable[Field], number: int) -> Field | None:
-    """Return the only field `number`, if there is exactly one, with bytes in it."""
+    """Return the field with this number if there is exactly one and it holds bytes."""
     found = [field for field in fields if field.number == number]
     return found[0] if len(found) == 1 and found[0].wire_type == LENGTH else None

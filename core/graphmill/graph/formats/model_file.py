@@ -1,8 +1,8 @@
 """Read model files: GraphDef, MetaGraphDef and SavedModel, in binary, text and JSON.
 
 Binary files are read lazily: the graph is parsed without its large constants, which stay in
-the file as `StoredTensor`s until they are used (see `graph/formats/large_tensors.py`). A file that
-is larger than the 2 GB that protobuf can parse is no trouble as long as what is left is smaller.
+the file as `StoredTensor`s until they are used (see `graph/formats/large_tensors.py`). So a file
+may exceed protobuf's limit of 2 GB, as long as the rest without large constants does not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SAVED_MODEL_CPB = "saved_model.cpb"
 _MAX_MESSAGE_BYTES = (1 << 31) - 1
 _META_INFO_DEF = 1
 
-# TensorFlow's text names the types inside `Any` by its own package.
+# In TensorFlow's text form, types inside `Any` have the package `tensorflow`.
 _TEXT_ANY = r"(?m)^(\s*\[type\.googleapis\.com/)tensorflow\.(?=\w+\]\s*[{<])"
 
 
@@ -51,15 +51,15 @@ class LoadedGraph(NamedTuple):
     tensors: Mapping[TensorKey, StoredTensor] = MappingProxyType({})
 
     def close(self) -> None:
-        """Release the file, without waiting until nobody holds one of the tensors any more.
+        """Release the file at once, even if some tensors are still in use.
 
-        Those that were not read by then can be read no more.
+        Tensors that have not been read yet can then no longer be read.
         """
         for tensor in self.tensors.values():
             tensor.close()
 
     def whole(self) -> GraphDef:
-        """Return a copy of the graph with all contents in it (which may be large)."""
+        """Return a copy of the graph that includes all contents (it may be large)."""
         complete = proto.GraphDef()
         complete.CopyFrom(self.graph_def)
         nodes = {"": {node.name: node for node in complete.node}}
@@ -72,7 +72,7 @@ class LoadedGraph(NamedTuple):
 
 
 class LoadedMetaGraph(NamedTuple):
-    """A meta graph as read from a file; its `graph_def` is without the large constants.
+    """A meta graph as read from a file; its `graph_def` lacks the large constants.
 
     Attributes:
         meta_graph_def: collections, signatures, saver and graph.
@@ -89,15 +89,15 @@ class LoadedMetaGraph(NamedTuple):
 
     @property
     def tags(self) -> frozenset[str]:
-        """The tags by which a SavedModel chooses among its meta graphs."""
+        """The tags that identify the meta graph in a SavedModel."""
         return frozenset(self.meta_graph_def.meta_info_def.tags)
 
 
 class ModelFile:
-    """A model file, opened. What it holds is parsed when it is asked for.
+    """An open model file; its contents are parsed on demand.
 
     Attributes:
-        path: where it was read from; for a SavedModel's folder, the file in it.
+        path: the path of the file; for a SavedModel's folder, of the file in it.
         kind: the message in it.
         encoding: binary, text or JSON.
     """
@@ -133,7 +133,7 @@ class ModelFile:
         """Return the meta graph at `index` (in the order of `tag_sets`).
 
         Raises:
-            InvalidArgumentError: the file holds a bare graph, or has no meta graph of that index.
+            InvalidArgumentError: the file holds a bare graph, or has no meta graph at that index.
             DataLossError: the file is damaged.
         """
         if self.kind is Kind.GRAPH_DEF:
@@ -171,7 +171,7 @@ class ModelFile:
         return LoadedGraph(message, self._stored(cutter.tensors))
 
     def close(self) -> None:
-        """Release the file. Tensors that were not read yet can be read no more."""
+        """Release the file; tensors that have not been read yet can no longer be read."""
         self._reader.close()
 
     def _meta_graphs(self) -> list[MetaGraphDef]:
@@ -201,8 +201,8 @@ class ModelFile:
 
         if len(content) > _MAX_MESSAGE_BYTES:
             raise errors.ResourceExhaustedError(
-                f"{self.path}: {len(content)} bytes are left without the large constants, and a "
-                "message may have 2 GB at most; keep the weights in variables (a SavedModel)"
+                f"{self.path}: {len(content)} bytes are left without the large constants, but a "
+                "message can have at most 2 GB; keep the weights in variables (a SavedModel)"
             )
         try:
             return message.FromString(content)
@@ -211,12 +211,12 @@ class ModelFile:
 
     @contextmanager
     def _buffer(self) -> Iterator[memoryview]:
-        """Give the whole content: a local file mapped into memory, others read."""
+        """Yield the whole content; a local file is mapped into memory, others are read."""
         reader = self._reader
         if isinstance(reader, files.BytesReader):
             yield reader.view
         elif isinstance(reader, files.LocalReader) and reader.size:
-            # Not closed here: an error on its way up may hold views of it. It goes with them.
+            # Do not close it here: a propagating error may hold views. It is freed with them.
             yield memoryview(mmap.mmap(reader.fileno(), 0, access=mmap.ACCESS_READ))
         else:
             content = bytearray(reader.size)
@@ -225,7 +225,7 @@ class ModelFile:
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
-        """Say what a fault in the bytes means for the user of the file."""
+        """Convert an error in the bytes to one that names the file and suggests a cause."""
         try:
             yield
         except errors.DataLossError as error:
@@ -247,7 +247,7 @@ def open_model(source: str | os.PathLike[str] | bytes | memoryview) -> ModelFile
     Raises:
         NotFoundError: there is no such file, or no SavedModel in the folder.
         InvalidArgumentError: it is not a model; the message says what it looks like.
-        DataLossError: it is a damaged one.
+        DataLossError: it is a damaged model.
     """
     if isinstance(source, bytes | memoryview):
         return ModelFile(files.BytesReader(source))
@@ -266,7 +266,7 @@ def load_graph(source: str | os.PathLike[str] | bytes | memoryview) -> LoadedGra
     """Return the graph of a GraphDef or MetaGraphDef, given by path, URL or bytes.
 
     Raises:
-        InvalidArgumentError: it is a SavedModel, whose variables must be loaded too, or no model.
+        InvalidArgumentError: it is not a model, or a SavedModel, whose variables must be loaded.
         NotFoundError, DataLossError: as `open_model`.
     """
     model = open_model(source)
@@ -278,7 +278,7 @@ def load_graph(source: str | os.PathLike[str] | bytes | memoryview) -> LoadedGra
         )
     loaded = model.graph()
     if not loaded.tensors:
-        model.close()  # nothing is left to read
+        model.close()  # nothing remains to be read
     return loaded
 
 

@@ -1,8 +1,8 @@
 """Detect the kind of message and the encoding of a model file from its content.
 
 A file's name is only a hint: `.pb` is used for frozen graphs and SavedModels alike, and `.meta`
-for MetaGraphs both binary and as text. Binary files are recognised by how their first fields
-fit the messages' descriptors, text by its first field name, JSON by its keys.
+for binary and text MetaGraphs. Binary files are recognised by whether their first fields match the
+messages' descriptors, text by its first field name, JSON by its first key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 class Encoding(Enum):
-    """How a message is written in a file."""
+    """The encoding of a message in a file."""
 
     BINARY = "binary"
     TEXT = "text"
@@ -44,7 +44,7 @@ class Encoding(Enum):
 
 
 class ModelFormat(NamedTuple):
-    """What a model file holds, and how it is written."""
+    """The kind of message in a model file, and its encoding."""
 
     kind: Kind
     encoding: Encoding
@@ -53,9 +53,9 @@ class ModelFormat(NamedTuple):
 MAX_DEPTH = 100
 """Messages nested deeper than this are refused in text and JSON, as protobuf does in binary."""
 
-_CHECKED_FIELDS = 16  # of each message: enough to tell the kinds apart, few enough to be quick
+_CHECKED_FIELDS = 16  # of each message: enough to distinguish the kinds, few enough to be fast
 _CHECKED_LEVELS = 4
-# Compiled when they are used: most models are binary.
+# Patterns are compiled on use, because most models are binary.
 _OP_NAME = rb"[A-Za-z0-9_.>][A-Za-z0-9_.>\\/-]*"
 _TEXT_TOKEN = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*|([{}<>\[\]])'
 _JSON_TOKEN = r'"(?:\\.|[^"\\])*"|([{}\[\]])'
@@ -63,7 +63,7 @@ _FIRST_FIELD = r"(?:\s|#[^\n]*(?:\n|$))*([A-Za-z_]\w*)"
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
 
-# offset, bytes, what it is, what to do with it
+# offset, magic bytes, description, advice
 _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)", "export it as a SavedModel first"),
     (0, b"PK\x03\x04", "a zip archive (a Keras .keras file?)", "export it as a SavedModel first"),
@@ -77,14 +77,14 @@ _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
 
 
 def detect(buffer: Buffer, path: str) -> ModelFormat:
-    """Return what the file with this content is.
+    """Return the kind and encoding of the file with this content.
 
     Args:
         buffer: the whole content.
-        path: its name, for messages and as a hint where two kinds fit.
+        path: name of the file, for messages and as a hint if two kinds match.
 
     Raises:
-        InvalidArgumentError: empty, or no model; says what it looks like.
+        InvalidArgumentError: it is empty or not a model; the message says what it looks like.
     """
     if not len(buffer):
         raise InvalidArgumentError(f"{path} is empty; a model file was expected")
@@ -100,10 +100,10 @@ def detect(buffer: Buffer, path: str) -> ModelFormat:
 
 
 def check_depth(text: str, encoding: Encoding, path: str) -> None:
-    """Refuse text whose braces nest deeper than `MAX_DEPTH`: its parsers would recurse as deep.
+    """Refuse text whose braces nest deeper than `MAX_DEPTH`, because parsers recurse as deeply.
 
     Raises:
-        InvalidArgumentError: it does.
+        InvalidArgumentError: the text nests deeper.
     """
     token = _JSON_TOKEN if encoding is Encoding.JSON else _TEXT_TOKEN
     # JSON has a brace and a bracket per repeated message.
@@ -145,10 +145,10 @@ def _fits(buffer: Buffer, start: int, end: int, message: Descriptor, levels: int
             if len(seen) == _CHECKED_FIELDS:
                 break
     except DataLossError:
-        # The end of a truncated file; what was seen before it decides.
+        # The end of a truncated file: the fields before it decide.
         if end < len(buffer) or not seen:
             return False
-    # Every node has an op: this distinguishes a node from other messages with a string there.
+    # Every node has an op, which distinguishes it from other messages with a string first.
     return message.name != "NodeDef" or 2 in seen
 
 
@@ -191,7 +191,7 @@ def _is_text(buffer: Buffer) -> bool:
 
 
 def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
-    """Return the kind that a text or JSON file is."""
+    """Return the format of a text or JSON file."""
     head = bytes(buffer[: 1 << 16]).decode("utf-8", "replace").lstrip("\ufeff")
     if head.lstrip().startswith("{"):
         match = re.search(r'"(\w+)"\s*:', head)
@@ -202,20 +202,21 @@ def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
     name = match.group(1) if match else ""
     kind = text_kind(name)
     if kind is None:
-        what = f"its first field is {name!r}" if name else f"it begins with {head[:20]!r}"
+        detail = f"its first field is {name!r}" if name else f"it begins with {head[:20]!r}"
         raise InvalidArgumentError(
-            f"{path} is {encoding.value}, but not of a GraphDef, MetaGraphDef or SavedModel: {what}"
+            f"{path} is {encoding.value}, but not of a GraphDef, MetaGraphDef or SavedModel: "
+            f"{detail}"
         )
     return ModelFormat(kind, encoding)
 
 
 def _what_else(buffer: Buffer) -> str:
-    """Return in words what the content looks like, and what to do with it."""
-    if b".npy" in bytes(buffer[:128]):  # before the zip archive that it is too
+    """Return a description of what the content looks like, with advice."""
+    if b".npy" in bytes(buffer[:128]):  # first, because an .npz file is also a zip archive
         return "it looks like NumPy arrays (.npz); give the model, not its input"
-    for offset, magic, what, advice in _FOREIGN:
+    for offset, magic, description, advice in _FOREIGN:
         if bytes(buffer[offset : offset + len(magic)]) == magic:
-            return f"it looks like {what}; {advice}"
+            return f"it looks like {description}; {advice}"
     if bytes(buffer[-len(_TABLE_MAGIC) :]) == _TABLE_MAGIC:
         return (
             "it looks like the index of a checkpoint; give the checkpoint's prefix (the name "

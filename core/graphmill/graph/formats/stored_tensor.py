@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class StoredTensor:
-    """A tensor whose values are read from a file when they are needed, and not before.
+    """A tensor whose values are read from a file on demand.
 
-    Stands wherever a graph holds a NumPy array as a constant: `np.asarray(stored)` reads the
-    values into aligned memory. That is not kept here, but as long as somebody else keeps it,
-    everybody is given the same. So a model that is only looked at costs no memory for its
+    It can replace the NumPy array of any constant in a graph: `np.asarray(stored)` reads the
+    values into aligned memory. This object refers to that memory weakly: as long as somebody holds
+    the memory, all readers share it. So a model that is only inspected uses no memory for its
     weights, and one that runs holds each of them once, however many executors use it.
 
-    Thread-safe. The file stays open as long as a tensor of it lives; one that was changed since
-    it was opened gives a DataLossError.
+    Thread-safe. The file stays open as long as one of its tensors lives; reading from a file that
+    was changed since it was opened raises DataLossError.
 
     Attributes:
         dtype: NumPy dtype of the values.
@@ -66,9 +66,9 @@ class StoredTensor:
         content = values.reshape(-1).view(np.uint8)
         self._reader.read_into(self._offset, content.data)
         if self.dtype == np.bool_ and content.max(initial=0) > 1:
-            np.minimum(content, 1, out=content)  # any other byte than 0 counts as true
+            np.minimum(content, 1, out=content)  # any nonzero byte counts as true
         if values.base is not None:
-            self._memory = weakref.ref(values.base)  # two threads may both read: no harm
+            self._memory = weakref.ref(values.base)  # harmless if two threads both read
         return freeze(values)
 
     def content(self) -> bytes:

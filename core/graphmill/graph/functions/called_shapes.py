@@ -1,7 +1,7 @@
 """Infer the output shapes of function calls from the functions' bodies.
 
-Semantics: `InferShapesForFunction` in tensorflow/core/common_runtime/shape_refiner.cc, which
-TensorFlow asks for plain calls; here conditionals and loops that are functions are followed, too.
+Semantics: `InferShapesForFunction` in tensorflow/core/common_runtime/shape_refiner.cc. TensorFlow
+does so for plain calls; here functional conditionals and loops are followed, too.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     Shapes = tuple[TensorShape, ...]
 
 _PASSES: Final = 6
-"""After how many rounds a loop whose shapes still change is given up."""
+"""Maximum number of passes over a loop body; if its shapes still change then, they are unknown."""
 
 
 class BodyShapes(Protocol):
-    """Works out the shapes of a body whose arguments are known."""
+    """Infers the shapes of a function body from its arguments."""
 
     def __call__(self, args: Mapping[Node, Arg], calls: CalledShapes) -> Callable[[Node], Shapes]:
-        """Return what infers the shapes of a node."""
+        """Return the function that infers the output shapes of a node of the body."""
         ...
 
 
 class Arg:
-    """What is known of an argument: its shape, and that of the variable it is a handle of."""
+    """The static shape of an argument, and of the variable if the argument is a handle."""
 
     __slots__ = ("shape", "variable")
 
@@ -49,17 +49,17 @@ class Arg:
 
 
 class CalledShapes:
-    """Follows calls into the functions of a graph.
+    """Infers the shapes of calls from the functions of a graph.
 
-    A function that calls itself is not followed; what it returns is unknown.
+    A recursive call is not followed; its result shapes are unknown.
 
     Attributes:
         library: the functions.
 
     Args:
         library: the functions.
-        ops: what the nodes of their bodies may be.
-        infer: works out the shapes of one body.
+        ops: definitions of the ops in their bodies.
+        infer: infers the shapes of one body.
     """
 
     def __init__(self, library: FunctionLibrary, ops: OpRegistry, infer: BodyShapes) -> None:
@@ -70,7 +70,7 @@ class CalledShapes:
         self._bodies: dict[Any, FunctionBody] = {}
 
     def follows(self, node: Node) -> bool:
-        """Return whether a node calls a function, so that `of` says what it returns."""
+        """Return whether a node calls a function, so that `of` can infer its output shapes."""
         if node.op_def.traits.calls:
             return any(call.kind in _RULES for call in node.op_def.traits.calls)
         return node.op in self.library
@@ -79,7 +79,7 @@ class CalledShapes:
         """Return the shapes of the outputs of a call.
 
         Raises:
-            InvalidArgumentError: a node of a body that is surely called cannot have its inputs.
+            InvalidArgumentError: a node of a body that is always called has invalid inputs.
         """
         found = self._found(calls_of(node, self.library), args, node.num_outputs)
         if found is None or len(found) != node.num_outputs:
@@ -88,7 +88,7 @@ class CalledShapes:
         if len(declared) != len(found):
             return found
         pairs = zip(found, declared, strict=True)
-        return tuple(TensorShape(said) if shape.rank is None else shape for shape, said in pairs)
+        return tuple(TensorShape(attr) if shape.rank is None else shape for shape, attr in pairs)
 
     def _found(
         self, called: Sequence[CalledFunction], args: Sequence[Arg], num_outputs: int
@@ -100,23 +100,23 @@ class CalledShapes:
         return None
 
     def returned(self, function: FuncAttr, args: Sequence[Arg]) -> Shapes | None:
-        """Return the shapes of a function's results; None where nothing can be said."""
+        """Return the shapes of a function's results; None if they cannot be inferred."""
         name = function.name
         if name in self._calling or name not in self.library:
             return None
         try:
             body = self._body(function)
         except OpError:
-            return None  # running it is refused; asking for shapes is not
+            return None  # running the function raises; shape inference does not
         if len(args) != len(body.arg_types):
             return None
         nodes = [node for node in body.graph.nodes if is_argument_or_result(node)]
-        known = {node: args[node.attrs["index"]] for node in nodes if is_argument(node)}
+        arg_of = {node: args[node.attrs["index"]] for node in nodes if is_argument(node)}
         rets = sorted(filter(is_result, nodes), key=lambda node: node.attrs["index"])
         inner = CalledShapes(self.library, self._ops, self._infer)
         inner._calling = self._calling | {name}
         inner._bodies = self._bodies
-        of = self._infer(known, inner)
+        of = self._infer(arg_of, inner)
         try:
             return tuple(of(ret.in_edges[0].src)[ret.in_edges[0].src_output] for ret in rets)
         except OpError as error:
@@ -151,7 +151,7 @@ def _called(
 def _gradient(
     _: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], num_outputs: int
 ) -> Shapes:
-    """Return the shapes of gradients: of what they are for."""
+    """Return the shapes of gradients, which are those of the inputs that they belong to."""
     return tuple(arg.shape for arg in args[called[0].call.first_input :][:num_outputs])
 
 
@@ -163,7 +163,7 @@ def _chosen(
         try:
             shapes = calls.returned(branch.function, args[branch.call.first_input :])
         except InvalidArgumentError:
-            return None  # it may be the one that is never taken
+            return None  # this branch may never be taken
         if shapes is None or len(shapes) != len(found or shapes):
             return None
         found = shapes if found is None else _relaxed(found, shapes)
@@ -176,15 +176,15 @@ def _looped(
     if len(called) != 1:
         return None
     (body,) = called
-    first = [Arg(TensorShape(()))] if body.call.counted else []  # the number of the iteration
+    first = [Arg(TensorShape(()))] if body.call.counted else []  # the iteration index
     args = args[body.call.first_input :]
     state = tuple(arg.shape for arg in args)
     for _ in range(_PASSES):
-        given = [Arg(shape, a.variable) for shape, a in zip(state, args, strict=True)]
+        inputs = [Arg(shape, a.variable) for shape, a in zip(state, args, strict=True)]
         try:
-            after = calls.returned(body.function, [*first, *given])
+            after = calls.returned(body.function, [*first, *inputs])
         except InvalidArgumentError:
-            return None  # there may be no iteration
+            return None  # the loop may run no iteration
         if after is None or len(after) != len(state):
             return None
         relaxed = _relaxed(state, after)
@@ -205,4 +205,4 @@ _RULES: Final[dict[CallKind, _Rule]] = {
     CallKind.GRADIENT: _gradient,
     CallKind.ONCE: _called,
 }
-"""How the outputs of an op follow from the results of the functions that it calls."""
+"""How to infer the outputs of an op from the results of the functions that it calls."""

@@ -1,4 +1,4 @@
-"""`FunctionBody`: a function instantiated with its attrs as a graph of `_Arg` and `_Retval`.
+"""`FunctionBody`: a function instantiated with attrs, as a graph with `_Arg` and `_Retval` nodes.
 
 Semantics: `InstantiateFunction` in `tensorflow/core/framework/function.cc`, `PruneFunctionGraph` in
 `tensorflow/core/common_runtime/function_utils.cc`.
@@ -38,7 +38,7 @@ class FunctionBody:
 
     Attributes:
         name: the function's name.
-        graph: its nodes that matter, an `_Arg` for each argument, a `_Retval` for each result.
+        graph: its pruned nodes, with an `_Arg` for each argument and a `_Retval` for each result.
         arg_types, ret_types: element types of arguments and results, lists unfolded.
         control_rets: nodes that must run even if no result needs them.
     """
@@ -50,17 +50,17 @@ class FunctionBody:
     control_rets: tuple[Node, ...]
 
     def with_arg_types(self, arg_types: tuple[DType, ...]) -> FunctionBody:
-        """Return the same function with further arguments, which it does not read."""
+        """Return the same function with additional arguments, which it does not read."""
         return replace(self, arg_types=arg_types)
 
     def without_lost_nodes(self) -> FunctionBody:
-        """Return the same function after a pass: what must run is what is still there."""
-        there = set(self.graph.nodes)
-        kept = tuple(node for node in self.control_rets if node in there)
-        return replace(self, control_rets=kept)
+        """Return the same function without control results that a pass has removed."""
+        present = set(self.graph.nodes)
+        remaining = tuple(node for node in self.control_rets if node in present)
+        return replace(self, control_rets=remaining)
 
     def copy(self, library: FunctionLibrary) -> FunctionBody:
-        """Return a body of the same nodes in a graph of its own; attrs are shared, not copied.
+        """Return a body with copies of the nodes in a new graph; attrs are shared, not copied.
 
         Args:
             library: the functions that the nodes of the copy may call.
@@ -83,20 +83,21 @@ def instantiate_function(
     ops: OpRegistry,
     effects_of: Callable[[Node], Collection[str]] | None = None,
 ) -> FunctionBody:
-    """Return the body of a function of `library` for some attrs, the caller's to change.
+    """Return a new body of a function of `library`, which the caller may change.
 
     A node that no result needs is left out, unless it is stateful or has effects.
 
     Args:
         name: the function's name.
-        attrs: what it is instantiated with.
+        attrs: the attrs to instantiate it with.
         library: the functions.
         ops: definitions of the ops of its nodes.
         effects_of: returns the effects of a node; by default those that its op declares.
 
     Raises:
         NotFoundError: there is no such function, or its body has an unknown op.
-        InvalidArgumentError: an attr is missing, or the body is malformed; names function and node.
+        InvalidArgumentError: an attr is missing, or the body is malformed; the message names
+            function and node.
     """
     made = library.body(name)
     if made is not None:
@@ -136,7 +137,8 @@ class _Builder:
         self.graph = Graph()
         self.graph.library = library
         self.body_names = {node_def.name for node_def in function.node_def}
-        # What body inputs may name: "arg:i", "node:output:i"; a list whole: "arg", "node:output".
+        # Keys are the names that inputs in the body use: "arg:i" and "node:output:i" for one
+        # tensor, "arg" and "node:output" for a whole list.
         self.outputs: dict[str, list[tuple[Node, int]]] = {}
 
     def build(self) -> FunctionBody:
@@ -172,7 +174,7 @@ class _Builder:
         return tuple(types)
 
     def _free_name(self, name: str) -> str:
-        """Return a name for an argument or result that no node of the body has."""
+        """Return an unused node name for an argument or result."""
         while name in self.body_names or self.graph.has_node(name):
             name += "_"
         return name
@@ -200,12 +202,12 @@ class _Builder:
         return {name: self._bound(value) for name, value in attrs.items()}
 
     def _bound(self, value: Any) -> Any:
-        """Return an attr value with the function's own attrs in the place of placeholders."""
+        """Return an attr value with placeholders replaced by the function's attrs."""
         if isinstance(value, AttrPlaceholder):
             if value.name not in self.attrs:
                 raise InvalidArgumentError(
                     f"function '{self.signature.name}' needs attr {value.name!r}; "
-                    f"the call gives {', '.join(sorted(self.attrs)) or 'none'}"
+                    f"the call has {', '.join(sorted(self.attrs)) or 'none'}"
                 )
             return self.attrs[value.name]
         if isinstance(value, FuncAttr) and value.attrs:
@@ -239,7 +241,8 @@ class _Builder:
             text = self.function.ret.get(arg.name)
             if text is None:
                 raise InvalidArgumentError(
-                    f"function '{self.signature.name}' does not say where output {arg.name!r} is"
+                    f"function '{self.signature.name}' has no entry in `ret` for output "
+                    f"{arg.name!r}"
                 )
             for source, dtype in self._result(text, arg.types(self.attrs)):
                 attrs = op_def.with_defaults({"T": dtype, "index": len(types)})
@@ -249,7 +252,7 @@ class _Builder:
         return tuple(types), rets
 
     def _result(self, text: str, types: Sequence[DType]) -> list[tuple[tuple[Node, int], DType]]:
-        """Return where each element of a result comes from, with its type."""
+        """Return for each element of a result the tensor that it is, with its type."""
         found = self._tensors(text, "result")
         if len(found) != len(types):
             raise InvalidArgumentError(
@@ -276,7 +279,7 @@ class _Builder:
         return self.graph.node(name)
 
     def _prune(self, roots: set[Node]) -> None:
-        """Drop nodes that no result and no effect needs; arguments stay, they are numbered."""
+        """Remove nodes that no result and no effect needs; keep arguments, which have indices."""
         keep = ancestors(
             roots.union(n for n in self.graph if n.op_def.is_stateful or is_argument(n))
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
 
 BY_NAME: Final = FunctionCall("", CallKind.ONCE)
-"""How a node calls the function that its op is; no attr names that function."""
+"""The call of a node whose op is itself a function; no attr names that function."""
 
 
 class CalledFunction(NamedTuple):
@@ -53,7 +53,7 @@ def calls_of(node: Node, library: FunctionLibrary | None = None) -> list[CalledF
 
     Args:
         node: the node.
-        library: the functions that its op may be; by default those of its graph.
+        library: the library in which its op may be a function; by default that of its graph.
     """
     if node.op_def.name in (node.graph.library if library is None else library):
         return [CalledFunction(_function_of(node), BY_NAME), *_calls_by_attr(node)]
@@ -79,6 +79,6 @@ def _functions(value: object) -> list[FuncAttr]:
 
 
 def _function_of(node: Node) -> FuncAttr:
-    """Return the function that a node's op is; attrs that begin with `_` are not the function's."""
+    """Return the function that is a node's op; attrs that begin with `_` do not belong to it."""
     declared = {key: value for key, value in node.attrs.items() if not key.startswith("_")}
     return FuncAttr(node.op_def.name, declared)

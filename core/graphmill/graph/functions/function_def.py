@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 def function_def(
     name: str, graph: Graph, args: Sequence[Node], results: Sequence[tuple[Node, int]]
 ) -> proto.FunctionDef:
-    """Return the function that takes the place of some nodes and returns some outputs.
+    """Return a function that computes some outputs of a graph from the outputs of other nodes.
 
     Args:
-        name: its name.
+        name: name of the function.
         graph: the graph.
-        args: nodes of one output that stand for its arguments.
-        results: the outputs that it returns.
+        args: nodes with one output, which become the arguments.
+        results: the outputs that the function returns.
     """
     function = proto.FunctionDef()
     function.signature.name = name
-    places = {node: f"arg_{index}" for index, node in enumerate(args)}
-    for node, place in places.items():
-        function.signature.input_arg.add(name=place, type=node.output_types[0].enum)
-    kept = ancestors([node for node, _ in results]) - set(args)
-    for node in sorted(kept, key=lambda node: node.id):
+    arg_names = {node: f"arg_{index}" for index, node in enumerate(args)}
+    for node, arg_name in arg_names.items():
+        function.signature.input_arg.add(name=arg_name, type=node.output_types[0].enum)
+    needed = ancestors([node for node, _ in results]) - set(args)
+    for node in sorted(needed, key=lambda node: node.id):
         if node is graph.source:
             continue
         message = function.node_def.add()
         message.CopyFrom(node_to_node_def(node))
         del message.input[:]
-        message.input.extend(_spelled(source, places) for source in node.inputs)
-        message.input.extend(f"^{src.name}" for src in node.control_inputs if src in kept)
+        message.input.extend(_spelled(source, arg_names) for source in node.inputs)
+        message.input.extend(f"^{src.name}" for src in node.control_inputs if src in needed)
         function.signature.is_stateful |= node.op_def.is_stateful
     for index, source in enumerate(results):
         dtype = source[0].output_types[source[1]]
         function.signature.output_arg.add(name=f"result_{index}", type=dtype.base_dtype.enum)
-        function.ret[f"result_{index}"] = _spelled(source, places)
+        function.ret[f"result_{index}"] = _spelled(source, arg_names)
     return function
 
 
-def _spelled(source: tuple[Node, int], places: dict[Node, str]) -> str:
-    """Return how a function spells an output: `arg`, or `node:output:position`."""
+def _spelled(source: tuple[Node, int], arg_names: dict[Node, str]) -> str:
+    """Return the name of an output within a function: `arg`, or `node:output:index`."""
     node, index = source
-    if node in places:
-        return places[node]
+    if node in arg_names:
+        return arg_names[node]
     ranges = node.op_def.output_ranges(node.attrs)
     for output, (start, stop) in ranges.items():
         if start <= index < stop:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class FunctionLibrary:
-    """Functions as their `FunctionDef` messages; a message is not changed once it is added.
+    """Functions as `FunctionDef` messages; a message must not change once it is added.
 
-    Beside these there are bodies: functions that passes made out of a graph's own nodes. They are
-    called by name like the others, have no message, and are in no graph that is written out.
+    The library also holds bodies: functions that passes built from a graph's own nodes. Nodes call
+    them by name like the others, but they have no message and are never written out.
 
     Attributes:
-        gradients: name of the gradient function by name of the function.
-        registered_gradients: op type by name of the function that is its gradient.
+        gradients: the name of the gradient function, by name of the function.
+        registered_gradients: the op type, by name of its gradient function.
         large_tensors: contents of constants that were cut out of the messages, by function, node
             and attr name.
     """
@@ -51,7 +51,7 @@ class FunctionLibrary:
         """Return a function.
 
         Raises:
-            NotFoundError: there is none of that name; the message names near matches.
+            NotFoundError: there is no function of that name; the message names near matches.
         """
         found = self._functions.get(name)
         if found is None:
@@ -61,10 +61,10 @@ class FunctionLibrary:
         return found
 
     def signature(self, name: str) -> OpDef:
-        """Return a function's signature, by which a node may call it as if it were an op.
+        """Return a function's signature as an `OpDef`, so that nodes can call it like an op.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: there is no function of that name.
         """
         found = self._signatures.get(name)
         if found is None:
@@ -82,11 +82,11 @@ class FunctionLibrary:
         return frozenset(attr.name for attr in self.signature(name).attrs)
 
     def body(self, name: str) -> FunctionBody | None:
-        """Return a body, which is not to be changed, or None if there is none of that name."""
+        """Return a body, which must not be changed, or None if there is none of that name."""
         return self._bodies.get(name)
 
     def add_body(self, name: str, body: FunctionBody) -> None:
-        """Add a body under a name that no function has.
+        """Add a body under an unused name.
 
         Raises:
             AlreadyExistsError: the name is taken.
@@ -96,22 +96,22 @@ class FunctionLibrary:
         self._bodies[name] = body
 
     def discard_body(self, name: str) -> None:
-        """Drop a body that no graph calls any more; one that is not there is left alone."""
+        """Remove a body that no graph calls any more, if it exists."""
         self._bodies.pop(name, None)
 
     def add(self, function: proto.FunctionDef) -> None:
         """Add a function; adding an equal one again does nothing.
 
         Raises:
-            InvalidArgumentError: it has no name, or a different one of its name is there.
+            InvalidArgumentError: it has no name, or a different function has its name.
         """
         name = function.signature.name
         if not name:
             raise InvalidArgumentError("a function of the library has no name in its signature")
-        known = self._functions.get(name)
-        if known is None:
+        existing = self._functions.get(name)
+        if existing is None:
             self._functions[name] = function
-        elif known is not function and known != function:
+        elif existing is not function and existing != function:
             raise InvalidArgumentError(
                 f"Cannot add function '{name}' because a different function with the same name "
                 "already exists."
@@ -122,27 +122,27 @@ class FunctionLibrary:
         library: proto.FunctionDefLibrary,
         large_tensors: Mapping[tuple[str, str, str], Any] | None = None,
     ) -> None:
-        """Add all functions and gradients of a library; nothing is added if one cannot be.
+        """Add all functions and gradients of a library; on an error add nothing.
 
         Raises:
-            InvalidArgumentError: a function or gradient contradicts one that is there.
+            InvalidArgumentError: a function or gradient contradicts an existing one.
         """
         trial = self.copy()
         for function in library.function:
             trial.add(function)
         for gradient in library.gradient:
-            known = trial.gradients.setdefault(gradient.function_name, gradient.gradient_func)
-            if known != gradient.gradient_func:
+            existing = trial.gradients.setdefault(gradient.function_name, gradient.gradient_func)
+            if existing != gradient.gradient_func:
                 raise InvalidArgumentError(
                     f"function '{gradient.function_name}' is given the gradient "
-                    f"'{gradient.gradient_func}' but has '{known}' already"
+                    f"'{gradient.gradient_func}' but has '{existing}' already"
                 )
         for registered in library.registered_gradients:
             trial.registered_gradients[registered.gradient_func] = registered.registered_op_type
         trial.large_tensors.update(
             {key: value for key, value in (large_tensors or {}).items() if key[0]}
         )
-        self._take(trial)
+        self._replace_by(trial)
 
     def copy(self) -> FunctionLibrary:
         """Return a library with the same functions."""
@@ -156,7 +156,7 @@ class FunctionLibrary:
         return other
 
     def write(self, library: proto.FunctionDefLibrary) -> None:
-        """Write functions and gradients into a message, with the contents that were cut out."""
+        """Write functions and gradients into a message, including contents that were cut out."""
         from graphmill.ops.attrs.attr_types import TensorAttr
         from graphmill.ops.attrs.attr_value import attr_to_proto
 
@@ -174,7 +174,7 @@ class FunctionLibrary:
         for gradient, op in self.registered_gradients.items():
             library.registered_gradients.add(gradient_func=gradient, registered_op_type=op)
 
-    def _take(self, other: FunctionLibrary) -> None:
+    def _replace_by(self, other: FunctionLibrary) -> None:
         self._functions = other._functions
         self._signatures = other._signatures
         self._bodies = other._bodies

@@ -1,1 +1,1 @@
-"""Scopes of a graph that is being built: names, devices, control dependencies."""
+"""Scopes of a graph under construction: names, devices, control dependencies."""

@@ -1,4 +1,4 @@
-"""Control dependency scopes of a graph that is being built.
+"""Control dependency scopes of a graph under construction.
 
 Semantics: Graph.control_dependencies of tensorflow/python/framework/ops.py. A node gets an edge
 from each of a scope's nodes, unless one of its inputs was made in the same scope and waits for
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Scope:
-    """The nodes that all nodes of a scope wait for, and the nodes made in it."""
+    """The control inputs of all nodes in a scope, and the nodes that were added in it."""
 
     __slots__ = ("control_inputs", "members")
 
@@ -27,14 +27,14 @@ class _Scope:
 
 
 class ControlScopes:
-    """The control dependency scopes that are open, innermost last."""
+    """The open control dependency scopes, innermost last."""
 
     def __init__(self) -> None:
         self._stack: list[_Scope] = []
 
     @contextmanager
     def scope(self, control_inputs: Sequence[Node] | None) -> Iterator[None]:
-        """Open a scope whose nodes wait for `control_inputs`; None closes off those around."""
+        """Open a scope whose nodes wait for `control_inputs`; None suspends enclosing scopes."""
         outer = self._stack
         self._stack = [] if control_inputs is None else [*outer, _Scope(control_inputs)]
         try:
@@ -43,7 +43,7 @@ class ControlScopes:
             self._stack = outer
 
     def control_inputs(self, inputs: Iterable[Node]) -> list[Node]:
-        """Return the nodes that a new node with these inputs has to wait for."""
+        """Return the control inputs of a new node with these inputs."""
         sources = set(inputs)
         found: dict[Node, None] = {}
         for scope in self._stack:
@@ -52,10 +52,10 @@ class ControlScopes:
         return list(found)
 
     def awaited(self) -> frozenset[Node]:
-        """Return the nodes that the open scopes make new nodes wait for."""
+        """Return the control inputs of all open scopes."""
         return frozenset(node for scope in self._stack for node in scope.control_inputs)
 
     def add_member(self, node: Node) -> None:
-        """Note that a node was made in all open scopes."""
+        """Record that a node was added in all open scopes."""
         for scope in self._stack:
             scope.members.add(node)

@@ -1,4 +1,4 @@
-"""Device scopes of a graph that is being built: names and functions that give nodes a device.
+"""Device scopes of a graph under construction: names and functions that assign a device.
 
 Semantics: Graph.device and Graph._apply_device_functions of tensorflow/python/framework/ops.py.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DeviceScopes:
-    """The device scopes that are open, innermost last."""
+    """The open device scopes, innermost last."""
 
     def __init__(self) -> None:
         self._stack: list[DeviceSpec] = []
@@ -31,8 +31,8 @@ class DeviceScopes:
         """Open a scope.
 
         Args:
-            spec: a device name, whole or in part, whose parts inner scopes override; a function of
-                the new node that returns its device; None to close off the scopes around.
+            spec: a full or partial device name, whose parts inner scopes override; a function of
+                the new node that returns its device; None to suspend enclosing scopes.
 
         Raises:
             InvalidArgumentError: the name is not a device name.
@@ -47,7 +47,7 @@ class DeviceScopes:
 
     @contextmanager
     def without(self) -> Iterator[None]:
-        """Leave all scopes for the block."""
+        """Suspend all scopes for the block."""
         outer, self._stack = self._stack, []
         try:
             yield
@@ -55,10 +55,10 @@ class DeviceScopes:
             self._stack = outer
 
     def apply(self, node: Node) -> None:
-        """Give a new node the device that the scopes say, innermost first.
+        """Set the device of a new node according to the scopes, innermost first.
 
         Raises:
-            InvalidArgumentError: a device function returns no device name.
+            InvalidArgumentError: a device function does not return a device name.
         """
         for spec in reversed(self._stack):
             if spec is None:
@@ -67,11 +67,11 @@ class DeviceScopes:
                 outer = spec if isinstance(spec, DeviceName) else parse_device_name(spec)
                 node.device = str(parse_device_name(node.device).merged_over(outer))
                 continue
-            answer = spec(node) or ""
-            if not isinstance(answer, str):
+            device = spec(node) or ""
+            if not isinstance(device, str):
                 raise InvalidArgumentError(
-                    f"the device function {spec!r} returned {answer!r}, expected a device name",
+                    f"the device function {spec!r} returned {device!r}, expected a device name",
                     node=node.name,
                     op=node.op,
                 )
-            node.device = str(parse_device_name(answer))
+            node.device = str(parse_device_name(device))

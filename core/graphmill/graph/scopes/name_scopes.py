@@ -1,4 +1,4 @@
-"""Unique names and name scopes of a graph that is being built.
+"""Unique names and name scopes of a graph under construction.
 
 Semantics: Graph.unique_name and Graph.name_scope of tensorflow/python/framework/ops.py.
 """
@@ -19,14 +19,14 @@ _SCOPE_NAME: Final = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 
 
 class NameScopes:
-    """The names in use, without regard to case, and the scope that new names get as prefix."""
+    """The names in use, ignoring case, and the current scope, which prefixes new names."""
 
     def __init__(self) -> None:
         self._next_suffix: dict[str, int] = {}
         self.current = ""
 
     def unique(self, name: str, mark_as_used: bool = True) -> str:
-        """Return `name` within the scope, with `_1`, `_2` … behind it if it is taken."""
+        """Return `name` within the scope, with a suffix `_1`, `_2` … if it is taken."""
         if self.current:
             name = f"{self.current}/{name}"
         key = name.lower()
@@ -44,35 +44,37 @@ class NameScopes:
         return f"{name}_{suffix - 1}"
 
     def node_name(self, name: str) -> str:
-        """Return the name of a new node; one that ends in `/` is taken as it is, without the `/`.
+        """Return the name of a new node; a name that ends in `/` is used as given, without `/`.
 
         Raises:
-            InvalidArgumentError: it is not spelt as names are.
+            InvalidArgumentError: it is not a valid node name.
         """
         found = name[:-1] if name.endswith("/") else self.unique(name)
         if not _NODE_NAME.fullmatch(found):
             raise InvalidArgumentError(
-                f"{found!r} is not a node name; it starts with a letter, digit or '.', and has "
-                "letters, digits and _ . \\ / > - only"
+                f"{found!r} is not a valid node name; names start with a letter, digit or '.', and "
+                "contain only letters, digits and _ . \\ / > -"
             )
         return found
 
     def mark_used(self, name: str) -> None:
-        """Note that a node has this full name."""
+        """Record that a node has this full name."""
         self._next_suffix.setdefault(name.lower(), 1)
 
     @contextmanager
     def scope(self, name: str | None) -> Iterator[str]:
-        """Enter a scope below the current one, made unique; yield its prefix, as `a/b/`.
+        """Enter a scope with a unique name below the current one; yield its prefix, such as `a/b/`.
 
-        A name that ends in `/` enters that very scope again; None or "" the outermost.
+        A name that ends in `/` re-enters the existing scope; None or "" enters the outermost.
 
         Raises:
-            InvalidArgumentError: the name is not spelt as names are.
+            InvalidArgumentError: it is not a valid name of a scope.
         """
         pattern = _SCOPE_NAME if self.current else _NODE_NAME
         if name and not pattern.fullmatch(name):
-            raise InvalidArgumentError(f"{name!r} is not a name for a scope")
+            raise InvalidArgumentError(
+                f"{name!r} is not a valid scope name; use letters, digits and _ . \\ / > -"
+            )
         outer = self.current
         if not name:
             self.current = ""

@@ -1,6 +1,6 @@
-"""Partially known values of tensors before the graph runs.
+"""Infer static values, possibly partial, of tensors before the graph runs.
 
-How an op declares it is in `graphmill.ops.inference.value_inference`.
+Ops declare their inference with `graphmill.ops.inference.value_inference`.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     Partial = NDArray[Any] | None
     ShapeOf = Callable[[Node, int], TensorShape]
 
-_DEEPEST: Final = 24  # calls; sizes are computed in a few steps
+_DEEPEST: Final = 24  # recursive calls; sizes are computed by a few nodes
 
 
 def partial_value(node: Node, output: int, shape_of: ShapeOf, depth: int = 0) -> Partial:
-    """Return what is known of an output's value.
+    """Return the static value of an output, as far as it can be inferred.
 
     Args:
         node, output: the tensor.
-        shape_of: returns what is known of a tensor's shape.
-        depth: of calls so far.
+        shape_of: returns the static shape of a tensor.
+        depth: the recursion depth so far.
 
     Returns:
-        The array of a constant; of computed integers an array of objects, of rank 0 or 1, None for
-        an element that is not known; None if nothing is known.
+        The array of a constant; for computed integers an array of objects, of rank 0 or 1, with
+        None for an unknown element; None if nothing is known.
     """
     function = value_function(node.op_def) if depth <= _DEEPEST else None
     return None if function is None else function(_NodeValues(node, output, shape_of, depth))
 
 
 class _NodeValues:
-    """A node whose value is asked for, and how to ask for those that it is computed of."""
+    """A node whose value is inferred, with access to the values and shapes of its inputs."""
 
     __slots__ = ("_depth", "_node", "_shape_of", "attrs", "output")
 

@@ -1,6 +1,6 @@
 """`ShapeRefiner`: static shapes of a graph's tensors, inferred on demand (row G5).
 
-Nothing is computed while a graph is imported or run. Semantics:
+Shapes are not computed while a graph is imported or run. Semantics:
 tensorflow/core/common_runtime/shape_refiner.cc; loops as in tensorflow/python/ops/while_v2.py: a
 size that changes from iteration to iteration is unknown.
 """
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     Shapes = tuple[TensorShape, ...]
 
 _PASSES: Final = 6
-"""After how many rounds a loop whose shapes still change is given up: all its sizes unknown."""
+"""Maximum number of passes over a loop; if its shapes still change then, they are unknown."""
 
 
 class GraphShapes:
-    """The shapes that are known of a graph's tensors.
+    """The static shapes of a graph's tensors.
 
-    Threads: as the graph, it must not change while another thread uses it.
+    Threads: like the graph, it must not change while another thread uses it.
 
     Args:
-        calls: follows calls of functions; None to leave what they return unknown.
-        args: what is known of the arguments, in the body of a function.
+        calls: infers the shapes of function calls; None to leave them unknown.
+        args: the static shapes of the arguments, in the body of a function.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class GraphShapes:
         """Return the shapes of a node's outputs.
 
         Raises:
-            InvalidArgumentError: a node on the way cannot have the inputs that it has.
-            InternalError: a plugin's shape function is at fault.
+            InvalidArgumentError: the node, or one that it depends on, has invalid inputs.
+            InternalError: a plugin's shape function is faulty.
         """
         found = self._known.get(node)
         if found is None:
@@ -63,13 +63,14 @@ class GraphShapes:
         return found
 
     def knows(self, library: FunctionLibrary) -> bool:
-        """Return whether it is this library whose functions are followed."""
+        """Return whether calls are followed into this library."""
         return self._calls is not None and self._calls.library is library
 
     def forget(self, nodes: Iterable[Node]) -> None:
-        """Forget the shapes of nodes that are changed, and of all that comes after them.
+        """Forget the shapes of changed nodes and of all nodes that depend on them.
 
-        Where a shape is known, those of all that the node needs are known too.
+        If a node's shapes are cached, so are those of all nodes that it depends on. So the search
+        can stop at a node without cached shapes.
         """
         stack = list(nodes)
         while stack:
@@ -80,8 +81,8 @@ class GraphShapes:
     def _infer(self, wanted: Node) -> None:
         order, has_loop = _before(wanted, self._known)
         found = _Round(self._known, self._calls, self._args)
-        for number in range(_PASSES + 2):
-            found.gives_up = number >= _PASSES
+        for index in range(_PASSES + 2):
+            found.gives_up = index >= _PASSES
             if not found.go_through(order) or not has_loop:
                 break
         self._known.update(found.shapes)
@@ -97,7 +98,7 @@ def _shapes_of_body(args: Mapping[Node, Arg], calls: CalledShapes) -> Callable[[
 
 
 class _Round:
-    """Shapes that are being worked out: of loops first for one iteration, then for more."""
+    """An inference in progress; loops take several passes, until their shapes are stable."""
 
     def __init__(
         self, known: dict[Node, Shapes], calls: CalledShapes | None, args: Mapping[Node, Arg]
@@ -109,7 +110,7 @@ class _Round:
         self.gives_up = False
 
     def go_through(self, order: Iterable[Node]) -> bool:
-        """Infer the shapes of nodes in order; return whether any is another than before."""
+        """Infer the shapes of nodes in order; return whether any has changed."""
         changed = False
         for node in order:
             before = self.shapes.get(node)
@@ -121,7 +122,7 @@ class _Round:
         return changed
 
     def shape(self, node: Node, output: int) -> TensorShape:
-        """Return what is known of an output."""
+        """Return the shape of an output, as far as it is known."""
         found = self.shapes.get(node) or self._known.get(node)
         return UNKNOWN_SHAPE if found is None else found[output]
 
@@ -131,13 +132,15 @@ class _Round:
         inputs = [self.shape(edge.src, edge.src_output) for edge in node.in_edges]
         sources = _NodeSources(node, self)
         if self._calls is not None and self._calls.follows(node):
-            given = enumerate(inputs)
-            return self._calls.of(node, [Arg(s, sources.variable_shape(i)) for i, s in given])
-        asked = ShapeContext(node.name, node.op_def, node.attrs, inputs, node.num_outputs, sources)
-        return infer_shapes(asked, shape_function(node.op_def))
+            args = [Arg(s, sources.variable_shape(i)) for i, s in enumerate(inputs)]
+            return self._calls.of(node, args)
+        context = ShapeContext(
+            node.name, node.op_def, node.attrs, inputs, node.num_outputs, sources
+        )
+        return infer_shapes(context, shape_function(node.op_def))
 
     def _merged(self, node: Node) -> Shapes:
-        """Return the shapes of a `Merge`: what all its inputs have, as far as they are known."""
+        """Return the shapes of a `Merge`: the common part of its inputs' inferred shapes."""
         if self.gives_up and any(map(is_back_edge, node.in_edges)):
             return UNKNOWN_SHAPE, TensorShape(())
         shapes = [
@@ -152,7 +155,7 @@ class _Round:
 
 
 class _NodeSources:
-    """What shape functions may ask about the inputs of a node, besides their shapes."""
+    """The values and variable shapes of a node's inputs, for shape functions."""
 
     __slots__ = ("_node", "_round")
 
@@ -174,7 +177,7 @@ class _NodeSources:
 
 
 def _maker(edge: Edge) -> Node:
-    """Return the node that made a handle which other nodes only pass on."""
+    """Return the node that created a handle, skipping nodes that only forward it."""
     while True:
         node = without_forwarding(edge.src, edge.src_output)[0]
         if not (is_enter(node) or is_switch(node)):
@@ -183,9 +186,9 @@ def _maker(edge: Edge) -> Node:
 
 
 def _before(wanted: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:
-    """Return the nodes of unknown shapes that a node needs, inputs first, and whether they loop.
+    """Return the nodes to infer for a node, inputs first, and whether they include a loop.
 
-    The back edge of a loop counts as an input that comes later.
+    The source of a loop's back edge comes after the loop's `Merge`.
     """
     order: list[Node] = []
     seen: set[Node] = set()
@@ -194,16 +197,16 @@ def _before(wanted: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:
     while starts:
         stack = [(starts.pop(), 0)]
         while stack:
-            node, place = stack.pop()
-            if place == 0:
+            node, index = stack.pop()
+            if index == 0:
                 if node in seen or node in known:
                     continue
                 seen.add(node)
-            if place == len(node.in_edges):
+            if index == len(node.in_edges):
                 order.append(node)
                 continue
-            stack.append((node, place + 1))
-            edge = node.in_edges[place]
+            stack.append((node, index + 1))
+            edge = node.in_edges[index]
             if is_back_edge(edge):
                 has_loop = True
                 starts.append(edge.src)

@@ -1,4 +1,4 @@
-"""`ShapedGraph`: a graph with static shapes as far as they are known (row G5)."""
+"""`ShapedGraph`: a graph that infers static shapes on demand (row G5)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class ShapedGraph(ir.Graph):
-    """A graph whose nodes are asked for the shapes of their outputs.
+    """A graph that infers the static shapes of its nodes' outputs.
 
-    They are worked out when somebody asks, and kept until a node that was there is changed.
+    Shapes are inferred on demand, and cached until a node that they depend on changes.
 
     Attributes:
-        ops: what the nodes of its functions may be.
+        ops: definitions of the ops of its functions' nodes.
     """
 
     ops: OpRegistry
@@ -31,11 +31,11 @@ class ShapedGraph(ir.Graph):
         super().__init__()
 
     def shapes_of(self, node: Node) -> tuple[TensorShape, ...]:
-        """Return what is known of the shapes of a node's outputs before the graph runs.
+        """Return the static shapes of a node's outputs.
 
         Raises:
-            InvalidArgumentError: the node, or one that it needs, cannot have its inputs.
-            InternalError: a plugin's shape function is at fault.
+            InvalidArgumentError: the node, or one that it depends on, has invalid inputs.
+            InternalError: a plugin's shape function is faulty.
         """
         if self._shapes is None or not self._shapes.knows(self.library):
             from graphmill.graph.shapes.shape_refiner import (
@@ -46,35 +46,36 @@ class ShapedGraph(ir.Graph):
         return self._shapes.of(node)
 
     def check_shapes(self) -> None:
-        """Work out the shapes of all nodes.
+        """Infer the shapes of all nodes.
 
         Raises:
-            InvalidArgumentError: a node cannot have its inputs: running it would fail. Names it.
-            InternalError: a plugin's shape function is at fault.
+            InvalidArgumentError: a node has invalid inputs, so that running it would fail; the
+                message names the node.
+            InternalError: a plugin's shape function is faulty.
         """
         for node in self.nodes:
             self.shapes_of(node)
 
     def replace_input(self, dst: Node, dst_input: int, src: Node, src_output: int) -> None:
-        """Make an input read another output; as in `graphmill.graph.graph.Graph`."""
+        """Make an input read another output; see `graphmill.graph.graph.Graph`."""
         self._forget_shapes([dst])
         super().replace_input(dst, dst_input, src, src_output)
 
     def redirect(self, old: Node, old_output: int, new: Node, new_output: int) -> None:
-        """Make everything that reads one output read another; as there."""
+        """Make all consumers of one output read another; see `graphmill.graph.graph.Graph`."""
         self._forget_shapes(edge.dst for edge in old.out_edges)
         super().redirect(old, old_output, new, new_output)
 
     def set_attr(self, node: Node, name: str, value: Any) -> None:
-        """Change an attr of a node; as there."""
+        """Set an attr of a node; see `graphmill.graph.graph.Graph`."""
         self._forget_shapes([node])
         super().set_attr(node, name, value)
 
     def withdraw(self, nodes: Iterable[Node]) -> None:
-        """Take back nodes, with their edges; as there."""
-        gone = list(nodes)
-        self._forget_shapes(gone)
-        super().withdraw(gone)
+        """Remove nodes and their edges; see `graphmill.graph.graph.Graph`."""
+        removed = list(nodes)
+        self._forget_shapes(removed)
+        super().withdraw(removed)
 
     def _forget_shapes(self, nodes: Iterable[Node]) -> None:
         if self._shapes is not None:

@@ -208,7 +208,7 @@ def test_branches_that_do_not_agree(pred: Tensor, yes: Any, no: Any, message: st
 
 
 def test_a_predicate_is_no_python_bool(graph: Graph) -> None:
-    with pytest.raises(InvalidArgumentError, match="choose with Python's if"):
+    with pytest.raises(InvalidArgumentError, match="use Python's if"):
         cond(True, lambda: 1, lambda: 2)
 
 

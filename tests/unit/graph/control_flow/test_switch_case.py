@@ -61,8 +61,8 @@ def test_one_branch_alone_is_no_choice(graph: Graph, x: Tensor) -> None:
     ("branches", "message"),
     [
         ([], "switch_case got no functions"),
-        ([(0, lambda: 1), (2, lambda: 2)], r"numbers of branches are \[0, 2\], expected 0 to 1"),
-        ([(0, lambda: 1), (0, lambda: 2)], r"numbers of branches are \[0, 0\]"),
+        ([(0, lambda: 1), (2, lambda: 2)], r"indices of branches are \[0, 2\], expected 0 to 1"),
+        ([(0, lambda: 1), (0, lambda: 2)], r"indices of branches are \[0, 0\]"),
         ({"a": lambda: 1}, "expected a function, or a tuple of an index and a function"),
         ([lambda: 1, 2], "expected a function, or a tuple"),
         ({0: 1}, "branch 0 is 1, expected a function"),

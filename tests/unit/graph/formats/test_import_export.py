@@ -269,7 +269,7 @@ def test_an_error_of_any_kind_leaves_the_graph_unchanged(
     [
         ({"min_consumer": PRODUCER_VERSION + 1}, "needs a consumer of version"),
         ({"bad_consumers": [PRODUCER_VERSION]}, "forbids consumers of version"),
-        ({"producer": -1}, "version -1 produced it"),
+        ({"producer": -1}, "has producer version -1"),
     ],
 )
 def test_versions_that_we_must_not_read(versions: dict[str, Any], words: str) -> None:

@@ -219,9 +219,7 @@ def test_e10_missing_function(runtime: Any) -> None:
 
 
 def test_e10_an_attr_that_is_missing(runtime: Any) -> None:
-    with pytest.raises(
-        errors.InvalidArgumentError, match="needs attr 'value'; the call gives none"
-    ):
+    with pytest.raises(errors.InvalidArgumentError, match="needs attr 'value'; the call has none"):
         runtime.instantiate("wants_attr")
 
 
