@@ -1,7 +1,7 @@
 """TensorFlow's distributed runtime over gRPC: masters, workers and clients.
 
 Semantics: `tensorflow/core/distributed_runtime`. grpcio (the extra `graphmill[grpc]`) is imported
-when a server is made or a session for a target `grpc://HOST:PORT`, not before.
+when a server, or a session for a target `grpc://HOST:PORT`, is created, not before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def graphmill_register_servers(servers: Registrar[ServerFactory]) -> None:
 
 @hookimpl
 def graphmill_register_commands(commands: Registrar[object]) -> None:
-    """Register the commands that serve a task, forward to one, and look at a cluster."""
+    """Register the commands that serve a task, forward to one, and show a cluster's status."""
     commands.add("serve", "graphmill_plugins.distributed.server.serve:serve")
     commands.add("forward", "graphmill_plugins.distributed.server.forward_command:forward")
     commands.add("cluster", "graphmill_plugins.distributed.monitoring.cluster_command:cluster")

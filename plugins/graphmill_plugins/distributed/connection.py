@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # The variables of the environment for proxies are not meant for a cluster's own calls.
+    # Proxies that the environment configures must not be used within a cluster.
     ("grpc.enable_http_proxy", 0),
     # A task that was restarted is found again within seconds, not within two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -48,9 +48,9 @@ class _Channel:
     """A channel and its methods.
 
     Attributes:
-        methods: for calls that another thread answers, by name.
-        streams: for calls whose responses the calling thread takes, by name.
-        end: what calls end with after it was closed; None while it is open.
+        methods: callables whose outcome another thread reports, by name.
+        streams: callables whose responses the calling thread reads, by name.
+        end: the error of calls after it was closed; None while it is open.
     """
 
     __slots__ = ("ask", "channel", "end", "methods", "streams")
@@ -75,7 +75,7 @@ class _Channel:
         self.channel.close()
 
     def error(self) -> OpError:
-        """Return what one call ends with after the channel was closed."""
+        """Return the error of a call after the channel was closed."""
         return copy.copy(self.end) or CancelledError("the connection has been closed")
 
 
@@ -83,17 +83,17 @@ class Connection:
     """The calls of this process to one task.
 
     A task that is silent for too long while calls are in flight fails these with UnavailableError.
-    Its network connection is not used again, as it may be one that nobody holds at the other end;
-    later calls make a new one.
+    Its network connection is not used again, because it may be half-open; later calls create a
+    new one.
 
     Args:
-        name: of the task, and where it is, for messages.
+        name: the task and its address, for messages.
         address: `HOST:PORT`.
-        methods: those that are called.
-        silence: for how many seconds the task may be silent; 0 for any time.
+        methods: the methods that are called.
+        silence: the number of seconds for which the task may be silent; 0 for no limit.
         options: of the channel.
         compression: of the channel.
-        where: what follows the method in messages; by default "of" the name.
+        where: the text after the method in messages; by default "of" the name.
         credentials: for TLS; None for connections without.
 
     Threads: any may call; `_lock` guards the change of the channel.
@@ -127,7 +127,7 @@ class Connection:
 
     @property
     def last_heartbeat(self) -> float | None:
-        """When the task was heard of last, as `time.time` counts; None for never."""
+        """The time of the last message from the task, by `time.time`; None for none."""
         heard_at = self._heartbeat.heard_at
         return None if heard_at is None else time.time() - (time.monotonic() - heard_at)
 
@@ -140,14 +140,14 @@ class Connection:
         waits: bool = False,
         is_watched: bool = True,
     ) -> Callable[[], None]:
-        """Begin a call; return what withdraws it.
+        """Start a call; return a function that cancels it.
 
         Args:
             method: its name.
             data: the request.
-            done: takes the response or the error; called once, perhaps before this returns.
-            waits: whether a task that is not there yet is waited for.
-            is_watched: whether the call ends when the task is silent.
+            done: receives the response or the error; called once, perhaps before this returns.
+            waits: whether to wait for a task that has not started yet.
+            is_watched: whether the call fails when the task is silent.
         """
         channel = self._channel
         try:
@@ -176,7 +176,7 @@ class Connection:
 
         Args:
             method: its name.
-            send: calls grpcio's method that it is given, which streams responses.
+            send: calls the given method of grpcio, which streams responses.
 
         Raises:
             OpError: the connection was closed, or the task is silent.
@@ -210,10 +210,10 @@ class Connection:
         return made(failure, where)
 
     def close(self, reason: OpError | None = None) -> None:
-        """End all calls, and those that follow.
+        """Fail all calls, and later ones.
 
         Args:
-            reason: what they end with; by default CancelledError.
+            reason: their error; by default CancelledError.
         """
         unwatch(self._heartbeat)
         end = reason or CancelledError(f"the connection to {self.name} has been closed")
@@ -222,7 +222,7 @@ class Connection:
         self._channel.close(end)
 
     def _outcome(self, future: Any, channel: _Channel, method: str) -> bytes:
-        """Return what a call gave.
+        """Return the response of a call.
 
         Raises:
             OpError: it failed.
@@ -240,13 +240,13 @@ class Connection:
         raise self.error_of(future, method)
 
     def _ask(self) -> None:
-        """Ask the task whether it is there, unless it owes an answer already."""
+        """Send a health check to the task, unless one is in flight."""
         if self._question is not None and not self._question.done():
             return
         try:
             self._question = self._channel.ask.future(b"")
         except ValueError:
-            return  # the connection was closed just now
+            return  # the connection has just been closed
         self._question.add_done_callback(self._answered)
 
     def _answered(self, future: Any) -> None:
@@ -254,7 +254,7 @@ class Connection:
             self._heartbeat.heard()
 
     def _give_up(self) -> None:
-        """End the calls in flight, and begin a new channel."""
+        """Fail the calls in flight, and create a new channel."""
         end = UnavailableError(
             f"{self.name} has been silent for {self._heartbeat.seconds:g} s while calls waited for "
             f"it; {self._heartbeat}. Check whether its process was stopped, or its network was lost"
@@ -274,4 +274,4 @@ class Connection:
 
 
 def _nothing() -> None:
-    """Withdraw a call that was not sent."""
+    """Do nothing: the call was not sent."""

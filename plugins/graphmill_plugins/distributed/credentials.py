@@ -1,7 +1,7 @@
 """`Credentials`: TLS certificates for the tasks and clients of a cluster.
 
-TensorFlow's protocol has no authentication. With these settings a server takes connections by TLS
-alone; with `tls_ca` only from those who show a certificate of that authority (mutual TLS).
+TensorFlow's protocol has no authentication. With these settings a server accepts only
+TLS connections; with `tls_ca`, only from clients with a certificate of that authority (mutual TLS).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Credentials(NamedTuple):
     """The certificate a process presents and the authorities it trusts, in PEM form.
 
     Attributes:
-        certificate, private_key: its own; empty for none, which a client may have.
-        authority: the certificates of those who sign others'; empty for the system's.
+        certificate, private_key: its own; a client may have none (empty).
+        authority: the certificates of trusted authorities; empty for the system's.
     """
 
     certificate: bytes = b""
@@ -37,14 +37,14 @@ class Credentials(NamedTuple):
     authority: bytes = b""
 
     def of_server(self) -> grpc.ServerCredentials:
-        """Return them as a server's: with an authority, clients need a certificate of it."""
+        """Return a server's credentials: with an authority, clients need a certificate of it."""
         pair = (self.private_key, self.certificate)
         return grpc.ssl_server_credentials(
             [pair], self.authority or None, require_client_auth=bool(self.authority)
         )
 
     def of_client(self) -> grpc.ChannelCredentials:
-        """Return them as a client's."""
+        """Return the credentials of a client."""
         return grpc.ssl_channel_credentials(
             self.authority or None, self.private_key or None, self.certificate or None
         )
@@ -54,7 +54,7 @@ def credentials_of(config: proto.ConfigProto | None, *, is_server: bool = False)
     """Return the credentials that a config or the environment names; None for none.
 
     Raises:
-        InvalidArgumentError: a file cannot be read, or one that belongs to another is missing.
+        InvalidArgumentError: a file cannot be read, or only one of certificate and key is given.
     """
     paths = paths_of(config)
     if not any(paths):
@@ -69,7 +69,7 @@ def credentials_of(config: proto.ConfigProto | None, *, is_server: bool = False)
 
 
 def paths_of(config: proto.ConfigProto | None) -> list[Any]:
-    """Return the names of the files by `SETTINGS`: of a config, or else of the environment."""
+    """Return the file names for `SETTINGS`, of a config or else of the environment."""
     settings = plugin_settings(config, "distributed")
     return [
         settings.get(name) or os.environ.get(_VARIABLE.format(name.upper()), "")

@@ -1,8 +1,8 @@
 """`Heartbeat`: detect that a peer has stopped responding while calls are in flight.
 
-TCP does not tell a process that was stopped, or a network that drops everything, from one that is
-slow. So while a call is in flight the other end is asked something small from time to time; if it
-answers nothing for too long, its calls fail. Nobody is asked while no call is in flight.
+TCP cannot distinguish a stopped process, or a network that drops everything, from a slow one. So
+while a call is in flight, the peer is sent a small request from time to time; if it answers nothing
+for too long, its calls fail. Without calls in flight, no such requests are sent.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BEATS: Final = 5
 
 
 def silence_seconds(config: proto.ConfigProto | None) -> float:
-    """Return for how long a task may be silent: by the config, the environment, or the default.
+    """Return how long a task may be silent: from the config, the environment, or the default.
 
     Returns:
-        Seconds; 0 if silence is not to be noticed.
+        Seconds; 0 for no limit.
 
     Raises:
         InvalidArgumentError: it is not a number of seconds.
@@ -60,15 +60,15 @@ class Heartbeat:
     """The liveness of one peer.
 
     Args:
-        seconds: for how long it may be silent; 0 for any time.
-        ask: sends it a question; `heard` is called when the answer comes.
-        give_up: ends the calls in flight; called when it has been silent for too long.
+        seconds: the time for which it may be silent; 0 for no limit.
+        ask: sends a request to it; its answer calls `heard`.
+        give_up: fails the calls in flight; called after too long a silence.
 
     Attributes:
         seconds: as given.
-        heard_at: when it was heard of last, by `time.monotonic`; None for never.
+        heard_at: the time of its last message, by `time.monotonic`; None for none.
 
-    Threads: any may begin and end calls; one thread, the monitor's, calls `check` and `restart`.
+    Threads: any may begin and end calls; the monitor's thread calls `check` and `restart`.
     """
 
     __slots__ = (
@@ -95,25 +95,25 @@ class Heartbeat:
 
     @property
     def has_calls(self) -> bool:
-        """Whether a call waits for an answer."""
+        """Whether a call is in flight."""
         return bool(self._calls)
 
     def begin(self, call: object) -> None:
-        """Note that a call is in flight."""
+        """Record that a call has started."""
         self._calls.add(call)
         if not _MONITOR.is_awake and self.seconds:
             _MONITOR.wake()
 
     def end(self, call: object) -> None:
-        """Note that a call has ended."""
+        """Record that a call has ended."""
         self._calls.discard(call)
 
     def heard(self) -> None:
-        """Note that the other end has sent something."""
+        """Record that the peer has sent something."""
         self.heard_at = time.monotonic()
 
     def check(self, now: float) -> float | None:
-        """Ask the other end, or give it up; return when to check again, None if nothing waits."""
+        """Send a request, or give up; return the time of the next check, None without calls."""
         if not self._calls or not self.seconds:
             self._watched_since = None
             return None
@@ -128,7 +128,7 @@ class Heartbeat:
         return min(now + self.interval, since + self.seconds)
 
     def restart(self, now: float) -> None:
-        """Count the silence from now on: this process itself did not run for a while."""
+        """Restart the measurement of silence, because this process itself was stopped."""
         if self._watched_since is not None:
             self._watched_since = now
 
@@ -144,7 +144,7 @@ class HeartbeatMonitor:
     """A thread that checks all heartbeats of this process while calls are in flight.
 
     Threads: `_lock` guards the table and the start of the thread. `is_awake` is read without it: a
-    call is noted before it is read, and it is reset before the calls are looked at once more.
+    call is recorded before it is read, and it is reset before the calls are checked once more.
     """
 
     def __init__(self) -> None:
@@ -155,23 +155,23 @@ class HeartbeatMonitor:
         """Forget the heartbeats, whose connections and thread are the parent's."""
         self.is_awake = False
         self._lock = threading.Lock()
-        # A session that is dropped without being closed is not to be kept by this.
+        # Weak references: a session that is dropped without being closed must not be kept alive.
         self._heartbeats: weakref.WeakSet[Heartbeat] = weakref.WeakSet()
         self._wanted = threading.Event()
         self._has_thread = False
 
     def add(self, heartbeat: Heartbeat) -> None:
-        """Check a heartbeat from now on."""
+        """Start to check a heartbeat."""
         with self._lock:
             self._heartbeats.add(heartbeat)
 
     def remove(self, heartbeat: Heartbeat) -> None:
-        """Check a heartbeat no more."""
+        """Stop checking a heartbeat."""
         with self._lock:
             self._heartbeats.discard(heartbeat)
 
     def wake(self) -> None:
-        """Begin to check, as a call is in flight."""
+        """Wake the monitor, because a call is in flight."""
         with self._lock:
             self.is_awake = True
             if not self._has_thread:
@@ -198,7 +198,7 @@ class HeartbeatMonitor:
                 self._wanted.set()
 
     def _check_all(self, planned: float) -> float | None:
-        """Check all; return when to do so again, None if nothing waits."""
+        """Check all heartbeats; return the time of the next check, None without calls."""
         now = time.monotonic()
         heartbeats = self._all()
         if now - planned > self._interval():
@@ -220,10 +220,10 @@ _MONITOR: Final = HeartbeatMonitor()
 
 
 def watch(heartbeat: Heartbeat) -> None:
-    """Have the process's monitor check a heartbeat."""
+    """Make the process's monitor check a heartbeat."""
     _MONITOR.add(heartbeat)
 
 
 def unwatch(heartbeat: Heartbeat) -> None:
-    """Have the process's monitor check a heartbeat no more."""
+    """Make the process's monitor stop checking a heartbeat."""
     _MONITOR.remove(heartbeat)

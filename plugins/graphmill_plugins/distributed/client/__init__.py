@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GrpcSessionFactory(SessionFactory):
-    """Makes sessions on the masters of `grpc://HOST:PORT`."""
+    """Creates sessions on masters with targets `grpc://HOST:PORT`."""
 
     def new_session(self, target: str, config: proto.ConfigProto, host: Host) -> SessionInterface:
         """Return a session; the master is not called before its first run.

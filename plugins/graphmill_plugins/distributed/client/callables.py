@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class Callables:
     """The callables of one session.
 
-    A callable that nobody holds any more is released with the next call of the session: the
-    garbage collector may run anywhere, and must not call a server.
+    A callable that is garbage collected is released with the next call of the session, because the
+    garbage collector may run anywhere and must not call a server.
 
-    Threads: any number may make callables and call them.
+    Threads: any number may create callables and call them.
     """
 
     def __init__(self, session: GrpcSession) -> None:
@@ -44,7 +44,7 @@ class Callables:
         """Return a function of the fed values, with `run_metadata` as keyword.
 
         Raises:
-            UnimplementedError: feeds or fetches are to stay on a device of the server.
+            UnimplementedError: feeds or fetches should stay on a device of the server.
             OpError: the signature cannot be run.
         """
         if options.feed_devices or options.fetch_devices:
@@ -62,7 +62,7 @@ class Callables:
         return made
 
     def release_dropped(self) -> None:
-        """Have the server free the callables that were dropped.
+        """Make the server free the callables that were dropped.
 
         Raises:
             OpError: the server cannot be reached, or refuses.

@@ -54,7 +54,7 @@ _COMPRESSIONS: Final = {
 
 
 class MasterChannel:
-    """Calls the methods of one master, on bytes.
+    """Calls the methods of one master, with serialized messages.
 
     Threads: any number may call; `close` ends their calls.
 
@@ -63,8 +63,8 @@ class MasterChannel:
         config: its `rpc_options` choose the compression.
 
     Raises:
-        InvalidArgumentError: the target, the compression, the credentials or the silence that is
-            allowed is malformed.
+        InvalidArgumentError: the target, the compression, the credentials or the allowed silence is
+            malformed.
 
     Attributes:
         target: as given.
@@ -94,7 +94,7 @@ class MasterChannel:
 
         Raises:
             CancelledError: the channel was closed.
-            UnavailableError: the master is gone, or has been silent for too long.
+            UnavailableError: the master is down, or has been silent for too long.
             OpError: the call failed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -119,8 +119,8 @@ class MasterChannel:
 def _answer(request: bytes, timeout: float | None, method: Any) -> bytes:
     """Return the response of a call, which is cancelled if an interrupt ends the wait for it.
 
-    A call that streams its responses, of which there is one, is polled by this thread. gRPC's
-    blocking calls are as fast, but go on when they are interrupted; its futures are answered by
+    The call is made as one that streams its (single) response, which this thread polls. gRPC's
+    blocking calls are as fast, but continue after an interrupt; its futures are completed by
     another thread.
     """
     call = None

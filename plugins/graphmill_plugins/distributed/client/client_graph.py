@@ -66,11 +66,11 @@ class ClientGraph:
             extend_graph(self.graph, graph_def, self._ops, large_tensors)
 
     def follow(self, source: Graph, num_taken: int = 0) -> None:
-        """Take the nodes of a graph object, now and whenever `sync` is called.
+        """Add the nodes of a graph object, now and whenever `sync` is called.
 
         Args:
             source: the graph object.
-            num_taken: how many node ids of it are those of nodes that are here already.
+            num_taken: the number of its node ids that are here already.
         """
         with self._lock:
             self._source, self._source_size = source, num_taken
@@ -78,7 +78,7 @@ class ClientGraph:
             self.sync()
 
     def sync(self) -> None:
-        """Take what the followed graph object has got since the last time.
+        """Add the nodes that the followed graph object has gained.
 
         Raises:
             FailedPreconditionError: a node that was there before has been changed since.
@@ -101,7 +101,7 @@ class ClientGraph:
             self._source_size = size
 
     def unsent(self) -> tuple[GraphDef, Callable[[], None]]:
-        """Return what the server does not have, and what to call when it has it."""
+        """Return the unsent part of the graph, and a function to call when it has been sent."""
         with self._lock:
             size = self.graph.num_node_ids
             message = graph_to_graph_def(self.graph, self.graph.nodes_since(self._sent_nodes))
@@ -115,7 +115,7 @@ class ClientGraph:
         return message, mark_sent
 
     def feed(self, name: str) -> tuple[DType, Converter]:
-        """Return the element type of a tensor, and what makes a fed value one of it.
+        """Return the element type of a tensor, and the function that converts a fed value.
 
         Raises:
             NotFoundError: there is no such node.
@@ -130,7 +130,7 @@ class ClientGraph:
         return dtype, feed_converter(name, dtype, shape)
 
     def op_of(self, node: str | None) -> str | None:
-        """Return the op of a node, None if there is no such node here."""
+        """Return the op of a node; None if there is no such node."""
         return self.graph.node(node).op if node and self.graph.has_node(node) else None
 
 

@@ -1,4 +1,4 @@
-"""Partial runs on a master: track what each still has to feed and fetch."""
+"""Partial runs on a master: track the pending feeds and fetches of each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PartialRun:
     """An unfinished partial run.
 
     Attributes:
-        options: how it was set up.
-        pending: feeds and fetches that have not come yet.
+        options: the options of its setup.
+        pending: feeds and fetches that are pending.
     """
 
     def __init__(self, signature: Signature, options: proto.RunOptions | None) -> None:
@@ -39,7 +39,7 @@ class PartialRuns:
         self._runs: dict[str, PartialRun] = {}
 
     def add(self, handle: str, run: PartialRun) -> None:
-        """Note a new partial run."""
+        """Add a new partial run."""
         with self._lock:
             self._runs[handle] = run
 
@@ -58,7 +58,7 @@ class PartialRuns:
         return found
 
     def advance(self, handle: str, feeds: Iterable[str], fetches: Iterable[str]) -> None:
-        """Note what came; a partial run that needs nothing any more is finished."""
+        """Record feeds and fetches; a partial run without pending ones is finished."""
         with self._lock:
             run = self._runs.get(handle)
             if run is None:
@@ -69,6 +69,6 @@ class PartialRuns:
                 del self._runs[handle]
 
     def remove(self, handle: str) -> None:
-        """Forget a partial run, if it is there."""
+        """Remove a partial run, if it exists."""
         with self._lock:
             self._runs.pop(handle, None)

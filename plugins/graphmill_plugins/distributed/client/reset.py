@@ -20,7 +20,7 @@ def reset(channel: MasterChannel, containers: Iterable[str], config: proto.Confi
     Args:
         channel: to the master.
         containers: names of resource containers; none for the default one.
-        config: its `device_filters` say which workers are meant.
+        config: its `device_filters` select workers.
 
     Raises:
         OpError: the master cannot be reached, or refuses.

@@ -71,7 +71,7 @@ class GrpcSession(SessionInterface):
 
     Attributes:
         target: the master.
-        handle: what the master calls the session; "" before its first run.
+        handle: the handle of the session on the master; "" before its first run.
     """
 
     def __init__(self, target: str, config: proto.ConfigProto, host: Host) -> None:
@@ -216,13 +216,13 @@ class GrpcSession(SessionInterface):
         reset(self._channel, containers, self.config)
 
     def loading_a_model(self) -> AbstractContextManager[None]:
-        """Return a context that changes nothing: what is forbidden is for the server to say."""
+        """Return a context without effect: the server decides which effects are forbidden."""
         return contextlib.nullcontext()
 
     def close(self) -> None:
-        """Have the master cancel running steps and free everything; a second call does nothing.
+        """Make the master cancel running steps and free everything; a second call does nothing.
 
-        A master that does not answer in time, or is gone, is reported in the log.
+        A master that does not answer in time, or is down, is logged.
 
         Raises:
             OpError: the master refuses.
@@ -260,7 +260,7 @@ class GrpcSession(SessionInterface):
             raise
 
     def timeout(self, options: proto.RunOptions | None) -> float | None:
-        """Return how long a step may take, in seconds; None for no limit."""
+        """Return the timeout of a step in seconds; None for none."""
         in_ms = options.timeout_in_ms if options is not None else 0
         return (in_ms or self.config.operation_timeout_in_ms) / 1000 or None
 
@@ -298,7 +298,7 @@ class GrpcSession(SessionInterface):
         return found
 
     def _send_graph(self) -> None:
-        """Create the session on the master, or extend its graph, if there is anything to send."""
+        """Create the session on the master, or extend its graph, if there are unsent nodes."""
         if self.handle and not self._graph.has_grown:
             return
         with self._lock:

@@ -26,7 +26,7 @@ class StepPlan:
 
     Attributes:
         feeds, targets: names.
-        fetches: names, each once.
+        fetches: names, without duplicates.
     """
 
     def __init__(self, signature: Signature, graph: ClientGraph) -> None:
@@ -46,7 +46,7 @@ class StepPlan:
         ]
 
     def in_order(self, found: dict[str, Value]) -> list[Value]:
-        """Return the values of all fetches, which the caller may write into."""
+        """Return the values of all fetches, owned by the caller."""
         return [_owned(found[name]) for name in self._fetches]
 
 
@@ -79,12 +79,12 @@ def results_by_name(fetches: Sequence[str], tensors: Sequence[NamedTensor]) -> d
 
 
 def _owned(value: Value) -> Value:
-    """Return a value in memory of its own: an array of a response is a view of all its bytes."""
+    """Copy a value: an array of a response is a view of all its bytes."""
     if isinstance(value, np.ndarray):
         return value.copy() if value.ndim else value[()]
     return value
 
 
 def new_request_id() -> int:
-    """Return what tells a request from all others; a request that is sent again keeps its id."""
+    """Return a unique id for a request; a request that is sent again keeps its id."""
     return secrets.randbits(62) + 1

@@ -22,13 +22,13 @@ class ClusterWorkers:
     """The workers of a cluster, connected when the first session needs them.
 
     Args:
-        server_def: the cluster, and which task of it this process is.
-        worker: the worker of this process, which is called without a protocol.
+        server_def: the cluster, and the task that this process is.
+        worker: the worker of this process, which is called directly.
 
     Attributes:
         master_task: the name of this process's task, `/job:worker/replica:0/task:0`.
 
-    Threads: `_lock` guards the making of the table.
+    Threads: `_lock` guards the creation of the table.
     """
 
     def __init__(self, server_def: proto.ServerDef, worker: Worker) -> None:
@@ -42,11 +42,11 @@ class ClusterWorkers:
 
     @property
     def has_others(self) -> bool:
-        """Whether the cluster has other tasks than this one."""
+        """Whether the cluster has other tasks."""
         return len(self._addresses) > 1
 
     def by_task(self) -> Mapping[str, WorkerInterface]:
-        """Return the workers by the names of their tasks; this process's first."""
+        """Return the workers by task name, that of this process first."""
         with self._lock:
             if self._others is None:
                 self._others = {
@@ -58,11 +58,11 @@ class ClusterWorkers:
             return {self.master_task: self._own, **{task: self._others[task] for task in others}}
 
     def addresses(self) -> Mapping[str, str]:
-        """Return the addresses of all tasks by their names."""
+        """Return the addresses of all tasks by name."""
         return self._addresses
 
     def last_heartbeats(self) -> Mapping[str, float | None]:
-        """Return when each other task was heard of last, as `time.time` counts; None for never."""
+        """Return the time of each other task's last message, by `time.time`; None for none."""
         with self._lock:
             others = dict(self._others or {})
         return {
@@ -72,9 +72,10 @@ class ClusterWorkers:
         }
 
     def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
-        """Reach the tasks where they are from now on.
+        """Use new addresses of the tasks from now on.
 
-        Sessions that use a task which moved or restarted get AbortedError; new ones find it.
+        Sessions that use a task that has moved or restarted get AbortedError; new sessions reach
+        it.
         """
         addresses = addresses_of(cluster)
         with self._lock:
@@ -92,7 +93,7 @@ class ClusterWorkers:
             worker.close(lost_task(task, addresses.get(task)))
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         with self._lock:
             others, self._others = self._others, None
         for worker in (others or {}).values():

@@ -42,7 +42,8 @@ class GrpcWorker(WorkerInterface):
     Args:
         task: its name, for messages.
         address: `HOST:PORT`.
-        silence: for how many seconds it may be silent while calls wait for it; 0 for any time.
+        silence: the number of seconds for which it may be silent while calls are in flight; 0 for
+            no limit.
         credentials: for TLS; None for connections without.
     """
 
@@ -63,17 +64,17 @@ class GrpcWorker(WorkerInterface):
 
     @property
     def last_heartbeat(self) -> float | None:
-        """When the task was heard of last, as `time.time` counts; None for never."""
+        """The time of the last message from the task, by `time.time`; None for none."""
         return self._connection.last_heartbeat
 
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
-        """Ask for the devices of the task; one that is about to start is waited for."""
+        """Ask for the devices of the task; wait if it is about to start."""
         return self._call("GetStatus", request, done, waits=True)
 
     def create_worker_session(
         self, request: proto.CreateWorkerSessionRequest, done: Done
     ) -> Withdraw:
-        """Begin a session of this master."""
+        """Create a session of this master."""
         return self._call("CreateWorkerSession", request, done)
 
     def delete_worker_session(
@@ -83,15 +84,15 @@ class GrpcWorker(WorkerInterface):
         return self._call("DeleteWorkerSession", request, done)
 
     def register_graph(self, request: proto.RegisterGraphRequest, done: Done) -> Withdraw:
-        """Make the task's part of a graph ready to run."""
+        """Register the task's partition of a graph."""
         return self._call("RegisterGraph", request, done)
 
     def deregister_graph(self, request: proto.DeregisterGraphRequest, done: Done) -> Withdraw:
-        """Forget a registered graph."""
+        """Deregister a graph."""
         return self._call("DeregisterGraph", request, done)
 
     def run_graph(self, session_handle: str, call: StepCall, done: Done) -> Withdraw:
-        """Run the task's part of a step; gives a `StepResult`."""
+        """Run the task's partition of a step; the outcome is a `StepResult`."""
         message = proto.RunGraphRequest(
             session_handle=session_handle,
             create_worker_session_called=True,
@@ -115,7 +116,7 @@ class GrpcWorker(WorkerInterface):
         return self._send("RunGraph", data, _step_result, done)
 
     def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
-        """Switch the task's log of receives, or ask for it."""
+        """Switch the task's log of receives, or request it."""
         return self._call("Logging", request, done)
 
     def cleanup_graph(self, request: proto.CleanupGraphRequest, done: Done) -> Withdraw:
@@ -127,10 +128,10 @@ class GrpcWorker(WorkerInterface):
         return self._call("CleanupAll", request, done)
 
     def close(self, reason: OpError | None = None) -> None:
-        """End the connection and all calls.
+        """Close the connection and fail all calls.
 
         Args:
-            reason: what calls end with, those that follow as well; by default CancelledError.
+            reason: the error of calls, including later ones; by default CancelledError.
         """
         self._connection.close(reason)
 
@@ -179,14 +180,14 @@ def _step_result(data: bytes) -> StepResult:
 
 
 def _array(value: Any) -> Any:
-    """Return a string without dimensions as an array, in which its last bytes are safe."""
+    """Return a scalar string as an array, which keeps trailing zero bytes."""
     return np.array(value, object) if type(value) is bytes else value
 
 
 def _value(value: Any) -> Any:
-    """Return what a step gives: a value without dimensions is a scalar."""
+    """Convert an output of a step: an array of rank 0 becomes a scalar."""
     return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _nothing() -> None:
-    """Withdraw a call that was not sent."""
+    """Do nothing: the call was not sent."""

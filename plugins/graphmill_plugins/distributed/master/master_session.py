@@ -43,14 +43,14 @@ class MasterSession:
     Threads: any number of calls at once; `_lock` guards the version, the callables and the count.
 
     Args:
-        session: what runs the steps.
-        close_devices: called at the end; for devices that are the session's own.
+        session: the session that runs the steps.
+        close_devices: called at the end, for devices that belong to the session.
 
     Attributes:
         requests: the requests that were sent with an id.
-        last_use: when it was used last, as its table counts time.
-        num_running: how many calls run in it.
-        num_nodes: how many nodes its graph has, with those of functions; kept by the service.
+        last_use: the time of its last use, by the clock of its table.
+        num_running: the number of its running calls.
+        num_nodes: the number of nodes of its graph and functions; set by the service.
     """
 
     def __init__(self, session: Runner, close_devices: Callable[[], None] | None) -> None:
@@ -68,7 +68,7 @@ class MasterSession:
 
     @property
     def session(self) -> Runner:
-        """What runs the steps."""
+        """The session that runs the steps."""
         return self._session
 
     def extend(self, graph_def: proto.GraphDef, version: int) -> int:
@@ -99,10 +99,10 @@ class MasterSession:
         """Run a step, or a piece of a partial run; return the fetched tensors.
 
         Args:
-            message: what to run.
+            message: the request.
             feeds: its tensors.
-            options: those of the message; None if none is set.
-            metadata: filled with what was measured, if given.
+            options: the options of the message; None if none is set.
+            metadata: filled with measurements, if given.
             cancellation: cancels the step.
 
         Raises:
@@ -129,7 +129,7 @@ class MasterSession:
         return self._session.partial_run_setup(signature, None)
 
     def make_callable(self, options: proto.CallableOptions) -> int:
-        """Prepare a signature; return the number of the callable, the first of which is 0.
+        """Prepare a signature; return the index of the callable, from 0.
 
         Raises:
             OpError: the signature cannot be run.
@@ -151,7 +151,7 @@ class MasterSession:
         """Run a callable with the values of its feeds; return those of its fetches.
 
         Raises:
-            InvalidArgumentError: there is no callable of that number.
+            InvalidArgumentError: there is no callable with that index.
             OpError: the first error of the step.
         """
         found = self._find_callable(number)
@@ -163,24 +163,24 @@ class MasterSession:
         return asks_for_metadata(self._find_callable(number).options)
 
     def release_callable(self, number: int) -> None:
-        """Forget a callable; one that is not there is forgotten already."""
+        """Remove a callable, if it exists."""
         with self._lock:
             self._callables.pop(number, None)
 
     def step(
         self, call: Call, request: Request | None, work: Callable[[CancellationManager], bytes]
     ) -> bytes:
-        """Do the work of a call, which is cancelled when its client is gone or the session closed.
+        """Run the work of a call, and cancel it if its client disconnects or the session is closed.
 
         Args:
-            call: whose work it is.
-            request: that of the call, which others may wait for, too.
-            work: what is to be done.
+            call: the call.
+            request: the request of the call, which other calls may share.
+            work: the function to run.
 
         Raises:
-            AbortedError: the client is gone.
+            AbortedError: the client has disconnected.
             FailedPreconditionError: the session was closed.
-            OpError: what the work raised.
+            OpError: raised by the work.
         """
         cancellation = CancellationManager(self._session.cancellation)
         watch = _ClientWatch(cancellation, self.requests, request)
@@ -207,7 +207,7 @@ class MasterSession:
                 self.num_running -= 1
 
     def close(self) -> None:
-        """Cancel the steps that run, and free what the session holds."""
+        """Cancel running steps, and free the session's resources."""
         with self._lock:
             if self._is_closed:
                 return
@@ -253,7 +253,7 @@ class MasterSession:
 
 
 class _ClientWatch:
-    """Cancels a step when nobody waits for it any more."""
+    """Cancels a step when no call waits for it any more."""
 
     __slots__ = ("_cancellation", "_memory", "_request", "is_client_gone", "is_done")
 
@@ -270,7 +270,7 @@ class _ClientWatch:
         self.is_client_gone = False
 
     def call_ended(self) -> None:
-        """Take note of the end of the call, which may have been answered."""
+        """Handle the end of the call, which may have been answered."""
         if self.is_done:
             return
         if self._request is None:
@@ -288,8 +288,8 @@ class _Callable:
     """A signature that was prepared.
 
     Attributes:
-        options: what was asked for.
-        call: takes the values of the feeds; returns those of the fetches.
+        options: its options.
+        call: the function from the values of the feeds to those of the fetches.
     """
 
     def __init__(self, session: Runner, given: proto.CallableOptions) -> None:
@@ -311,7 +311,7 @@ class _Callable:
 
 
 def fetched_tensor(name: str, value: Value) -> NamedTensor:
-    """Return what was fetched as the tensor of a message; a scalar string comes as `bytes`."""
+    """Convert a fetched value to the tensor of a message; a scalar string is `bytes`."""
     return NamedTensor(name, np.array(value, object) if type(value) is bytes else value)
 
 
@@ -320,7 +320,7 @@ def _with_number(name: str) -> str:
 
 
 def asks_for_metadata(options: proto.RunOptions) -> bool:
-    """Return whether a step is to be measured, or its partitions are to be shown."""
+    """Return whether options ask for statistics or partition graphs."""
     return bool(options.trace_level or options.output_partition_graphs)
 
 
