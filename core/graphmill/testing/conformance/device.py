@@ -75,7 +75,7 @@ class DeviceTests:
     def config(self, name: str, kind: str) -> Any:
         """Return the configuration of sessions that have the device."""
         index = parse_device_name(name).id or 0
-        return proto.ConfigProto(device_count={kind: index + 1, "CPU": 1}, **self.settings)
+        return proto.ConfigProto(device_count={"CPU": 1, kind: index + 1}, **self.settings)
 
     @pytest.fixture
     def made(self, host: Host, name: str, kind: str, config: Any) -> Iterator[Device]:
