@@ -149,7 +149,7 @@ class RegionNote(NamedTuple):
         name: the frame of a loop; the name scope of a conditional.
         nodes: names of its nodes.
         is_functional: whether functional nodes replaced it.
-        reason: why it stays as it is; empty otherwise.
+        reason: why it was not replaced; empty otherwise.
         became: names of the nodes that replaced it.
     """
 

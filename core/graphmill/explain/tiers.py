@@ -24,7 +24,7 @@ class Tiers:
 
     Args:
         executors: its executors.
-        hot_steps: of its session.
+        hot_steps: the `HotSteps` of its session.
 
     Attributes:
         compilations: the compiler's record of each device's graph, by device name.

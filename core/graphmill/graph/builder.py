@@ -255,7 +255,7 @@ class Graph(ShapedGraph):
         """Return a node.
 
         Raises:
-            NotFoundError: there is none of that name; the message names near matches.
+            NotFoundError: there is no node of that name; the message names near matches.
         """
         return self.node(name)
 

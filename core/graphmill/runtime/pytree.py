@@ -40,7 +40,7 @@ class PytreeDef(NamedTuple):
     Attributes:
         kind: the class.
         arrays: names of the attributes that are arrays, or pytrees themselves.
-        static: names of the others; a program is compiled for each combination of their values.
+        static: names of the other attributes; each combination of their values is compiled.
     """
 
     kind: type
@@ -52,13 +52,13 @@ class PytreeDef(NamedTuple):
         return tuple(getattr(value, name) for name in self.arrays)
 
     def fixed(self, value: Any) -> tuple[Any, ...]:
-        """Return the values of the other attributes."""
+        """Return the values of the static attributes."""
         return tuple(getattr(value, name) for name in self.static)
 
     def build(self, fixed: Sequence[Any], parts: Sequence[Any]) -> Any:
         """Return an object with these values, without calling `__init__`.
 
-        Compilers pass other objects in place of arrays.
+        Compilers pass other objects, such as traced values, instead of arrays.
         """
         made: Any = object.__new__(self.kind)
         for name, value in zip((*self.arrays, *self.static), (*parts, *fixed), strict=True):
@@ -79,7 +79,8 @@ def pytree(*, arrays: Iterable[str] = (), static: Iterable[str] = ()) -> Callabl
             compiled for each combination of these.
 
     Raises:
-        InvalidArgumentError: no attribute is named, or one twice, or the class is a tuple.
+        InvalidArgumentError: no attribute is named, one is named twice, or the class is a tuple,
+            list or dict.
     """
     named, fixed = tuple(arrays), tuple(static)
 
@@ -98,7 +99,7 @@ def pytree(*, arrays: Iterable[str] = (), static: Iterable[str] = ()) -> Callabl
 def _check(kind: type, arrays: tuple[str, ...], static: tuple[str, ...]) -> None:
     if not arrays and not static:
         raise InvalidArgumentError(
-            f"@pytree needs the names of the attributes of {kind.__qualname__}, which is no "
+            f"@pytree needs the names of the attributes of {kind.__qualname__}, which is not a "
             "dataclass: arrays=(...) and static=(...)"
         )
     if len({*arrays, *static}) < len(arrays) + len(static):
@@ -111,11 +112,11 @@ def _check(kind: type, arrays: tuple[str, ...], static: tuple[str, ...]) -> None
 
 
 def pytree_of(kind: type) -> PytreeDef | None:
-    """Return the declaration of a class; None without one (subclasses do not inherit it)."""
+    """Return the declaration of a class, or None; subclasses do not inherit it."""
     found: PytreeDef | None = kind.__dict__.get(_ATTRIBUTE)
     return found
 
 
 def declared_pytrees() -> list[PytreeDef]:
-    """Return the declarations of all classes that are alive."""
+    """Return the declarations of all live classes."""
     return [found for kind in list(_declared) if (found := pytree_of(kind)) is not None]

@@ -40,8 +40,8 @@ class RendezvousKey(NamedTuple):
 
     Attributes:
         src_device, dst_device: full names of the devices.
-        src_incarnation: of the sender; 16 hex digits in text.
-        edge_name: the edge, unique between the two devices.
+        src_incarnation: incarnation of the source device; 16 hex digits in the text form.
+        edge_name: name of the edge, unique for the two devices.
         frame_iteration: `0:0` outside of loops, else the ids of frame and iteration (`frame_ids`).
     """
 
@@ -56,15 +56,15 @@ class RendezvousKey(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """The text of the key up to the frame: the same in all iterations."""
+        """The text of the key before the frame id; it is the same in all iterations."""
         return f"{self.src_device};{self.src_incarnation:016x};{self.dst_device};{self.edge_name};"
 
     @classmethod
     def parse(cls, text: str) -> RendezvousKey:
-        """Return the key that `text` spells.
+        """Parse the text form of a key.
 
         Raises:
-            InvalidArgumentError: it is not made of five parts with two full device names.
+            InvalidArgumentError: it does not have five parts with two full device names.
         """
         parts = text.split(";", _NUM_PARTS - 1)
         if len(parts) == _NUM_PARTS and parts[3] and _is_full(parts[0]) and _is_full(parts[2]):
@@ -82,8 +82,8 @@ class TransferArgs(NamedTuple):
     """The sender's or the receiver's end of a transfer.
 
     Attributes:
-        device: where the value is, or is wanted; None for host memory of no device.
-        on_host: whether it is in host memory there.
+        device: the device that has the value or gets it; None for host memory without a device.
+        on_host: whether the value is in host memory of the device.
         cancellation: cancels the wait of a receiver.
     """
 
@@ -99,8 +99,9 @@ HOST = TransferArgs()
 class Rendezvous(ABC):
     """Passes values from senders to receivers by key; either side may come first.
 
-    Threads: any thread may call anything. `done` is called outside of all locks, once, by whichever
-    thread completes the pair: the receiver's, the sender's, or one that aborts or cancels.
+    Threads: all methods may be called from any thread. `done` is called once, outside of all locks,
+    by the thread that completes the pair: the receiver's, the sender's, or one that aborts or
+    cancels.
     """
 
     __slots__ = ()
@@ -119,12 +120,12 @@ class Rendezvous(ABC):
         """Call `done(value, is_dead, error)` when the value under `key` has arrived.
 
         The error is CancelledError after a cancellation, AbortedError if another receiver waits for
-        `key` already, and after `start_abort` derived from what that was given.
+        `key` already, and derived from the error of `start_abort` after that.
         """
 
     @abstractmethod
     def start_abort(self, error: OpError) -> None:
-        """Fail all that wait, and all calls from now on; only the first call counts."""
+        """Fail all pending receives and all later calls; only the first call has an effect."""
 
     def awaited_keys(self) -> list[str] | None:
         """Return the keys that receives wait for; None if that is unknown.
@@ -144,8 +145,8 @@ class Rendezvous(ABC):
             timeout: seconds; None to wait without limit.
 
         Raises:
-            DeadlineExceededError: nothing came in time. The value is lost if it comes later.
-            OpError: what `recv_async` reports.
+            DeadlineExceededError: no value arrived in time; a value that arrives later is lost.
+            OpError: the error that `recv_async` reports.
         """
         arrived = threading.Event()
         outcome: list[tuple[Value, bool, BaseException | None]] = []
@@ -183,7 +184,7 @@ class _Waiting:
         self.is_taken = False
 
     def withdraw(self) -> None:
-        """Withdraw the callback for cancellation."""
+        """Remove the cancellation callback."""
         if self.token is not None and self.args.cancellation is not None:
             self.args.cancellation.deregister(self.token)
 
@@ -218,10 +219,10 @@ class IntraProcessRendezvous(Rendezvous):
             waiting.withdraw()
             _deliver(sent, waiting.args, waiting.done)
         elif waiting is not None:
-            raise AbortedError(f"Duplicated send: {key}. The value sent before is still there")
+            raise AbortedError(f"Duplicated send: {key}. The previous value was not received yet")
 
     def recv_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
-        """Call `done(value, is_dead, error)` when the value is there; see `Rendezvous`."""
+        """Call `done(value, is_dead, error)` when the value has arrived; see `Rendezvous`."""
         waiting = _Waiting(args, done)
         with self._lock:
             error = self._error
@@ -244,7 +245,7 @@ class IntraProcessRendezvous(Rendezvous):
             self._watch_cancellation(key, waiting, args.cancellation)
 
     def start_abort(self, error: OpError) -> None:
-        """Fail all that wait, and all calls from now on; only the first call counts."""
+        """Fail all pending receives and all later calls; only the first call has an effect."""
         with self._lock:
             if self._error is not None:
                 return
@@ -271,7 +272,7 @@ class IntraProcessRendezvous(Rendezvous):
         waiting.token = cancellation.register(lambda: self._cancel(key, waiting))
         if waiting.token is None:
             self._cancel(key, waiting)
-        elif waiting.is_taken:  # it came before the token was there to be withdrawn
+        elif waiting.is_taken:  # the value arrived before the token was set
             waiting.withdraw()
 
     def _cancel(self, key: str, waiting: _Waiting) -> None:
@@ -291,25 +292,25 @@ def derived(error: OpError) -> OpError:
     return made
 
 
-def _deliver(sent: _Sent, wanted: TransferArgs, done: ReceiveDone) -> None:
+def _deliver(sent: _Sent, target: TransferArgs, done: ReceiveDone) -> None:
     if sent.is_dead:
         done(None, True, None)
         return
     try:
-        value = _copied(sent.value, sent.args, wanted)
-    except Exception as error:  # noqa: BLE001 - a device's code: the receiver's node names the place
+        value = _copied(sent.value, sent.args, target)
+    except Exception as error:  # noqa: BLE001 - a device's code; reported at the receiver's node
         done(None, False, error)
     else:
         done(value, False, None)
 
 
-def _copied(value: Value, source: TransferArgs, wanted: TransferArgs) -> Value:
-    if source.device is wanted.device and source.on_host == wanted.on_host:
+def _copied(value: Value, source: TransferArgs, target: TransferArgs) -> Value:
+    if source.device is target.device and source.on_host == target.on_host:
         return value
     if not source.on_host:
         value = source.device.to_host(value)  # type: ignore[union-attr]
-    if not wanted.on_host:
-        value = wanted.device.to_device(value)  # type: ignore[union-attr]
+    if not target.on_host:
+        value = target.device.to_device(value)  # type: ignore[union-attr]
     return value
 
 

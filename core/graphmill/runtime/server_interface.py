@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class ServerInterface(ABC):
-    """One running server of some protocol; `Server` is what users hold.
+    """One running server of some protocol; users have a `Server`, which wraps it.
 
-    Threads: any may call anything.
+    Threads: all methods may be called from any thread.
     """
 
     @property
     @abstractmethod
     def target(self) -> str:
-        """The target of sessions on this server, as `grpc://127.0.0.1:7001`."""
+        """The target of sessions on this server, such as `grpc://127.0.0.1:7001`."""
 
     @abstractmethod
     def start(self) -> None:
@@ -57,8 +57,8 @@ class ServerInterface(ABC):
 
         Args:
             cluster: the addresses of all tasks.
-            restarted: names, as `/job:worker/replica:0/task:1`, of tasks to reconnect to even if
-                their addresses are unchanged.
+            restarted: names, such as `/job:worker/replica:0/task:1`, of tasks to reconnect to even
+                if their addresses are unchanged.
 
         Raises:
             UnimplementedError: the protocol's addresses are fixed, which is the default.
@@ -68,7 +68,7 @@ class ServerInterface(ABC):
 
 
 class ServerFactory(ABC):
-    """Creates the servers of one protocol; registered under its name, as `grpc`."""
+    """Creates the servers of one protocol; registered under its name, such as `grpc`."""
 
     @abstractmethod
     def new_server(self, server_def: ServerDef, host: Host) -> ServerInterface:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class SessionInterface(ABC):
-    """Runs the signatures of one session; `Session` translates its users' calls into these.
+    """Runs the signatures of one session; `Session` translates users' calls into its methods.
 
     Tensors are named `node:output`, targets by their nodes. Fed values are passed as the user gave
     them; fetched values are NumPy arrays and scalars.
 
-    Threads: any number may call anything.
+    Threads: all methods may be called from any number of threads.
 
     Attributes:
         host: where ops, kernels, devices and executors come from.
@@ -93,9 +93,9 @@ class SessionInterface(ABC):
 
         Args:
             signature: names of feeds, fetches and targets; a fetch may occur more than once.
-            values: of the feeds.
-            options: how to run it.
-            run_metadata: filled with measurements, if given.
+            values: the values of the feeds.
+            options: the `RunOptions` of the step.
+            run_metadata: filled with the metadata of the step, if given.
 
         Raises:
             OpError: the first error of the step.
@@ -112,9 +112,9 @@ class SessionInterface(ABC):
         """Return a function of the fed values, with `run_metadata` as keyword (row S7).
 
         Args:
-            signature: what it runs.
+            signature: the signature that it runs.
             rebuild: builds the function's result from the values of the fetches.
-            options: how each call is run.
+            options: the `RunOptions` of each call.
             callable_options: further options: tensor connections, devices.
 
         Raises:
@@ -137,7 +137,7 @@ class SessionInterface(ABC):
 
         Raises:
             InvalidArgumentError: the handle, a feed or a fetch does not fit.
-            OpError: the first error of a node; the partial run is ended by it.
+            OpError: the first error of a node, which ends the partial run.
         """
 
     @abstractmethod
@@ -161,7 +161,7 @@ class SessionInterface(ABC):
         """Cancel running steps and free everything; a second call does nothing."""
 
     def explain(self, signature: Signature, *, build: bool) -> StepRecord:
-        """Return why each node of a signature runs where and as it does.
+        """Return for each node of a signature its device, kernel and tier, with reasons.
 
         Raises:
             UnimplementedError: the session is on a server, which does not report it.
@@ -178,10 +178,10 @@ class SessionInterface(ABC):
         raise self._unexplained()
 
     def loading_a_model(self) -> AbstractContextManager[None]:
-        """Allow reading the files of a model in a `with` block, whatever effects are forbidden.
+        """Permit reading the files of a model in a `with` block, even if effects are forbidden.
 
         Raises:
-            UnimplementedError: the session is on a server, whose policy is its own.
+            UnimplementedError: the session is on a server, which has its own policy.
         """
         raise UnimplementedError(
             f"{type(self).__name__} cannot allow what its server forbids; allow the effect there"
@@ -210,7 +210,7 @@ class SessionFactory(ABC):
         """Return a new session.
 
         Args:
-            target: the whole target, its scheme included.
+            target: the whole target, including its scheme.
             config: the session's configuration.
             host: where ops and kernels come from.
 

@@ -1,6 +1,6 @@
 """`StateMachine`: a state, its table of transitions, and the history of events.
 
-The table is data: each row names a state, an event, the next state and an action. So it can be
+The table is data: each row has a state, an event, the next state and an action. So it can be
 read, drawn (docs/explanation/tier-states.md) and tested directly. An event that the table does not
 list is a bug of the sender: with `GRAPHMILL_VALIDATE=1` it raises an error; otherwise it changes
 nothing, and is reported by a warning and in the story.
@@ -48,10 +48,10 @@ class Transition(NamedTuple):
     """One change of state.
 
     Attributes:
-        subject: what changed: a signature, a graph.
+        subject: the name of the state machine's owner, such as a signature or a graph.
         before, after: the names of the states.
         event: what happened.
-        cause: the reason, as text; empty where the event is the reason.
+        cause: the reason, as text; empty if the event itself is the reason.
     """
 
     subject: str
@@ -81,9 +81,9 @@ class Story:
 
     def add(self, transition: Transition) -> None:
         """Add a transition; the oldest one is dropped if there are too many."""
-        kept = self._transitions
-        if not kept or kept[-1] != transition:
-            kept.append(transition)
+        transitions = self._transitions
+        if not transitions or transitions[-1] != transition:
+            transitions.append(transition)
 
     def transitions(self) -> list[Transition]:
         """Return the stored transitions, oldest first."""
@@ -98,7 +98,7 @@ class Story:
 
 
 class StateMachine(Generic[State, Event, Action]):
-    """The state of one thing.
+    """The state of one object, with its transition table.
 
     Threads: not synchronized; senders of events hold the lock that guards the state.
 
@@ -108,8 +108,8 @@ class StateMachine(Generic[State, Event, Action]):
         story: records the transitions.
 
     Attributes:
-        state: the state.
-        subject: what the story calls the thing.
+        state: the current state.
+        subject: the name of the object in the story.
     """
 
     __slots__ = ("_story", "_table", "state", "subject")
@@ -134,7 +134,7 @@ class StateMachine(Generic[State, Event, Action]):
             cause: why, for the story.
 
         Raises:
-            InternalError: the table has no such row, and graphmill checks itself.
+            InternalError: the table has no such row, and validation mode is on.
         """
         row = self._table.get((self.state, event))
         if row is None:
@@ -153,7 +153,7 @@ class StateMachine(Generic[State, Event, Action]):
         self._story.add(Transition(self.subject, before, event.text, after.text, cause))
 
     def _complaint(self, event: Event) -> str:
-        expected = [have.text for state, have in self._table if state is self.state]
+        expected = [event.text for state, event in self._table if state is self.state]
         return (
             f"{self.subject or 'a state machine'} is {self.state.text!r}, where the event "
             f"{event.text!r} cannot happen; expected one of: "

@@ -1,4 +1,4 @@
-"""Shape, element type and size of a value on an edge, whatever its class.
+"""Shape, element type and size of a value on an edge, of any class.
 
 A scalar variant or resource is passed as the object itself, of any class; a tensor of such objects
 is an object array. All other values are arrays of NumPy or of a device.
@@ -34,7 +34,7 @@ def dtype_of_value(value: Value) -> np.dtype[Any]:
 
 
 def has_dtype(value: Value, dtype: DType) -> bool:
-    """Return whether a value can be one of an element type; any object can be a handle."""
+    """Return whether a value can have an element type; any object can be a handle or variant."""
     if dtype.kind == "h" and not isinstance(value, np.ndarray):
         return True
     return dtype_of_value(value) == dtype.as_numpy_dtype
@@ -42,5 +42,5 @@ def has_dtype(value: Value, dtype: DType) -> bool:
 
 def num_bytes_of_value(value: Value) -> int:
     """Return the size of an array in bytes; 0 if it is unknown."""
-    given = getattr(value, "nbytes", 0)
-    return given if isinstance(given, int) else 0
+    num_bytes = getattr(value, "nbytes", 0)
+    return num_bytes if isinstance(num_bytes, int) else 0

@@ -28,10 +28,10 @@ class WrappingExecutor(Executor):
         self.inner = inner
 
     def begin(self, args: ExecutorArgs) -> None:
-        """Prepare a run of a partition or function; an `OpError` refuses it."""
+        """Prepare a run of a partition or function; raise an `OpError` to refuse it."""
 
     def end(self, args: ExecutorArgs) -> None:
-        """Finish a run; called once after each one that `begin` did not refuse."""
+        """Finish a run; called once for each run that `begin` did not refuse."""
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run of the inner executor, between `begin` and `end`."""
@@ -63,9 +63,9 @@ def executor_over(
     Args:
         params: the parameters of the wrapping executor.
         graph: the partition.
-        wrap: returns the kernel to use for a node, given the node and its kernel: a new one made
-            with `OpKernel.with_call`, or the same.
-        executor_type: of the inner executor.
+        wrap: takes a node and its kernel; returns the kernel to use, the same or a new one from
+            `OpKernel.with_call`.
+        executor_type: the type of the inner executor.
     """
 
     def create_kernel(node: Node) -> OpKernel:

@@ -22,7 +22,7 @@ def is_cost_step(options: GraphOptions, number: int) -> bool:
     """Return whether `build_cost_model` asks to measure a step.
 
     Args:
-        options: of the session.
+        options: the session's graph options.
         number: the number of earlier steps of the signature.
     """
     every = options.build_cost_model

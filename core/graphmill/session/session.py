@@ -293,9 +293,9 @@ class Session:
         return self._impl.explain(key, build=build)
 
     def reading_its_model(self) -> AbstractContextManager[None]:
-        """Allow reading the files of a model in a `with` block, whatever effects are forbidden.
+        """Permit reading the files of a model in a `with` block, even if effects are forbidden.
 
-        For loaders of models, whose variables and tables are in files.
+        Loading a model needs this: its variables and tables are in files.
         """
         return self._impl.loading_a_model()
 

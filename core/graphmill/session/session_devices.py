@@ -57,7 +57,7 @@ def devices_of(
 
     Raises:
         PluginError: the factory cannot be imported.
-        OpError: it failed, or returned something else than devices; names the plugin.
+        OpError: it failed, or returned something else than devices; the error names the plugin.
     """
     owner = host.devices.provenance(device_type)
     try:

@@ -66,8 +66,8 @@ def make_call(
     """Return a function of the fed values, with `run_metadata` and `cancellation` as keywords.
 
     Args:
-        session: whose step it is.
-        entry: what runs it.
+        session: the session of the steps.
+        entry: the executors of the signature.
         rebuild: builds the function's result from the values of the fetches.
         count: the number of fed values.
         options: how each call is run.

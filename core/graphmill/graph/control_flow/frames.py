@@ -53,8 +53,8 @@ def analyse_frames(graph: Graph) -> tuple[dict[Node, FramePath], dict[FramePath,
 
     Raises:
         InvalidArgumentError: inputs of a node come from different frames, an `Exit` or
-            `NextIteration` is outside any frame, or the `Enter`s of a frame disagree; names node,
-            frames and inputs.
+            `NextIteration` is outside any frame, or the `Enter`s of a frame disagree; the message
+            names node, frames and inputs.
     """
     frames: dict[Node, FramePath] = {}
     infos: dict[FramePath, FrameInfo] = {(): FrameInfo(())}

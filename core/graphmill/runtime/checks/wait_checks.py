@@ -51,7 +51,7 @@ def with_wait_check(compute: Callable[..., Any], kernel: OpKernel, name: str) ->
     Args:
         compute: the call.
         kernel: the kernel.
-        name: of the kernel, its op and plugin, for messages.
+        name: the kernel with its op and plugin, for messages.
     """
     if kernel.definition.async_:
         return _asynchronous(compute, kernel, name)

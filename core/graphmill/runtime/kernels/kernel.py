@@ -408,8 +408,8 @@ class OpKernel:
 
         Args:
             compute: the call; its arguments follow from the changed `definition`.
-            changes: of the definition, `stateful=True, async_=True` for a call that takes the
-                context and `done`.
+            changes: changes of the definition, such as `stateful=True, async_=True` for a call that
+                takes the context and `done`.
         """
         made = copy.copy(self)
         made.compute = compute

@@ -71,7 +71,7 @@ def sync_device(device: Device) -> None:
     """Wait until all work in flight on a device is done (`ExecutorArgs.sync_on_finish`).
 
     Raises:
-        OpError: an error of the device after its kernels had returned; names the device.
+        OpError: the device failed after its kernels had returned; the error names the device.
     """
     try:
         device.sync()

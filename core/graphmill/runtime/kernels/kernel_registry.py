@@ -210,7 +210,7 @@ class KernelRegistry:
             return found, self._version
 
     def _changed(self) -> None:
-        """Invalidate cached lookups; under the lock."""
+        """Invalidate cached lookups; call it under the lock."""
         self._version += 1
         self._settled.clear()
         self._choices.clear()
@@ -262,7 +262,7 @@ class KernelRegistry:
 
         Args:
             choice: the result of `find` for the node.
-            op_def, attrs: of the node.
+            op_def, attrs: the node's op and attrs.
             device_type: type of its device.
             backend: the other backend.
         """

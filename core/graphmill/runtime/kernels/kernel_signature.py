@@ -117,7 +117,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str =
     """Check the parameters of a kernel against its ops, as far as these are registered.
 
     Args:
-        definition: of the kernel, or of a function that is called like one.
+        definition: the definition of the kernel, or of a function that is called like one.
         op_defs: the ops.
         what: what the function is, for messages.
 

@@ -8,7 +8,7 @@ another thread, and Python handles it in the main thread all the same.
 
 from __future__ import annotations
 
-# The module behind `signal`, whose functions make enums of numbers and take ten times as long.
+# `signal` wraps this module: its functions convert numbers to enums, which takes ten times as long.
 import _signal  # type: ignore[import-not-found]
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self

@@ -75,7 +75,7 @@ FORK: Final = ProcessEffect(
     "fork",
     "registers callbacks with os.register_at_fork",
     "when graphmill's runtime is imported, for good",
-    "a forked child has no threads but its own, and inherits locks that nobody will release",
+    "a forked child has only one thread, and inherits locks that no thread will release",
     "a session that was created before a fork hangs in the child",
 )
 BLAS_THREADS: Final = ProcessEffect(

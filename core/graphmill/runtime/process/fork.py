@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 GRACE_PERIOD: Final = 30.0
-"""Seconds that a fork waits for what must not be torn."""
+"""Seconds that a fork waits for operations that must not be torn."""
 
 
 class ForkAware(Protocol):
@@ -63,7 +63,7 @@ def fork_safe_rlock() -> Any:
 
 
 def suspend_during_forks(begin: Callable[[], None], end: Callable[[], None]) -> None:
-    """Have `begin` called before each fork, and `end` after it in parent and child."""
+    """Call `begin` before each fork, and `end` after it in parent and child."""
     _suspended.append((begin, end))
 
 

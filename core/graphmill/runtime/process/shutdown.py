@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 GRACE_PERIOD: Final = 5.0
-"""Seconds that a thread is given to finish its step or compilation."""
+"""Seconds that the shutdown waits for a thread to finish its step or compilation."""
 
 _BETWEEN_STEPS: Final = 0.05
 """Seconds in which a thread that was between two steps begins the next one."""

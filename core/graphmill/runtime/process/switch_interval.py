@@ -55,7 +55,7 @@ class LowSwitchInterval:
             sys.setswitchinterval(self._before)
 
     def after_fork_in_child(self) -> None:
-        """Restore the interval: the threads that asked for a low one are not in this process."""
+        """Restore the interval: the threads that lowered it are not in this process."""
         self._lock = threading.Lock()
         if self._users:
             self._users = 0

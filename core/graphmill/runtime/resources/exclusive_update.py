@@ -66,7 +66,7 @@ def writable(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
     """Give an array that holds the variable's value, to be changed in place to the new value.
 
     The caller holds the variable's lock, does not refer to its value, does not read `value`, and
-    has checked whatever may fail: an error in the middle may leave some of it written.
+    has checked everything that may fail: an error in the block may leave the value half written.
 
     Args:
         variable: a variable whose value is a NumPy array.

@@ -35,7 +35,7 @@ class ResourceMgr:
         """Return a resource.
 
         Raises:
-            NotFoundError: there is none of that container, name and type.
+            NotFoundError: there is no resource of that container, name and type.
         """
         with self._lock:
             found = self._containers.get(container or self.default_container, {}).get((kind, name))
@@ -54,7 +54,7 @@ class ResourceMgr:
         """Add a resource.
 
         Raises:
-            AlreadyExistsError: one of the same container, name and type is there.
+            AlreadyExistsError: a resource of the same container, name and type exists.
         """
         key = (kind or type(resource), name)
         with self._lock:
@@ -91,7 +91,7 @@ class ResourceMgr:
         """Remove a resource.
 
         Raises:
-            NotFoundError: there is none of that container, name and type.
+            NotFoundError: there is no resource of that container, name and type.
         """
         with self._lock:
             held = self._containers.get(container or self.default_container, {})
@@ -134,5 +134,5 @@ class ResourceMgr:
                 f"Container {container} does not exist. "
                 f"(Could not find resource: {container}/{name})"
             )
-        near = suggest(name, [known for other, known in held if other is kind])
+        near = suggest(name, [other_name for other, other_name in held if other is kind])
         return f"Resource {container}/{name}/{kind.__name__} does not exist{near}"

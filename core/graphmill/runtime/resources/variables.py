@@ -79,7 +79,7 @@ class ResourceHandle:
     Attributes:
         device: name of the device whose `ResourceMgr` holds it.
         container, name: its key there.
-        type_name: its type, for messages, as `"Variable"`.
+        type_name: its type, for messages, such as `"Variable"`.
         resource: the object itself; None until the first lookup.
     """
 

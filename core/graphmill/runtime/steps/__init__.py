@@ -1,1 +1,1 @@
-"""What one step has of its own: call frame, cancellation, event loop, statistics."""
+"""The state of one step: call frame, cancellation, event loop, statistics."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CallFrame:
-    """What `_Arg` nodes read and `_Retval` nodes write.
+    """The values that `_Arg` nodes read and `_Retval` nodes write.
 
     Attributes:
         args: one value for each `_Arg` index.
@@ -32,13 +32,13 @@ class CallFrame:
         """Return argument `index`.
 
         Raises:
-            InternalError: the caller gave fewer arguments.
+            InternalError: the caller passed fewer arguments.
         """
         try:
             return self.args[index]
         except IndexError:
             raise InternalError(
-                f"argument {index} is missing; the call gave {len(self.args)}"
+                f"argument {index} is missing; the call passed {len(self.args)}"
             ) from None
 
     def set_retval(self, index: int, value: Value) -> None:

@@ -2,8 +2,8 @@
 
 A step that is past its deadline is cancelled: waiting kernels are woken, the executor ends the run
 when the last of them has returned, and calls `done`. An executor that never calls it, or a kernel
-that never returns, would block the caller forever. So the caller gives up after a grace period.
-Kernels that compute in a thread of the session's pool are waited for: they return.
+that never returns, would block the caller forever. So the caller gives up after a grace period. The
+caller still waits for kernels that compute in a thread of the session's pool, because these return.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.step_runner import StepRunner
 
 GRACE_PERIOD = 1.0
-"""Seconds between the cancellation and giving up; ending a cancelled run takes a thousandth."""
+"""Seconds between the cancellation and giving up; ending a cancelled run takes milliseconds."""
 
 
 class CancellationGracePeriod:
@@ -31,11 +31,11 @@ class CancellationGracePeriod:
     same class as the cancellation, which names the executors.
 
     Args:
-        args: the run's.
-        executors: what runs it, for the message.
+        args: the arguments of the run.
+        executors: the executors of the run, for the message.
 
-    Threads: used by the driving thread; only callbacks that `post` to its event loop are called
-    elsewhere.
+    Threads: used by the driving thread; other threads only call callbacks that `post` to its event
+    loop.
     """
 
     __slots__ = ("_args", "_executors", "_has_ended", "_runner", "_timer", "_token")
@@ -108,17 +108,17 @@ def not_ended(
     """Return the error of a run that did not end although it was cancelled.
 
     Args:
-        args: the run's.
-        executors: what runs it; named, with their distributions.
+        args: the arguments of the run.
+        executors: the executors of the run; the message names them with their distributions.
         seconds: how long the caller waited.
         why: the event that did not happen.
     """
     cancellation = args.parent_cancellation
     reason = (cancellation and cancellation.reason) or CancelledError("the step was cancelled")
-    who = " and ".join(sorted({_name(executor) for executor in executors})) or "a kernel"
+    names = " and ".join(sorted({_name(executor) for executor in executors})) or "a kernel"
     plugins = [e.owner.error_plugin for e in executors if e.owner and e.owner.error_plugin]
     return type(reason)(
-        f"{reason.message}; {seconds:g} s later {who} had not ended it: {why}",
+        f"{reason.message}; {seconds:g} s later {names} had not ended it: {why}",
         plugin=plugins[0] if plugins else None,
     )
 

@@ -1,4 +1,4 @@
-"""`CancellationManager`: cancel everything that waits on behalf of a step.
+"""`CancellationManager`: cancels everything that waits on behalf of a step.
 
 Semantics: `tensorflow/core/framework/cancellation.h`.
 """
@@ -27,7 +27,7 @@ class CancellationManager:
     """
 
     def __init__(self, parent: CancellationManager | None = None) -> None:
-        # Those without a parent are a session's; those of steps must cost little.
+        # Managers without a parent belong to sessions; managers of steps must be cheap.
         self._lock = fork_safe_lock() if parent is None else threading.Lock()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next_token = 0
@@ -41,7 +41,7 @@ class CancellationManager:
                 self._cancel_from_parent()
 
     def register(self, callback: Callable[[], None]) -> int | None:
-        """Have `callback` called at cancellation; return a token, or None if it is too late."""
+        """Register a callback for cancellation; return a token, or None if it is too late."""
         with self._lock:
             if self.is_cancelled:
                 return None
@@ -51,7 +51,7 @@ class CancellationManager:
             return token
 
     def deregister(self, token: int | None) -> bool:
-        """Withdraw a callback; return False if it was called already or is being called."""
+        """Remove a callback; return False if it was called already or is being called."""
         with self._lock:
             return token is not None and self._callbacks.pop(token, None) is not None
 
@@ -67,8 +67,8 @@ class CancellationManager:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:  # it is code of plugins
-                # The other callbacks must still run; an error in a kernel's callback is its own.
+            except Exception:  # a plugin's code may raise anything
+                # The other callbacks must still run; the error is logged, not raised.
                 import logging  # here: a session should not wait for the module
 
                 log = logging.getLogger("graphmill.runtime")
@@ -81,5 +81,5 @@ class CancellationManager:
             self._parent = None
 
     def _cancel_from_parent(self) -> None:
-        parent = self._parent  # `close` may let go of it meanwhile
+        parent = self._parent  # another thread may call `close` at the same time
         self.start_cancel(parent.reason if parent is not None else None)

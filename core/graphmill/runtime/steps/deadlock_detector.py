@@ -23,7 +23,7 @@ class DeadlockDetector:
     Used as a context manager around the driving of a step; `start` and `stop` do the same.
 
     Args:
-        args: the run's; its `rendezvous` is the one.
+        args: the arguments of the run; its `rendezvous` is watched.
 
     Attributes:
         num_clients: the number of pending receives that belong to the client.
@@ -64,7 +64,7 @@ class DeadlockDetector:
         if not count or count != args.num_awaited:
             return
         keys = rendezvous.awaited_keys()
-        # One that has come, but is not posted yet, is not in the table any more.
+        # A receive whose value has arrived, but is not posted yet, is no longer in the table.
         if keys is not None and len(keys) == count + self.num_clients:
             rendezvous.start_abort(InternalError(self._story(keys)))
 

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Final
 
 ROOT_FRAME_ID: Final = 0
-"""Id of what is in no loop."""
+"""Id of the root frame, outside of all loops."""
 ROOT_FRAME_ITERATION: Final = "0:0"
-"""Frame and iteration of what is sent outside of loops."""
+"""Frame and iteration of values that are sent outside of loops."""
 
 _MASK: Final = (1 << 64) - 1
 _FACTOR: Final = 0xC6A4A7935BD1E995
@@ -37,7 +37,7 @@ def child_frame_id(parent: int, iteration: int, name: str) -> int:
 
 @lru_cache(maxsize=1024)
 def hash64(data: bytes) -> int:
-    """Return TensorFlow's `Hash64` of a text: MurmurHash64A with a seed of its own."""
+    """Return TensorFlow's `Hash64` of a text: MurmurHash64A with TensorFlow's seed."""
     whole = len(data) - len(data) % _WORD
     state = _SEED ^ (len(data) * _FACTOR & _MASK)
     for start in range(0, whole, _WORD):

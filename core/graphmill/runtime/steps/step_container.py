@@ -19,6 +19,6 @@ class StepContainer:
 
     @property
     def name(self) -> str:
-        """The container's name; reading it has the container cleared after the step."""
+        """The container's name; reading it causes the container to be cleared after the step."""
         self.is_used = True
         return f"__per_step_{self.step_id}"

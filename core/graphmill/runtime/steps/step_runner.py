@@ -1,8 +1,8 @@
-"""`StepRunner`: the event loop of one step; nodes are propagated in the thread that drives it.
+"""`StepRunner`: the event loop of one step, run by the thread that drives the step.
 
-Kernels that run elsewhere (asynchronous ones, expensive ones in a pool) post an action when they
-are done; the thread that waits for the step runs it. So executors, nested function calls and
-partitions of a step never run at the same time, and their state needs no locks.
+Kernels that run in other threads (asynchronous ones, expensive ones in a pool) post an action when
+they are done; the driving thread runs it. So executors, nested function calls and partitions of a
+step never run at the same time, and their state needs no locks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StepRunner:
     Threads: `post` may be called from any; everything else from the driving thread.
 
     Attributes:
-        pool: where expensive kernels may be run; None to run them in the driving thread.
+        pool: the thread pool for expensive kernels; None to run them in the driving thread.
         owner: identity of the driving thread.
         watches: callables that run each time before the driving thread waits; they may post.
         num_computing: the number of kernels that compute in the pool; executors count them, in the
@@ -47,7 +47,7 @@ class StepRunner:
 
     @property
     def has_posted(self) -> bool:
-        """Whether something was posted and has not been called."""
+        """Whether an action was posted and has not been run."""
         return not self._posted.empty()
 
     def run_posted(self) -> None:

@@ -25,7 +25,7 @@ class OutputStats(NamedTuple):
     """One output of a node that ran."""
 
     dtype: int
-    """Its number in `DataType`; 0 where it is not a tensor or dead."""
+    """Its `DataType` enum value; 0 if the output is dead or not a tensor."""
     shape: tuple[int, ...]
     num_bytes: int
 
@@ -83,8 +83,8 @@ def record_node(
         collector: `ExecutorArgs.stats_collector`.
         device: name of the device.
         node: the node.
-        started: when its kernel was called, according to `now`.
-        result: what its kernel returned.
+        started: the time when its kernel was called, from `now`.
+        result: the result of its kernel.
     """
     times = (thread_id(), started, started, now())
     outputs = describe_outputs(result, node.num_outputs)
@@ -98,7 +98,7 @@ def describe_outputs(result: Any, count: int) -> tuple[OutputStats, ...]:
 
 
 def now() -> int:
-    """Return the wall time in nanoseconds, as node statistics use it."""
+    """Return the wall time in nanoseconds, the time of node statistics."""
     return time.time_ns()
 
 
@@ -108,7 +108,7 @@ def thread_id() -> int:
 
 
 def write_output(output: OutputStats, message: Any) -> None:
-    """Write element type and shape of an output into a message that has fields for them."""
+    """Write element type and shape of an output into a message with fields `dtype` and `shape`."""
     message.dtype = output.dtype
     for size in output.shape:
         message.shape.dim.add(size=size)
@@ -119,16 +119,16 @@ def _describe(value: Any) -> OutputStats:
         value = value.value
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     return OutputStats(
-        0 if dtype is None else _type_number(dtype),
-        shape if isinstance(shape, tuple) else (),  # an object in a variant may call it anything
+        0 if dtype is None else _type_enum(dtype),
+        shape if isinstance(shape, tuple) else (),  # a variant's `shape` may be anything
         num_bytes_of_value(value),
     )
 
 
-def _type_number(dtype: Any) -> int:
+def _type_enum(dtype: Any) -> int:
     try:
         return as_dtype(dtype).enum
-    except InvalidArgumentError:  # the array of a device with dtypes of its own
+    except InvalidArgumentError:  # an array of a device that has its own dtypes
         return 0
 
 

@@ -1,1 +1,1 @@
-"""Threads: the pool for kernels, threads that drive steps, jobs in the background."""
+"""Threads: pools for kernels, threads that drive steps, background jobs."""

@@ -1,9 +1,9 @@
 """Run an executor in a thread that can be abandoned if `run_async` never returns.
 
-Python cannot stop a call from outside. So a step that has a deadline and runs on a third party's
-executor runs in
-a separate thread. The caller waits for the end of the step, or for the end of the grace period
-after its cancellation; a call that never returns is abandoned with its thread.
+Python cannot stop a call from outside. So a step that has a deadline, and an executor that does not
+promise to honour deadlines, runs in a separate thread. The caller waits for the end of the step, or
+for the end of the grace period after its cancellation; a call that never returns is abandoned with
+its thread.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.executor import Executor, ExecutorArgs
 
-    News = Literal["ended", "cancelled"]
+    StepEvent = Literal["ended", "cancelled"]
 
 PATIENCE: Final = 10.0
-"""Seconds between the cancellation and giving up; a kernel that computes may take some."""
+"""Seconds between the cancellation and giving up; a running kernel may need some of them."""
 
 
 def run_in_abandonable_thread(
@@ -37,10 +37,10 @@ def run_in_abandonable_thread(
         executors: the executors of the run, for the message.
 
     Raises:
-        OpError: of the class of the error that the run was cancelled with, if it has not ended long
-            after; names the executors and their distributions.
+        OpError: the run was cancelled and has not ended within the grace period; the error has the
+            class of the cancellation error, and names the executors and their distributions.
     """
-    news: SimpleQueue[News] = SimpleQueue()
+    events: SimpleQueue[StepEvent] = SimpleQueue()
     failures: list[BaseException] = []
     context = contextvars.copy_context()
 
@@ -50,16 +50,16 @@ def run_in_abandonable_thread(
             context.run(run)
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             failures.append(error)
-        news.put("ended")
+        events.put("ended")
 
     cancellation = args.parent_cancellation
     token = None
     if cancellation is not None:
-        token = cancellation.register(lambda: news.put("cancelled"))
+        token = cancellation.register(lambda: events.put("cancelled"))
     threading.Thread(target=drive, daemon=True, name=f"graphmill-step-{args.step_id}").start()
     try:
-        if (cancellation is not None and token is None) or news.get() == "cancelled":
-            news.get(timeout=PATIENCE)
+        if (cancellation is not None and token is None) or events.get() == "cancelled":
+            events.get(timeout=PATIENCE)
     except Empty:
         raise cancel_grace.not_ended(
             args, executors, PATIENCE, "`run_async` has not returned"

@@ -1,12 +1,12 @@
 """Run jobs that speed up later steps in a background thread.
 
 One thread at a time serves all sessions of a host. It ends when the queue is empty, so that an idle
-program has no such thread. When the interpreter shuts down, the job in progress is waited
-for and queued ones are dropped, as are those of a session that is closed.
+program has no such thread. The shutdown of the interpreter waits for the job in progress and drops
+queued jobs; closing a session drops its queued jobs.
 
 A thread that ends during the shutdown may abort the process: C++ libraries that it called, JAX
-among them, destroy thread-local state when a thread ends and acquire the GIL to do so, which a
-thread cannot do any more. So a thread that works at that time blocks for good instead of ending.
+among them, destroy thread-local state when a thread ends and acquire the GIL to do so, which is no
+longer possible then. So a thread that works at that time blocks forever instead of ending.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class BackgroundWork:
 
     The child of a fork starts with an empty queue and no thread; submit jobs again there.
 
-    Threads: `_lock` guards the queue, the thread and its job. A job that raises is a fault, which
-    `threading.excepthook` reports; the next job is run nevertheless.
+    Threads: `_lock` guards the queue, the thread and its job. If a job raises,
+    `threading.excepthook` reports the exception, and the next job runs.
 
     Attributes:
         num_done, num_dropped: the numbers of jobs that were done, and that were dropped because too
@@ -45,7 +45,7 @@ class BackgroundWork:
         self._lock = fork.fork_safe_lock()
         self._job_done = threading.Condition(self._lock)
         self._jobs: deque[tuple[object, Callable[[], None]]] = deque()
-        self._owner: object = None  # of the job that is under way
+        self._owner: object = None  # of the running job
         self._thread: threading.Thread | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -56,18 +56,18 @@ class BackgroundWork:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the queue is empty and no job runs."""
         return self._is_idle.is_set()
 
     def submit(self, owner: object, job: Callable[[], None]) -> bool:
         """Queue a job for the thread; return whether it was accepted.
 
-        It is not accepted if too many jobs wait, or if no thread can be started: because the system
-        has no more threads, or because the interpreter shuts down.
+        The job is not accepted if too many jobs wait, or if no thread can be started: because the
+        system has no more threads, or because the interpreter shuts down.
 
         Args:
-            owner: the object that needs it; see `forget`.
-            job: must itself check whether its result is still needed.
+            owner: the object that needs the job; see `forget`.
+            job: the function to call; it must itself check whether its result is still needed.
         """
         with self._lock:
             if self._is_ending or len(self._jobs) >= _MOST_WAITING:
@@ -117,14 +117,14 @@ class BackgroundWork:
         """Drop the queued jobs of an owner.
 
         Args:
-            owner: whose.
-            wait: also wait for a running job of the owner, as the caller must before it frees what
-                the job uses.
+            owner: the owner.
+            wait: also wait for a running job of the owner, which the caller must do before it frees
+                objects that the job uses.
         """
         with self._lock:
-            kept = [entry for entry in self._jobs if entry[0] is not owner]
-            self.num_dropped += len(self._jobs) - len(kept)
-            self._jobs = deque(kept)
+            remaining = [entry for entry in self._jobs if entry[0] is not owner]
+            self.num_dropped += len(self._jobs) - len(remaining)
+            self._jobs = deque(remaining)
             if wait and threading.current_thread() is not self._thread:
                 self._job_done.wait_for(lambda: self._owner is not owner or not self._is_served())
 
@@ -148,7 +148,7 @@ class BackgroundWork:
                 self._owner, job = self._jobs.popleft()
             try:
                 job()
-            except BaseException:  # noqa: BLE001 - reported as in any thread; the other jobs go on
+            except BaseException:  # noqa: BLE001 - reported like in any thread; later jobs run
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self._thread)))
             del job
             with self._job_done:
@@ -158,7 +158,7 @@ class BackgroundWork:
         self._stay()
 
     def _stay(self) -> None:
-        """Drop queued jobs, report that the last one is done, and block for good."""
+        """Drop queued jobs, become idle, and block forever."""
         never = threading.Lock()
         never.acquire()
         with self._lock:

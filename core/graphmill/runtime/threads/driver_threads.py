@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_IDLE: Final = 16
-"""How many idle threads are kept for later steps."""
+"""Maximum number of idle threads that wait for later steps."""
 
 
 class DriverThreads:
@@ -29,7 +29,7 @@ class DriverThreads:
     Threads: `_lock` guards the number of idle threads. Tasks must not raise.
 
     Args:
-        name: for the names of the threads.
+        name: prefix of the names of the threads.
     """
 
     def __init__(self, name: str = "graphmill-driver") -> None:
@@ -50,7 +50,7 @@ class DriverThreads:
         with self._lock:
             has_idle = self._num_idle > 0
             if has_idle:
-                self._num_idle -= 1  # this one is taken
+                self._num_idle -= 1  # reserve an idle thread for this task
             else:
                 self._num_started += 1
         self._tasks.put(task)

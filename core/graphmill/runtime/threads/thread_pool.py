@@ -1,8 +1,8 @@
 """`ThreadPool`: runs expensive kernels in parallel (rows S2, E5).
 
-One queue serves all threads. Work stealing between queues pays in TensorFlow because every node
-goes through the pool; here only kernels that take long (and release the GIL) do, a few hundred a
-step at most, so that the queue is never contended.
+One queue serves all threads. Work stealing between queues pays off in TensorFlow because every node
+goes through the pool. Here only expensive kernels (which release the GIL) do, at most a few hundred
+in a step, so the queue is never contended.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _Tasks: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
 
 
 class ThreadPool:
-    """A fixed number of threads, started when they are first needed; idle ones wait, none spins.
+    """A fixed number of threads, started on demand; idle threads block without spinning.
 
     When the interpreter shuts down, the threads end, and the caller of `schedule` runs the task.
     The child of a fork starts new threads; tasks of steps in progress are dropped there. A pool
-    that is garbage collected ends its threads after the tasks that it was given.
+    that is garbage collected ends its threads after the queued tasks.
 
     Threads: `_lock` guards the starting and stopping of threads. Tasks must not raise.
 
     Args:
-        num_threads: how many; 0 for the number of processors.
-        name: for the names of the threads.
+        num_threads: the number of threads; 0 for the number of processors.
+        name: prefix of the names of the threads.
     """
 
     def __init__(self, num_threads: int = 0, name: str = "graphmill") -> None:
@@ -49,7 +49,7 @@ class ThreadPool:
         fork.track_forks(self)
 
     def schedule(self, task: Callable[[], None]) -> None:
-        """Have a thread of the pool call `task`."""
+        """Queue a task for a thread of the pool."""
         if len(self._threads) < self.num_threads:
             self._start_thread()
         self._tasks.put(task)
@@ -73,7 +73,7 @@ class ThreadPool:
 
     @property
     def num_started(self) -> int:
-        """How many threads have been started."""
+        """The number of threads that have been started."""
         return len(self._threads)
 
     def _start_empty(self) -> None:
@@ -149,7 +149,7 @@ class SharedThreadPools:
                 pool = self._pools[name] = ThreadPool(num_threads, name or "graphmill")
         if name and num_threads and pool.num_threads != num_threads:
             raise InvalidArgumentError(
-                f"thread pool {name!r} has {pool.num_threads} threads, a session asks for one of "
-                f"that name with {num_threads}"
+                f"thread pool {name!r} has {pool.num_threads} threads, but a session requests "
+                f"{num_threads}; use the same number in all sessions, or another name"
             )
         return pool

@@ -18,7 +18,7 @@ def test_e2_arguments_are_read_and_results_written_by_index() -> None:
 
 
 def test_e2_an_argument_that_was_not_given() -> None:
-    with pytest.raises(errors.InternalError, match="argument 1 is missing; the call gave 1"):
+    with pytest.raises(errors.InternalError, match="argument 1 is missing; the call passed 1"):
         CallFrame(["a"], 0).get_arg(1)
 
 

@@ -83,7 +83,7 @@ def test_s2_sessions_share_pools_by_name() -> None:
     assert pools.get("", 2) is pools.get("", 3)
     assert pools.get("named", 2) is pools.get("named", 2) is pools.get("named", 0)
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"has 2 threads, a session asks for .* 3"
+        errors.InvalidArgumentError, match=r"has 2 threads, but a session requests 3"
     ):
         pools.get("named", 3)
 
