@@ -1,7 +1,7 @@
 """Register the gradient functions of TensorFlow's ops, by family.
 
-A family's module is imported when the first op of the family is differentiated. An op that none
-names is differentiated by JAX, if its kernel can be traced.
+A family's module is imported when the first op of the family is differentiated. JAX differentiates
+ops without a gradient function, if their kernels can be traced.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 """Modules of this package for each family of ops."""
 
 _PRIORITY: Final = -1
-"""Below that of a function that says nothing, so that any plugin's is used instead."""
+"""Below the default priority, so that the gradient function of any other plugin replaces these."""
 
 
 @hookimpl

@@ -34,7 +34,7 @@ def shaped_as(op: ForwardOp, *pairs: tuple[Tensor, Tensor]) -> list[Tensor]:
 
 
 def const(like: Tensor, value: Any) -> Tensor:
-    """Return a constant of a tensor's type."""
+    """Return a constant with the type of the tensor `like`."""
     made: Tensor = like.graph.constant(value, like.dtype.base_dtype)
     return made
 
@@ -48,8 +48,8 @@ def scattered(op: ForwardOp, dy: Any, **options: Any) -> Gradient:
     """Scatter the gradient of a `GatherNd` into zeros; return slices if it gathered rows.
 
     Args:
-        op: the op, of the tensor or variable and the indices.
-        dy: the gradient of what was read.
+        op: the op, whose inputs are a tensor or variable, and the indices.
+        dy: the gradient of the gathered elements.
         options: attrs for `ScatterNd`.
     """
     source, indices = op.inputs

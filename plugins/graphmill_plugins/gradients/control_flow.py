@@ -1,6 +1,6 @@
 """Gradients of control-flow ops other than loops and conditionals.
 
-Loops and conditionals themselves are gone through by `graphmill.backprop`.
+`graphmill.backprop` differentiates loops and conditionals themselves.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def image_projective_transform_v3(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 
 def _inverse(transforms: Tensor) -> Tensor:
-    """Invert projective transforms, rows of eight numbers of a matrix that ends with 1."""
+    """Invert projective transforms: each row holds the first eight elements of a 3x3 matrix."""
     matrices = array.pad_v2(array.reshape(transforms, [-1, 8]), [[0, 0], [0, 1]], 1.0)
     inverse = linalg.matrix_inverse(array.reshape(matrices, [-1, 3, 3]))
     flat = array.reshape(inverse, [-1, 9])
@@ -102,13 +102,17 @@ def _inverse(transforms: Tensor) -> Tensor:
 
 @gradient("RGBToHSV")
 def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Differentiate hue, saturation and value by each channel; the first of equal ones leads."""
+    """Differentiate hue, saturation and value by each channel.
+
+    If several channels equal the largest, the first of them counts as the largest.
+    """
     rgb = op.inputs[0]
     colours = [rgb[..., i] for i in range(3)]
     largest, smallest = _leading(*colours)
     top, bottom = _chosen(colours, largest), _chosen(colours, smallest)
     width = top - bottom
-    # Of hue six times the distance to the leading colour: 1 for the one after it, -1 the other.
+    # Hue is 1/6 of the signed distance from the largest channel: sign 1 for the channel after it,
+    # -1 for the channel before it.
     signs = [largest[i - 1] - largest[(i + 1) % 3] for i in range(3)]
     far = _chosen(colours, signs)
     middle = [1 - a - b for a, b in zip(largest, smallest, strict=True)]
@@ -131,7 +135,7 @@ def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
 
 
 def _leading(red: Tensor, green: Tensor, blue: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Return 1 for the largest channel of each pixel, and for the smallest; never the same."""
+    """Return masks of the largest and the smallest channel of each pixel, which always differ."""
     both, at_least = math.logical_and, math.greater_equal
     largest = [
         both(at_least(red, green), at_least(red, blue)),

@@ -20,13 +20,13 @@ none = not_differentiable("RaggedRange")
 
 
 def _numbers(count: Tensor) -> Tensor:
-    """Return 1, 2, … count: zero is for what no value gave."""
+    """Return 1, 2, … count, to identify values; zero marks positions without a value."""
     return math.range(1, count + 1, 1)
 
 
 @gradient("RaggedTensorToTensor")
 def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Gather each value's gradient; the default value gets that of its fills."""
+    """Gather each value's gradient; sum that of all filled positions for the default value."""
     _, values, default, *partitions = op.inputs
     kinds = op.get_attr("row_partition_types")
     depth = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
@@ -81,7 +81,7 @@ def ragged_tensor_to_sparse(op: ForwardOp, _: Any, dy: Tensor | None, _shape: An
 
 @gradient("RaggedFillEmptyRows")
 def ragged_fill_empty_rows(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
-    """Gather the gradient of the values; the default gets the rest."""
+    """Gather the gradient of the values; the default value gets the sum of the rest."""
     dy = dys[1]
     if dy is None:
         return [None] * 4
@@ -91,7 +91,7 @@ def ragged_fill_empty_rows(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
 
 @gradient("RaggedTensorFromVariant")
 def ragged_tensor_from_variant(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
-    """Encode the gradient of the values with the rows that they were in."""
+    """Encode the gradient of the values in variants, with the rows of the values."""
     dy = dys[-1]
     if dy is None:
         return [None]

@@ -1,4 +1,4 @@
-"""Gradients of random ops: none by shapes and seeds; gamma samples depend on alpha.
+"""Gradients of random ops: none for shapes and seeds; gamma samples depend on alpha.
 
 Semantics: tensorflow/python/ops/random_grad.py.
 """
@@ -44,7 +44,7 @@ def stateless_random_gamma(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 
 def _by_alpha(op: ForwardOp, dy: Tensor, alpha: Tensor, axes: Tensor) -> Tensor:
-    """Return the gradient of alpha; samples have `axes` axes more, in front."""
+    """Return the gradient of alpha; the samples have `axes` additional leading axes."""
     moved = dy * random.random_gamma_grad(alpha, op.outputs[0])
     return math.sum(moved, math.range(0, axes, 1))
 
@@ -74,7 +74,7 @@ def stateless_parameterized_truncated_normal(op: ForwardOp, dy: Tensor) -> list[
 
 
 def _normal_cdf(x: Tensor) -> Tensor:
-    """Return the probability of less than x; of its complement where that has more digits."""
+    """Return the normal distribution function, through `erfc` where that is more accurate."""
     half = x * const(x, np.sqrt(0.5))
     size = math.abs(half)
     tail = math.erfc(size)

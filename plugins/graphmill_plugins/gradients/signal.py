@@ -1,4 +1,4 @@
-"""Gradients of complex Fourier transforms; JAX differentiates those of real numbers.
+"""Gradients of complex Fourier transforms; JAX differentiates the real transforms.
 
 Semantics: tensorflow/python/ops/signal/fft_ops.py.
 """
@@ -23,7 +23,7 @@ table = GradientTable()
 
 
 def _size(op: ForwardOp, rank: int) -> Tensor:
-    """Return how many numbers are transformed together."""
+    """Return the number of elements in one transform."""
     count = math.prod(op.shape(op.inputs[0])[-rank:], 0)
     return math.cast(count, DstT=op.inputs[0].dtype.base_dtype)
 

@@ -18,7 +18,7 @@ none = not_differentiable("SparseAddGrad", "SparseConcat")
 
 @gradient("SparseToDense")
 def sparse_to_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Gather the gradient at the indices; the default gets the rest."""
+    """Gather the gradient at the indices; the default value gets the sum of the rest."""
     taken = array.gather_nd(dy, op.inputs[0])
     axes = math.range(0, array.rank(dy), 1)
     rest = math.sum(dy, axes) - math.sum(taken, math.range(0, array.rank(taken), 1))
@@ -57,7 +57,7 @@ def sparse_reorder(op: ForwardOp, _: Any, dy: Tensor | None) -> list[Any]:
 
 @gradient("SparseFillEmptyRows")
 def sparse_fill_empty_rows(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Gather the gradient of the values; the default gets the rest."""
+    """Gather the gradient of the values; the default value gets the sum of the rest."""
     dy = dys[1]
     if dy is None:
         return [None] * 4

@@ -1,6 +1,6 @@
 """Gradients of tensor arrays: reads become writes to a gradient array, and vice versa.
 
-The flow carries the gradient: it says that all parts have arrived.
+The gradient of the flow orders the gradient ops: it arrives after all writes to the gradient array.
 Semantics: tensorflow/python/ops/tensor_array_grad.py.
 """
 
@@ -25,14 +25,14 @@ none = not_differentiable(
 
 
 def _gradient_array(op: ForwardOp, flow: Tensor) -> tuple[Tensor, Tensor]:
-    """Return handle and flow of the array of gradients of this call of `gradients`."""
+    """Return handle and flow of the gradient array that belongs to this call of `gradients`."""
     made = tensor_array.tensor_array_grad_v3(op.inputs[0], flow, source=op.source)
     return made.grad_handle, made.flow_out
 
 
 @gradient("TensorArrayReadV3")
 def read(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Write."""
+    """Write the gradient to the gradient array."""
     _, index, flow = op.inputs
     handle, ready = _gradient_array(op, flow)
     return [None, None, tensor_array.tensor_array_write_v3(handle, index, as_dense(dy), ready)]
@@ -40,7 +40,7 @@ def read(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("TensorArrayWriteV3")
 def write(op: ForwardOp, flow: Tensor) -> list[Any]:
-    """Read."""
+    """Read the gradient from the gradient array."""
     _, index, value, _ = op.inputs
     handle, ready = _gradient_array(op, flow)
     found = tensor_array.tensor_array_read_v3(handle, index, ready, dtype=value.dtype.base_dtype)
@@ -49,7 +49,7 @@ def write(op: ForwardOp, flow: Tensor) -> list[Any]:
 
 @gradient("TensorArrayGatherV3")
 def gather(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Scatter."""
+    """Scatter the gradient into the gradient array."""
     _, indices, flow = op.inputs
     handle, ready = _gradient_array(op, flow)
     return [None, None, tensor_array.tensor_array_scatter_v3(handle, indices, as_dense(dy), ready)]
@@ -57,7 +57,7 @@ def gather(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("TensorArrayScatterV3")
 def scatter(op: ForwardOp, flow: Tensor) -> list[Any]:
-    """Gather."""
+    """Gather the gradient from the gradient array."""
     _, indices, value, _ = op.inputs
     handle, ready = _gradient_array(op, flow)
     kind = value.dtype.base_dtype
@@ -67,7 +67,7 @@ def scatter(op: ForwardOp, flow: Tensor) -> list[Any]:
 
 @gradient("TensorArrayConcatV3")
 def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
-    """Split."""
+    """Split the gradient into the gradient array."""
     if dy is None:
         return [None, None]
     handle, ready = _gradient_array(op, op.inputs[1])
@@ -77,7 +77,7 @@ def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
 
 @gradient("TensorArraySplitV3")
 def split(op: ForwardOp, flow: Tensor) -> list[Any]:
-    """Concatenate."""
+    """Concatenate the gradient array."""
     kind = op.inputs[1].dtype.base_dtype
     handle, ready = _gradient_array(op, flow)
     found = tensor_array.tensor_array_concat_v3(handle, ready, dtype=kind).value

@@ -1,4 +1,4 @@
-"""Gradients of tensor lists, themselves lists. Semantics: tensorflow/python/ops/list_ops.py."""
+"""Gradients of tensor lists, which are lists. Semantics: tensorflow/python/ops/list_ops.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _kind(op: ForwardOp) -> Any:
 
 @gradient("TensorListPushBack")
 def push_back(op: ForwardOp, dlist: Tensor) -> list[Any]:
-    """Pop."""
+    """Pop the element's gradient from the list's gradient."""
     shape = op.shape(op.inputs[1]) if _kind(op).name != "variant" else _ANY_SHAPE
     popped = tensor_list.tensor_list_pop_back(dlist, shape, element_dtype=_kind(op))
     return [popped.output_handle, popped.tensor]
@@ -36,7 +36,7 @@ def push_back(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListPopBack")
 def pop_back(op: ForwardOp, dlist: Tensor | None, delement: Tensor | None) -> list[Any]:
-    """Push; zeros if there is no gradient, so that list lengths stay equal."""
+    """Push the element's gradient, or zeros if it is None, so that list lengths stay equal."""
     if dlist is None:
         dlist = array.zeros_like(op.outputs[0])
     if delement is None:
@@ -48,14 +48,14 @@ def pop_back(op: ForwardOp, dlist: Tensor | None, delement: Tensor | None) -> li
 
 @gradient("TensorListStack")
 def stack(_op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Unstack."""
+    """Unstack the tensor's gradient into a list."""
     shape = array.shape(dy)[1:]
     return [tensor_list.tensor_list_from_tensor(dy, shape), None]
 
 
 @gradient("TensorListFromTensor")
 def from_tensor(op: ForwardOp, dlist: Tensor) -> list[Any]:
-    """Stack."""
+    """Stack the list's gradient."""
     shape = op.shape(op.inputs[0])[1:]
     found = tensor_list.tensor_list_stack(dlist, shape, element_dtype=_kind(op))
     return [found, None]
@@ -63,7 +63,7 @@ def from_tensor(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListGetItem")
 def get_item(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Set an item of an empty list, whose unset elements count as zeros."""
+    """Set the item in a list of unset elements, which count as zeros."""
     source, index = op.inputs[:2]
     count = tensor_list.tensor_list_length(source)
     shape = tensor_list.tensor_list_element_shape(source, shape_type="int32")
@@ -89,7 +89,7 @@ def resize(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListGather")
 def gather(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Scatter."""
+    """Scatter the gradient into a list."""
     count = tensor_list.tensor_list_length(op.inputs[0])
     shape = array.shape(dy)[1:]
     return [tensor_list.tensor_list_scatter_v2(dy, op.inputs[1], shape, count), None, None]
@@ -97,7 +97,7 @@ def gather(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("TensorListScatter", "TensorListScatterV2")
 def scatter(op: ForwardOp, dlist: Tensor) -> list[Any]:
-    """Gather."""
+    """Gather the rows from the list's gradient."""
     tensor, indices = op.inputs[:2]
     shape = op.shape(tensor)[1:]
     found = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
@@ -118,7 +118,7 @@ def scatter_into(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListConcat", "TensorListConcatV2")
 def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
-    """Split."""
+    """Split the tensor's gradient into a list."""
     rest = [None] * (len(op.inputs) - 1)
     if dy is None:
         return [None, *rest]
@@ -128,7 +128,7 @@ def concat(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
 
 @gradient("TensorListSplit")
 def split(op: ForwardOp, dlist: Tensor) -> list[Any]:
-    """Concatenate."""
+    """Concatenate the list's gradient."""
     tensor, _, lengths = op.inputs
     shape = array.concat_v2([op.graph.constant([-1]), op.shape(tensor)[1:]], 0)
     found = tensor_list.tensor_list_concat_v2(dlist, shape, lengths, element_dtype=_kind(op))

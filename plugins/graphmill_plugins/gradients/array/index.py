@@ -46,9 +46,10 @@ def gather_v2(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 
 def _along_axis(op: ForwardOp, dy: Tensor, batch: int) -> Tensor:
-    """Add slices to zeros: everything before the axis becomes one axis, which the indices count.
+    """Scatter the gradient of gathered slices into zeros.
 
-    `params` of shape [batch, outer, axis, inner] was read at [batch, indices].
+    `params` has shape [batch, outer, axis, inner], the indices have shape [batch, indices]. All
+    axes up to `axis` become one axis, for which the indices are offset.
     """
     shape, index_shape = op.shape(op.inputs[0]), op.shape(op.inputs[1])
     rank = array.size(shape)
@@ -110,7 +111,7 @@ def tensor_scatter_sub(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("TensorScatterMax", "TensorScatterMin")
 def tensor_scatter_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share each gradient among the values that equal the extreme."""
+    """Divide each gradient among the values that equal the extreme."""
     x, indices, updates = op.inputs
     y = op.outputs[0]
     kind = dy.dtype.base_dtype
@@ -137,7 +138,7 @@ def extract_image_patches(op: ForwardOp, dy: Tensor) -> Tensor:
     numbers = array.reshape(numbers, array.pack([1, shape[1], shape[2], 1]))
     names = ("ksizes", "strides", "rates", "padding")
     patches = array.extract_image_patches(numbers, **{n: op.get_attr(n) for n in names})
-    ids = array.reshape(patches, [-1]) - 1  # -1 is what was padded
+    ids = array.reshape(patches, [-1]) - 1  # -1 marks padding
     batch = shape[0]
     given = array.reshape(dy, array.pack([batch, array.size(ids), depth]))
     rows = array.transpose(given, [1, 0, 2])

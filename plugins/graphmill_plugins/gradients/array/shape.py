@@ -105,13 +105,13 @@ def tile(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
 
 @gradient("Pack")
 def pack(op: ForwardOp, dy: Gradient) -> list[Tensor]:
-    """Unstack."""
+    """Unstack the gradient."""
     return array.unpack(as_dense(dy), num=op.get_attr("N"), axis=op.get_attr("axis"))
 
 
 @gradient("Unpack")
 def unpack(op: ForwardOp, *dys: Gradient | None) -> Tensor:
-    """Stack."""
+    """Stack the gradients."""
     parts = _without_none(op, dys)
     return array.pack(parts, axis=op.get_attr("axis"))
 
@@ -141,25 +141,25 @@ def _joined(op: ForwardOp, dy: Gradient, parts: Sequence[Tensor], axis: Tensor) 
 
 @gradient("ConcatV2")
 def concat_v2(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Split."""
+    """Split the gradient into the gradients of the parts."""
     return [*_joined(op, dy, op.inputs[:-1], op.inputs[-1]), None]
 
 
 @gradient("Concat")
 def concat(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Split."""
+    """Split the gradient into the gradients of the parts."""
     return [None, *_joined(op, dy, op.inputs[1:], op.inputs[0])]
 
 
 @gradient("Split")
 def split(op: ForwardOp, *dys: Gradient | None) -> list[Tensor | None]:
-    """Concatenate."""
+    """Concatenate the gradients of the parts."""
     return [None, _concatenated(op, dys, op.inputs[0])]
 
 
 @gradient("SplitV")
 def split_v(op: ForwardOp, *dys: Gradient | None) -> list[Tensor | None]:
-    """Concatenate."""
+    """Concatenate the gradients of the parts."""
     return [_concatenated(op, dys, op.inputs[2]), None, None]
 
 
@@ -188,7 +188,7 @@ def strided_slice(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("StridedSliceGrad")
 def strided_slice_grad(op: ForwardOp, dy: Gradient) -> list[Any]:
-    """Slice."""
+    """Slice the gradient."""
     masks = {name: op.get_attr(name) for name in _MASKS}
     begin, end, strides = op.inputs[1:4]
     found = array.strided_slice(as_dense(dy), begin, end, strides, **masks)
@@ -201,7 +201,7 @@ def pad(op: ForwardOp, dy: Gradient) -> list[Any]:
     given, shape = as_dense(dy), op.shape(op.inputs[0])
     starts = math.cast(op.inputs[1][:, 0], DstT="int32")
     inner = array.slice(given, starts, shape)
-    # The value of the padding gets none, in TensorFlow either.
+    # As in TensorFlow, the padding value has no gradient.
     return [inner, *[None] * (len(op.inputs) - 1)]
 
 
@@ -213,7 +213,7 @@ def mirror_pad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("MirrorPadGrad")
 def mirror_pad_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Pad."""
+    """Pad the gradient."""
     return [array.mirror_pad(dy, op.inputs[1], mode=op.get_attr("mode")), None]
 
 

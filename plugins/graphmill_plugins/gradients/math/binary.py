@@ -92,7 +92,7 @@ _UNCONJUGATED: dict[tuple[str, ...], Parts] = {
         dy * math.xdivy(-x, math.square(y)),
     ),
 }
-"""The same; of complex inputs TensorFlow takes no conjugates here."""
+"""The same for ops whose complex inputs TensorFlow does not conjugate."""
 
 
 def _nonzero(x: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def clip_by_value(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 def _product(
     op: ForwardOp, dy: Tensor, multiply: Callable[[Tensor, Tensor, bool, bool], Tensor], flags: str
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of both factors; `flags` are the attrs that say what is transposed."""
+    """Return the gradients of both factors; `flags` names the attrs that transpose them."""
     first, second = flags.split()
     is_a, is_b = op.get_attr(first), op.get_attr(second)
     a, b = (conj(tensor) if first == "transpose_a" else tensor for tensor in op.inputs[:2])

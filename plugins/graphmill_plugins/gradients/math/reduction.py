@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def _kept_shape(op: ForwardOp) -> Tensor:
-    """Return the shape of the output as if its axes of size one had been kept."""
+    """Return the shape that the output has with `keep_dims`."""
     shape, axes = op.shape(op.inputs[0]), op.inputs[1]
     rank = array.size(shape)
     axes = math.cast(array.reshape(axes, [-1]), DstT="int32")
-    places = math.floor_mod(axes + rank, math.maximum(rank, 1))  # a scalar has no axes
-    ones = array.fill(array.shape(places), op.graph.constant(1, "int32"))
-    return array.tensor_scatter_update(shape, array.expand_dims(places, 1), ones)
+    axes = math.floor_mod(axes + rank, math.maximum(rank, 1))  # avoids modulo 0 for a scalar
+    ones = array.fill(array.shape(axes), op.graph.constant(1, "int32"))
+    return array.tensor_scatter_update(shape, array.expand_dims(axes, 1), ones)
 
 
 def _spread(op: ForwardOp, given: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("Max", "Min")
 def extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Share the gradient among the elements that equal the extreme."""
+    """Divide the gradient among the elements that equal the extreme."""
     x, kept = op.inputs[0], _kept_shape(op)
     y = array.reshape(op.outputs[0], kept)
     is_hit = math.cast(math.equal(y, x), DstT=dy.dtype.base_dtype)

@@ -21,7 +21,7 @@ def _rows(params: Tensor, ids: Tensor) -> Tensor:
 
 
 def _rows_or_zero(params: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows at `ids`, zeros for a negative one; and which are not negative."""
+    """Return the rows at `ids`, zeros for negative ids; and a mask of the non-negative ids."""
     rows = _rows(params, math.maximum(ids, 0))
     is_there = ids >= 0
     extra = array.size(array.shape(rows)) - array.size(array.shape(ids))
@@ -55,7 +55,7 @@ def segment_mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 
 @gradient("SegmentMin", "SegmentMax")
 def segment_extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
-    """Share a segment's gradient among the rows that equal its extreme."""
+    """Divide a segment's gradient among the rows that equal its extreme."""
     x, ids = op.inputs
     is_hit = math.equal(x, _rows(op.outputs[0], ids))
     counts = math.segment_sum(math.cast(is_hit, DstT=dy.dtype.base_dtype), ids)
@@ -71,7 +71,7 @@ def unsorted_segment_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("UnsortedSegmentMax", "UnsortedSegmentMin")
 def unsorted_segment_extreme(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share a segment's gradient among the rows that equal its extreme."""
+    """Divide a segment's gradient among the rows that equal its extreme."""
     x, ids, count = op.inputs
     gathered, is_there = _rows_or_zero(op.outputs[0], ids)
     is_hit = math.logical_and(math.equal(x, gathered), is_there)

@@ -1,7 +1,7 @@
 """Gradients of elementwise functions of one tensor.
 
-Semantics: tensorflow/python/ops/math_grad.py. Every entry returns the factor of the incoming
-gradient, or the gradient itself.
+Semantics: tensorflow/python/ops/math_grad.py. Each table entry returns the factor of the incoming
+gradient, or the complete gradient.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _BY_OP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Reciprocal": math.reciprocal_grad,
     "Inv": math.reciprocal_grad,
 }
-"""Ops of the output and its gradient."""
+"""Gradient ops that take the output and its gradient."""
 
 _OF_BOTH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Dawsn": lambda x, y: 1 - x * y * 2,
@@ -212,7 +212,7 @@ def real(op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("Imag")
 def imag(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Return the gradient as TensorFlow does: turned by i, of a real `dy`."""
+    """Return i dy for a real `dy`, as TensorFlow does."""
     return math.complex(array.zeros_like(dy), dy, Tout=op.inputs[0].dtype.base_dtype)
 
 

@@ -76,7 +76,7 @@ def leaky_relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("EluGrad")
 def elu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate again, where the function is not linear."""
+    """Differentiate by both inputs; the second derivative is zero in the linear part."""
     y = op.inputs[1]
     second = math.select_v2(y < 0, dy * op.inputs[0], array.zeros_like(y))
     return [nn.elu_grad(dy, y), second]
@@ -84,7 +84,7 @@ def elu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("SeluGrad")
 def selu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Differentiate again, where the function is not linear."""
+    """Differentiate by both inputs; the second derivative is zero in the linear part."""
     y = op.inputs[1]
     second = math.select_v2(y < 0, dy * op.inputs[0], array.zeros_like(y))
     return [nn.selu_grad(dy, y), second]
@@ -114,7 +114,7 @@ def bias_add(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("BiasAddGrad")
 def bias_add_grad(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Spread over the other axes."""
+    """Broadcast over the other axes."""
     zeros = op.zeros(op.inputs[0])
     return nn.bias_add(zeros, dy, data_format=op.get_attr("data_format"))
 

@@ -32,7 +32,7 @@ def conv2d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("Conv2DBackpropInput")
 def conv2d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Convolve."""
+    """Convolve: the op is linear in both inputs."""
     _, kernel, given = op.inputs
     options = _options(op)
     return [
@@ -44,7 +44,7 @@ def conv2d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("Conv2DBackpropFilter")
 def conv2d_backprop_filter(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Convolve."""
+    """Convolve: the op is linear in both inputs."""
     x, _, given = op.inputs
     options = _options(op)
     return [
@@ -78,7 +78,7 @@ def conv3d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("Conv3DBackpropInputV2")
 def conv3d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Convolve."""
+    """Convolve: the op is linear in both inputs."""
     _, kernel, given = op.inputs
     options = _options(op)
     return [

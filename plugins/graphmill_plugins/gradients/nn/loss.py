@@ -35,7 +35,7 @@ def log_softmax(op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("SoftmaxCrossEntropyWithLogits")
 def softmax_cross_entropy(op: ForwardOp, dy: Tensor | None, second: Tensor | None) -> list[Any]:
-    """Scale the gradient that the op computed; `second` serves second derivatives."""
+    """Scale the gradient that the op computed; `second` is the gradient of that output."""
     logits, by_logits = op.inputs[0], op.outputs[1]
     found = op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
     if second is not None:
@@ -83,7 +83,7 @@ def ctc_loss(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
 
 @gradient("NthElement")
 def nth_element(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Share the gradient among the elements equal to the selected one."""
+    """Divide the gradient among the elements equal to the selected one."""
     x, picked = op.inputs[0], array.expand_dims(op.outputs[0], -1)
     is_picked = math.cast(math.equal(picked, x), DstT=x.dtype)
     return [is_picked / _last_sum(is_picked) * array.expand_dims(dy, -1), None]

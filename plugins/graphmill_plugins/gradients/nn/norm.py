@@ -45,7 +45,7 @@ def fused_batch_norm_v3(op: ForwardOp, *dys: Any) -> list[Any]:
 
 @gradient("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
 def fused_batch_norm_grad(op: ForwardOp, *dys: Any) -> list[Any]:
-    """Differentiate again; values saved from x count as x and have no gradient themselves.
+    """Return second derivatives; saved statistics are treated as functions of x.
 
     Semantics: tensorflow/python/ops/nn_fused_batch_norm_grad.py.
     """
@@ -104,7 +104,7 @@ def _trained(
 def _inferred(
     op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Differentiate s r dy, Σ r (x - mean) dy and Σ dy, where r is of the given variance."""
+    """Differentiate s r dy, Σ r (x - mean) dy and Σ dy, where r comes from the given variance."""
     by_dx, by_dscale, by_doffset = given
     scale, mean, variance = map(channels.spread, op.inputs[2:5])
     r = math.rsqrt(variance + const(variance, op.get_attr("epsilon")))

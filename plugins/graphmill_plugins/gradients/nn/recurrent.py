@@ -10,7 +10,7 @@ from graphmill.spi import gradient
 if TYPE_CHECKING:
     from graphmill.spi.gradients import ForwardOp
 
-_STATES, _OUTPUTS = 1, 6  # the outputs cs and h: only their gradients count
+_STATES, _OUTPUTS = 1, 6  # the outputs cs and h; gradients of the others are ignored
 
 
 def _block(op: ForwardOp, dys: tuple[Any, ...], build: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """Helpers for ragged tensors: checks of splits, row indices, ragged variants.
 
-A ragged tensor travels as its row splits, outermost first, and its dense values.
+A ragged tensor is passed as its row splits, outermost first, and its dense values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def check_splits(splits: Value, count: int, what: str = "splits") -> None:
     """Check row splits of `count` values.
 
     Raises:
-        InvalidArgumentError: they are no vector, do not begin at 0, descend, or end elsewhere.
+        InvalidArgumentError: they are not a vector, do not begin at 0, descend, or do not end at
+            `count`.
     """
     if splits.ndim != 1 or splits.size == 0:
         raise InvalidArgumentError(
@@ -70,7 +71,7 @@ def splits_of(lengths: Any, dtype: np.dtype[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RaggedVariant:
-    """Hold a ragged tensor in a variant; a scalar, which lists and queues can hold too."""
+    """A ragged tensor in a scalar of dtype variant, which lists and queues can hold."""
 
     dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
     shape: ClassVar[tuple[int, ...]] = ()

@@ -48,9 +48,9 @@ def ragged_cross(
     out_values_type: np.dtype[Any],
     out_row_splits_type: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Cross columns in the given order (R, S, D) to joined strings, or to hashes.
+    """Cross columns in the given order (R, S, D), and return joined strings or hashes.
 
-    As in TensorFlow, `out_values_type` says which, whatever `hashed_output` is.
+    As in TensorFlow, `out_values_type` selects which; the attr `hashed_output` has no effect.
     """
     kinds = {
         "R": iter(
@@ -58,13 +58,13 @@ def ragged_cross(
         ),
         "S": iter(
             [
-                sparse_column(*parts, f"sparse input {place}")
-                for place, parts in enumerate(
+                sparse_column(*parts, f"sparse input {index}")
+                for index, parts in enumerate(
                     zip(sparse_indices, sparse_values, sparse_shape, strict=True)
                 )
             ]
         ),
-        "D": iter([dense_column(tensor, place) for place, tensor in enumerate(dense_inputs)]),
+        "D": iter([dense_column(tensor, index) for index, tensor in enumerate(dense_inputs)]),
     }
     total = len(ragged_values) + len(sparse_values) + len(dense_inputs)
     if len(input_order) != total or set(input_order) - kinds.keys():

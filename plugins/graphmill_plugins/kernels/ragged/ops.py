@@ -29,7 +29,7 @@ _SAFE = 2**61  # differences of smaller integers do not overflow
 
 
 def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
-    """Return how many numbers each range has, exact for the largest integers."""
+    """Return the length of each range, exact for the largest integers too."""
     if not deltas.all():
         raise InvalidArgumentError("Requires delta != 0")
     given = (starts, limits, deltas)
@@ -38,7 +38,7 @@ def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
     is_exact = starts.dtype.kind == "i"
     wide: Any = np.int64 if is_exact else np.float64
     if is_exact and any(x.max(initial=0) > _SAFE or x.min(initial=0) < -_SAFE for x in given):
-        wide = object  # Python's integers
+        wide = object  # Python integers
     starts, limits, deltas = (each.astype(wide) for each in given)
     distances, steps = np.abs(limits - starts), np.abs(deltas)
     sizes = -(-distances // steps) if is_exact else np.ceil(distances / steps)
@@ -61,7 +61,7 @@ def ragged_range(
     Raises:
         InvalidArgumentError: inputs are neither scalars nor vectors of one length, a delta is 0, or
             the splits do not fit in their type.
-        ResourceExhaustedError: there are too many elements.
+        ResourceExhaustedError: the result has too many elements.
     """
     given = {"starts": starts, "limits": limits, "deltas": deltas}
     for name, value in given.items():
@@ -87,9 +87,9 @@ def ragged_range(
 
 
 def _filled(first: Any, step: Any, lengths: Any) -> Any:
-    """Return all ranges one after the other; floats are added up as TensorFlow does."""
+    """Return the concatenated ranges; floats accumulate the delta, as in TensorFlow."""
     if first.dtype.kind == "i":
-        # In the type of the result, which wraps around twice and so not at all.
+        # `before * step` may wrap around; the sum below then wraps around back.
         before = (np.cumsum(lengths) - lengths).astype(first.dtype)
         out: Any = np.arange(int(lengths.sum())).astype(first.dtype, copy=False)
         if (step != 1).any():
@@ -111,14 +111,14 @@ def ragged_gather(
     indices: Value,
     Tsplits: np.dtype[Any],
 ) -> tuple[list[Value], Value]:
-    """Return the rows of a ragged tensor that indices of any shape name."""
+    """Return the rows of a ragged tensor at indices of any shape."""
     check_nested(params_nested_splits, params_dense_values)
     rows = len(params_nested_splits[0]) - 1
     flat = indices.reshape(-1).astype(np.int64)
     outside = np.flatnonzero((flat < 0) | (flat >= rows))
     if outside.size:
-        place = ",".join(map(str, np.unravel_index(outside[0], indices.shape)))
-        raise InvalidArgumentError(f"indices[{place}] = {flat[outside[0]]} is not in [0, {rows})")
+        where = ",".join(map(str, np.unravel_index(outside[0], indices.shape)))
+        raise InvalidArgumentError(f"indices[{where}] = {flat[outside[0]]} is not in [0, {rows})")
     out = [
         (np.arange(math.prod(indices.shape[:axis]) + 1) * indices.shape[axis]).astype(Tsplits)
         for axis in range(1, indices.ndim)
@@ -127,7 +127,7 @@ def ragged_gather(
         lengths = splits[flat + 1] - splits[flat]
         out.append(splits_of(lengths, Tsplits))
         flat = spans(splits[flat], lengths)
-    # The splits of a scalar index are those within its row.
+    # A scalar index selects one row, so its outermost splits are dropped.
     return (out if indices.ndim else out[1:]), params_dense_values[flat]
 
 
@@ -135,7 +135,7 @@ def ragged_gather(
 def ragged_tensor_to_sparse(
     rt_nested_splits: list[Value], rt_dense_values: Value
 ) -> tuple[Value, Value, Value]:
-    """Return a ragged tensor as a sparse one with every value an element."""
+    """Return a ragged tensor as a sparse one, with an element for each value."""
     check_nested(rt_nested_splits, rt_dense_values)
     count = rt_dense_values.shape[0]
     columns: list[Any] = []
@@ -165,9 +165,9 @@ def ragged_tensor_to_sparse(
 def ragged_fill_empty_rows(
     value_rowids: Value, values: Value, nrows: Value, default_value: Value
 ) -> tuple[Value, Value, Value, Value]:
-    """Give each empty row one value, the default.
+    """Insert the default value into each empty row.
 
-    Also returns which rows were empty and where each value of the input went.
+    Also returns a mask of the empty rows, and the new position of each input value.
     """
     default = object_array(default_value) if values.dtype.kind == "O" else default_value
     if np.ndim(nrows) or np.ndim(default):

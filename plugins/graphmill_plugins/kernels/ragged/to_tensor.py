@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _row_ids(kind: str, tensor: Value) -> Any:
-    """Return for each item of a level the row it is in."""
+    """Return the row index of each item of a level."""
     if kind == "VALUE_ROWIDS":
         if tensor.ndim != 1 or (np.diff(tensor) < 0).any() or (tensor < 0).any():
             raise InvalidArgumentError("value_rowids must be a vector that does not descend")
@@ -30,7 +30,7 @@ def _row_ids(kind: str, tensor: Value) -> Any:
 
 
 def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any]]:
-    """Return the number of rows, and for each ragged level the rows of its items.
+    """Return the number of rows, and for each ragged level the row index of each item.
 
     Raises:
         InvalidArgumentError: the kinds are unknown or in the wrong order, or a row is missing.
@@ -39,11 +39,11 @@ def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any
         raise InvalidArgumentError(
             f"there are {len(tensors)} row partition tensors but {len(kinds)} types"
         )
-    for place, kind in enumerate(kinds):
-        allowed = ("ROW_SPLITS", "VALUE_ROWIDS") if place else ("FIRST_DIM_SIZE", "ROW_SPLITS")
+    for index, kind in enumerate(kinds):
+        allowed = ("ROW_SPLITS", "VALUE_ROWIDS") if index else ("FIRST_DIM_SIZE", "ROW_SPLITS")
         if kind not in allowed:
             raise InvalidArgumentError(
-                f"row_partition_types[{place}] = {kind!r}; expected one of {list(allowed)}"
+                f"row_partition_types[{index}] = {kind!r}; expected one of {list(allowed)}"
             )
     if kinds[0] == "FIRST_DIM_SIZE":
         if tensors[0].ndim:
@@ -107,7 +107,7 @@ def ragged_tensor_to_tensor(
     row_partition_tensors: list[Value],
     row_partition_types: tuple[str, ...],
 ) -> Value:
-    """Return a dense tensor of the default with the ragged values at the beginning of its rows."""
+    """Return the ragged values as a dense tensor, with rows padded by the default or truncated."""
     if not values.ndim:
         raise InvalidArgumentError("values may not be a scalar")
     rows, levels = _levels(row_partition_types, row_partition_tensors)
@@ -144,7 +144,7 @@ def ragged_tensor_to_tensor(
 def _blank(
     sizes: tuple[int, ...], default: Value, dtype: np.dtype[Any], inner: tuple[int, ...]
 ) -> Any:
-    """Return a tensor full of the default, which spreads over one value's shape."""
+    """Return a tensor filled with the default, which broadcasts over the shape of one value."""
     default = object_array(default) if dtype.kind == "O" else np.asarray(default)
     lead = len(inner) - default.ndim
     fits = lead >= 0 and all(a in (1, b) for a, b in zip(default.shape, inner[lead:], strict=True))

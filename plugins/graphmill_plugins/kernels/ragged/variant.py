@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 
-def _row(nested: list[Value], values: Value, number: int) -> RaggedVariant:
-    """Return one row of a ragged tensor as a ragged tensor of a rank less."""
-    start, stop = int(nested[0][number]), int(nested[0][number + 1])
+def _row(nested: list[Value], values: Value, index: int) -> RaggedVariant:
+    """Return one row of a ragged tensor, as a ragged tensor whose rank is one lower."""
+    start, stop = int(nested[0][index]), int(nested[0][index + 1])
     inner = []
     for splits in nested[1:]:
         part = splits[start : stop + 1]
@@ -36,13 +36,13 @@ def _row(nested: list[Value], values: Value, number: int) -> RaggedVariant:
 def ragged_tensor_to_variant(
     rt_nested_splits: list[Value], rt_dense_values: Value, batched_input: bool
 ) -> Value:
-    """Return a ragged tensor in a variant, or each of its rows in one."""
+    """Return a ragged tensor as one variant, or as a vector with a variant for each row."""
     check_nested(rt_nested_splits, rt_dense_values)
     if not batched_input:
         return RaggedVariant(tuple(rt_nested_splits), rt_dense_values)
     if rt_nested_splits:
         count = len(rt_nested_splits[0]) - 1
-        made = [_row(rt_nested_splits, rt_dense_values, number) for number in range(count)]
+        made = [_row(rt_nested_splits, rt_dense_values, index) for index in range(count)]
     else:
         if not rt_dense_values.ndim:
             raise InvalidArgumentError("a scalar has no rows to put in variants")
@@ -56,16 +56,16 @@ def ragged_tensor_to_variant(
 def _components(
     encoded: Value, ragged_rank: int, Tvalues: np.dtype[Any], Tsplits: np.dtype[Any]
 ) -> list[RaggedVariant]:
-    """Return the ragged tensors in variants.
+    """Return the ragged tensors that variants hold.
 
     Raises:
-        InvalidArgumentError: one holds something else, of another rank or type.
+        InvalidArgumentError: a variant holds something else, or another ragged rank or type.
     """
     flat = encoded.reshape(-1).tolist() if isinstance(encoded, np.ndarray) else [encoded]
-    for place, component in enumerate(flat):
+    for index, component in enumerate(flat):
         if not isinstance(component, RaggedVariant):
             raise InvalidArgumentError(
-                f"Input Variant element at index {place} doesn't hold a RaggedTensorVariant"
+                f"Input Variant element at index {index} doesn't hold a RaggedTensorVariant"
             )
         if len(component.nested_splits) != ragged_rank:
             raise InvalidArgumentError(
@@ -73,7 +73,7 @@ def _components(
                 f"{len(component.nested_splits)}. Expected ragged_rank={ragged_rank}."
             )
         found = dtypes.as_dtype(component.values.dtype)
-        # Quantized numbers are kept as the integers that they are in memory.
+        # Quantized values are stored as plain integers.
         if component.values.dtype != Tvalues:
             raise InvalidArgumentError(
                 f"Expected values Tensor dtype: {dtypes.as_dtype(Tvalues).name}, found: "
@@ -92,7 +92,7 @@ def ragged_tensor_from_variant(
     Tvalues: np.dtype[Any],
     Tsplits: np.dtype[Any],
 ) -> tuple[list[Value], Value]:
-    """Return the concatenated ragged tensors of variants, their axes outermost."""
+    """Concatenate the ragged tensors of variants; the axes of the variants become outermost."""
     axes = encoded_ragged.ndim if isinstance(encoded_ragged, np.ndarray) else 0
     rank = output_ragged_rank - axes if input_ragged_rank == -1 else input_ragged_rank
     if rank < 0 or output_ragged_rank != axes + rank:
@@ -148,7 +148,7 @@ def ragged_tensor_to_variant_gradient(
     dense_values_shape: Value,
     Tvalues: np.dtype[Any],
 ) -> Value:
-    """Return the gradient of the dense values from those of the variants that they went into."""
+    """Return the gradient of the dense values from the gradients of their variants."""
     shape = tuple(dense_values_shape.tolist())
     if min(shape, default=0) < 0:
         raise InvalidArgumentError(f"Dimension {min(shape)} must be >= 0, got {list(shape)}")
@@ -159,7 +159,7 @@ def ragged_tensor_to_variant_gradient(
     for one, length in zip(encoded_ragged_grad.reshape(-1).tolist(), lengths.tolist(), strict=True):
         if isinstance(one, RaggedVariant):
             parts.append(one.values.reshape(-1))
-        else:  # nothing flowed back through this row
+        else:  # this row has no gradient
             parts.append(np.zeros(length * math.prod(shape[1:]), Tvalues))
     flat = np.concatenate(parts) if parts else np.zeros(0, Tvalues)
     return flat.reshape(shape)

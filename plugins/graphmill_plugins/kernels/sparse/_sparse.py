@@ -1,6 +1,7 @@
 """Helpers for sparse tensors: checks of the three parts, order, flat indices.
 
-A sparse tensor travels as three tensors: `indices` (count, rank), `values` (count), `shape` (rank).
+A sparse tensor is passed as three tensors: `indices` (count, rank), `values` (count), `shape`
+(rank).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MOST = 2**63 - 1
-_SMALL: Final = 600  # elements that NumPy compares with a short row as quickly as with a number
+_SMALL: Final = 600  # elements up to which NumPy broadcasts a short row as fast as a scalar
 
 
 def check_parts(indices: Value, values: Value, shape: Value, name: str = "") -> tuple[int, ...]:
@@ -73,7 +74,7 @@ def check_bounds(indices: Value, sizes: tuple[int, ...], what: str = "indices") 
     """Check that every row of indices is within the shape.
 
     Raises:
-        InvalidArgumentError: naming the first row that does not.
+        InvalidArgumentError: a row is out of range; the message names the first one.
     """
     if not lie_inside(indices, sizes):
         row = int(np.argmax(((indices < 0) | (indices >= np.array(sizes, np.int64))).any(axis=1)))
@@ -87,7 +88,7 @@ def lie_inside(indices: Value, sizes: tuple[int, ...]) -> bool:
     """Return whether every row of indices is within the shape."""
     if not indices.size:
         return True
-    if indices.size <= _SMALL:  # one comparison: a negative number is a large one without a sign
+    if indices.size <= _SMALL:  # negative indices are large when they are read as unsigned
         kind = np.dtype(f"u{indices.dtype.itemsize}")
         return bool((indices.view(kind) < np.array(sizes, kind)).all())
     # Column by column: reducing along an axis of two or three elements is slow.
@@ -130,15 +131,15 @@ def order_of(indices: Value) -> Any:
     bits = (count - 1).bit_length()
     if indices.min() < 0 or math.prod(sizes) >= 1 << (63 - bits):
         return np.lexsort(indices.T[::-1])
-    # Positions with the numbers of the rows behind them are distinct: any sort keeps their order,
-    # and NumPy's sort of integers takes a tenth of the time of a stable one.
+    # With the row index in the low bits all keys are distinct, so an unstable sort is sufficient.
+    # NumPy's takes a tenth of the time of a stable argsort.
     keys = flat_positions(indices, sizes) << bits | np.arange(count)
     keys.sort()
     return keys & ((1 << bits) - 1)
 
 
 def are_in_order(indices: Value) -> bool:
-    """Whether no row of indices is before the one in front of it."""
+    """Return whether the rows of indices are in ascending order, ties included."""
     is_tied: Any = True  # in the columns so far
     for column in indices.T:
         if (is_tied & (column[1:] < column[:-1])).any():
@@ -148,7 +149,7 @@ def are_in_order(indices: Value) -> bool:
 
 
 def are_among(numbers: Value, others: Value) -> Value:
-    """Return for each number whether it is in an ascending array."""
+    """Return a mask of the `numbers` that occur in the ascending array `others`."""
     if not len(others):
         return np.zeros(len(numbers), np.bool_)
     places = np.minimum(np.searchsorted(others, numbers), len(others) - 1)

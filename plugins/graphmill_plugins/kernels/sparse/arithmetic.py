@@ -67,7 +67,7 @@ def sparse_add(
     b_shape: Value,
     thresh: Value,
 ) -> tuple[Value, Value, Value]:
-    """Add two sparse tensors; where both have an element, a sum below the threshold is left out."""
+    """Add two sparse tensors; omit sums below the threshold where both have an element."""
     if np.ndim(thresh):
         raise InvalidArgumentError(
             f"The magnitude threshold must be a scalar: got shape {shape_text(np.shape(thresh))}"
@@ -88,7 +88,7 @@ def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tupl
     values[pair] = sums
     kept = np.ones(len(positions), np.bool_)
     kept[pair + 1] = False
-    is_short = sums.dtype.kind == "i" and sums.itemsize < 4  # those have no magnitude of their own
+    is_short = sums.dtype.kind == "i" and sums.itemsize < 4  # C++ promotes these to int
     kept[pair] = np.abs(sums.astype(np.int32) if is_short else sums) >= least
     return positions[kept], values[kept]
 
@@ -97,7 +97,7 @@ def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tupl
 def sparse_add_grad(
     grad: Value, a_indices: Value, b_indices: Value, sum_indices: Value
 ) -> tuple[Value, Value]:
-    """Return the gradients of both operands' values: that of the sum where it has the element."""
+    """Return the gradients of both operands' values: zero for elements that the sum omits."""
     if grad.ndim != 1 or any(part.ndim != 2 for part in (a_indices, b_indices, sum_indices)):
         raise InvalidArgumentError(
             "The gradient must be a vector and the indices matrices, got shapes "
@@ -165,10 +165,10 @@ def _integer_quotient(values: Value, divisor: Value) -> Value:
 
 
 def _check_broadcast(dense: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-    """Check that a dense side spreads over the sparse one.
+    """Check that the dense operand broadcasts over the sparse one.
 
     Raises:
-        InvalidArgumentError: it does not.
+        InvalidArgumentError: the shapes are incompatible.
     """
     lead = len(sizes) - len(dense)
     fits = lead >= 0 and all(a in (1, b) for a, b in zip(dense, sizes[lead:], strict=True))

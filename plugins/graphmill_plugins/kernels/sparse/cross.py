@@ -31,13 +31,14 @@ _LARGEST = (1 << 63) - 1
 
 
 class Column(NamedTuple):
-    """The features of one input, row by row: those of the rows that have any.
+    """The features of one input, grouped by row; rows without features are omitted.
 
     Attributes:
-        height: how many rows there are; a sparse input says so in a number that nothing bounds.
-        rows: the numbers of the rows that have features, ascending.
-        starts, counts: of each of them, where its features begin and how many they are.
-        features: all of them, a vector of strings or integers.
+        height: the number of rows. That of a sparse input may be arbitrarily large.
+        rows: the indices of the rows that have features, ascending.
+        starts, counts: for each of these rows, the position of its first feature, and the number
+            of its features.
+        features: all features, a vector of strings or integers.
     """
 
     height: int
@@ -51,10 +52,10 @@ class Crossed(NamedTuple):
     """The results of a cross.
 
     Attributes:
-        height: how many rows there are.
-        rows: the numbers of those in which something was crossed, ascending.
-        counts: how many combinations each of them has.
-        picks: of each column, the place of the feature that each combination takes.
+        height: the number of rows.
+        rows: the indices of the rows with at least one combination, ascending.
+        counts: the number of combinations in each of these rows.
+        picks: for each column, the position of the feature in each combination.
     """
 
     height: int
@@ -73,7 +74,7 @@ def joined_hashes(first: Value, second: Value) -> Value:
 
 
 def _hashes(features: Value) -> Value:
-    """Return the hash of each text; a number is its own."""
+    """Return the hash of each string; integers are their own hashes."""
     if features.dtype.kind != "O":
         return features.astype(np.uint64)
     items: list[bytes] = features.tolist()
@@ -87,7 +88,7 @@ def crossed_hashes(
 ) -> Value:
     """Return the buckets of crossed features, hashed one after the other from `start`.
 
-    Without buckets they are numbers that are not negative.
+    If `num_buckets` is 0, return non-negative hashes.
     """
     combined = np.full(len(picks[0]), start & _MASK, np.uint64)
     for column, chosen in zip(columns, picks, strict=True):
@@ -130,22 +131,22 @@ def sparse_column(indices: Value, values: Value, shape: Value, name: str) -> Col
     strays = (rows < 0) | (rows >= height)
     strays[1:] |= rows[1:] < rows[:-1]
     if strays.any():
-        # TensorFlow goes through the rows once, and never gets past the first such element.
+        # TensorFlow iterates over the rows once and stops at the first such element.
         rows = rows[: int(strays.argmax())]
     starts = run_starts(rows)
     return Column(height, rows[starts], starts, run_lengths(starts, len(rows)), values)
 
 
-def dense_column(tensor: Value, place: int) -> Column:
+def dense_column(tensor: Value, position: int) -> Column:
     """Return the features of each row of a matrix.
 
     Raises:
-        InvalidArgumentError: it is none.
+        InvalidArgumentError: the tensor is not a matrix.
     """
     if tensor.ndim != 2:
         raise InvalidArgumentError(
             f"Dense inputs should be a matrix but received shape {shape_text(tensor.shape)} at "
-            f"position {place}"
+            f"position {position}"
         )
     height, width = tensor.shape
     rows = np.arange(height if width else 0)
@@ -165,18 +166,18 @@ def crossed(columns: Sequence[Column]) -> Crossed:
     for column in columns[1:]:
         rows = rows[are_among(rows, column.rows)]
     chosen = [np.searchsorted(column.rows, rows) for column in columns]
-    counts = [column.counts[place] for column, place in zip(columns, chosen, strict=True)]
+    counts = [column.counts[at] for column, at in zip(columns, chosen, strict=True)]
     totals = np.ones(len(rows), np.int64)
-    estimate = np.ones(len(rows))  # does not wrap around
+    estimate = np.ones(len(rows))  # float64, which does not wrap around
     for count in counts:
         totals, estimate = totals * count, estimate * count
-    check_size((int(estimate.sum()),), "what crossing gives", itemsize=totals.itemsize)
+    check_size((int(estimate.sum()),), "the crossed features", itemsize=totals.itemsize)
     owner = np.repeat(np.arange(len(rows)), totals)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(totals) - totals, totals)
+    combination = np.arange(len(owner)) - np.repeat(np.cumsum(totals) - totals, totals)
     picks: list[Value] = []
-    for column, place, count in reversed(list(zip(columns, chosen, counts, strict=True))):
-        number, within = np.divmod(number, count[owner])  # the last column's feature changes first
-        picks.insert(0, column.starts[place][owner] + within)
+    for column, at, count in reversed(list(zip(columns, chosen, counts, strict=True))):
+        combination, within = np.divmod(combination, count[owner])  # the last column varies fastest
+        picks.insert(0, column.starts[at][owner] + within)
     return Crossed(heights[0], rows, totals, picks)
 
 
@@ -184,10 +185,10 @@ def _columns(
     indices: list[Value], values: list[Value], shapes: list[Value], dense: list[Value]
 ) -> list[Column]:
     columns = [
-        sparse_column(*parts, f"input {place}")
-        for place, parts in enumerate(zip(indices, values, shapes, strict=True))
+        sparse_column(*parts, f"input {index}")
+        for index, parts in enumerate(zip(indices, values, shapes, strict=True))
     ]
-    columns += [dense_column(tensor, place) for place, tensor in enumerate(dense)]
+    columns += [dense_column(tensor, index) for index, tensor in enumerate(dense)]
     if not columns:
         raise InvalidArgumentError("there is nothing to cross: give at least one input")
     return columns
@@ -215,12 +216,13 @@ def sparse_cross(
     out_type: np.dtype[Any],
     internal_type: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
-    """Cross columns to joined strings, or to hashes that start with `hash_key`.
+    """Cross columns, and return joined strings, or hashes that start with `hash_key`.
 
-    As in TensorFlow, `out_type` says which, whatever `hashed_output` is.
+    As in TensorFlow, `out_type` selects which; the attr `hashed_output` has no effect.
 
     Raises:
-        InvalidArgumentError: numbers where the internal type is text, or parts that do not fit.
+        InvalidArgumentError: an input has integers but the internal type is string, or the parts
+            of a sparse input do not match.
     """
     if internal_type.kind == "O" and any(part.dtype.kind != "O" for part in values + dense_inputs):
         raise InvalidArgumentError(
@@ -241,7 +243,7 @@ def sparse_cross_v2(
     dense_inputs: list[Value],
     sep: Value,
 ) -> tuple[Value, Value, Value]:
-    """Cross columns to strings joined by the separator."""
+    """Cross columns, and return strings joined by the separator."""
     columns = _columns(indices, values, shapes, dense_inputs)
     if np.ndim(sep):
         raise InvalidArgumentError(f"sep must be a scalar, got shape {shape_text(np.shape(sep))}")

@@ -32,7 +32,7 @@ def check_order(indices: Any, shape: tuple[int, ...]) -> None:
     """Check that rows of `indices` are within `shape`, ascending and unique.
 
     Raises:
-        InvalidArgumentError: naming the first row that does not.
+        InvalidArgumentError: a row violates this; the message names the first one.
     """
     if not lie_inside(indices, shape):
         outside = ((indices < 0) | (indices >= np.array(shape, indices.dtype))).any(axis=1)
@@ -86,7 +86,10 @@ def sparse_to_dense(
     default_value: Value,
     validate_indices: bool,
 ) -> Value:
-    """Return a tensor of the default with the values at their indices; a scalar goes to all."""
+    """Return a tensor of the default value with `sparse_values` at the indices.
+
+    A scalar `sparse_values` is stored at all indices.
+    """
     indices = _as_matrix(np.asarray(sparse_indices))
     shape = _check(indices, output_shape, sparse_values, default_value)
     if validate_indices:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @kernel("SparseReorder", host=True)
 def sparse_reorder(indices: Value, values: Value, shape: Value) -> tuple[Value, Value]:
-    """Sort the elements by index; equal ones keep their order."""
+    """Sort the elements by index, stably."""
     check_bounds(indices, check_parts(indices, values, shape))
     if are_in_order(indices):
         return indices, values
@@ -40,10 +40,11 @@ def sparse_reorder(indices: Value, values: Value, shape: Value) -> tuple[Value, 
 
 
 def _reshaped_sizes(old: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
-    """Return the new sizes, with the one that is -1 worked out.
+    """Return the new sizes, with -1 replaced by the inferred size.
 
     Raises:
-        InvalidArgumentError: two are -1, one is less, or the numbers of elements differ.
+        InvalidArgumentError: two sizes are -1, a size is below -1, or the numbers of elements
+            differ.
     """
     unknown = [axis for axis, size in enumerate(wanted) if size == -1]
     if len(unknown) > 1:
@@ -107,15 +108,15 @@ def sparse_concat(
     shapes: list[Value],
     concat_dim: int,
 ) -> tuple[Value, Value, Value]:
-    """Join sparse tensors along an axis."""
+    """Concatenate sparse tensors along an axis."""
     sizes = [check_parts(*parts) for parts in zip(indices, values, shapes, strict=True)]
     rank = len(sizes[0])
     axis = checked_axis(concat_dim, rank, "concat_dim")
-    for place, other in enumerate(sizes):
+    for index, other in enumerate(sizes):
         if len(other) != rank:
             raise InvalidArgumentError(
                 f"Ranks of all input tensors must match: expected {rank} but got {len(other)} at "
-                f"position {place}"
+                f"position {index}"
             )
         fits = all(
             a == b for d, (a, b) in enumerate(zip(other, sizes[0], strict=True)) if d != axis
@@ -123,7 +124,7 @@ def sparse_concat(
         if not fits:
             raise InvalidArgumentError(
                 f"Input shapes must match except in axis {axis}: expected {list(sizes[0])}, got "
-                f"{list(other)} at position {place}"
+                f"{list(other)} at position {index}"
             )
     for part, size in zip(indices, sizes, strict=True):
         check_bounds(part, size)
@@ -146,7 +147,7 @@ def sparse_split(
     shape: Value,
     num_split: int,
 ) -> tuple[list[Value], list[Value], list[Value]]:
-    """Cut a sparse tensor into `num_split` parts; the first ones are longer by one if need be."""
+    """Split a sparse tensor into `num_split` parts; the first ones take the remainder."""
     sizes = check_parts(indices, values, shape)
     if split_dim.size != 1:
         raise InvalidArgumentError(
@@ -179,7 +180,7 @@ def sparse_split(
 def sparse_slice(
     indices: Value, values: Value, shape: Value, start: Value, size: Value
 ) -> tuple[Value, Value, Value]:
-    """Return the elements within a window, with indices counted from its corner."""
+    """Return the elements within a window, with indices relative to its corner."""
     sizes = check_parts(indices, values, shape)
     for name, vector in (("start", start), ("size", size)):
         if vector.shape != shape.shape:
@@ -189,7 +190,7 @@ def sparse_slice(
             )
     if (size < 0).any():
         raise InvalidArgumentError(f"size must be non-negative, got {size.tolist()}")
-    # As Python's integers, which do not wrap around; a window may begin before the first element.
+    # Python integers do not wrap around; a window may begin before the first element.
     starts = start.tolist()
     length = [
         max(min(wanted, whole - first), 0)
@@ -224,11 +225,13 @@ def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices:
         )
     used = 0
     out = np.zeros(len(indices), grad.dtype)
-    places = {tuple(row): place for place, row in enumerate((output_indices + start).tolist())}
+    positions = {
+        tuple(row): position for position, row in enumerate((output_indices + start).tolist())
+    }
     for row, index in enumerate(indices.tolist()):
-        place = places.get(tuple(index))
-        if place is not None:
-            out[row] = grad[place]
+        position = positions.get(tuple(index))
+        if position is not None:
+            out[row] = grad[position]
             used += 1
     if used < len(grad):
         raise InternalError(
@@ -242,9 +245,9 @@ def sparse_slice_grad(grad: Value, indices: Value, start: Value, output_indices:
 def sparse_fill_empty_rows(
     indices: Value, values: Value, shape: Value, default_value: Value
 ) -> tuple[Value, Value, Value, Value]:
-    """Give each empty row the default value in its first column.
+    """Insert the default value into the first column of each empty row.
 
-    Also returns which rows were empty and where each element of the input went.
+    Also returns a mask of the empty rows, and the new position of each input element.
     """
     sizes = check_parts(indices, values, shape)
     default_value = object_array(default_value) if values.dtype.kind == "O" else default_value
@@ -257,9 +260,9 @@ def sparse_fill_empty_rows(
     count = sizes[0]
     rows = indices[:, 0]
     if not lie_inside(indices[:, :1], (count,)):
-        place = int(np.argmax((rows < 0) | (rows >= count)))
+        first = int(np.argmax((rows < 0) | (rows >= count)))
         raise InvalidArgumentError(
-            f"indices({place}, 0) is invalid: {rows[place]} is not in [0, {count})"
+            f"indices({first}, 0) is invalid: {rows[first]} is not in [0, {count})"
         )
     empty = np.ones(count, np.bool_)
     empty[rows] = False
@@ -277,15 +280,15 @@ def sparse_fill_empty_rows(
 def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
     """Return the positions of elements and fill values when sorted by row.
 
-    The elements of a row stay in the order in which they came.
+    The sort is stable.
 
     Args:
-        rows: the row of each element.
-        empty: of each row, whether it has no element.
+        rows: the row index of each element.
+        empty: for each row, whether it has no element.
 
     Returns:
-        the place of each element, the empty rows, and the places of what is added for them; None
-        for these if there is nothing to do.
+        the new position of each element, the empty rows, and the positions of their fill values.
+        The last one is None if the elements are sorted and no row is empty.
     """
     places = np.arange(len(rows), dtype=np.int64)
     added = np.flatnonzero(empty)
@@ -294,7 +297,7 @@ def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
         return places, added, None
     by_row = places
     if not is_in_order:
-        # NumPy has a quick stable sort for integers of 16 bits.
+        # NumPy's stable sort of 16-bit integers is a radix sort.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
         rows = rows[by_row]
     moved = places + np.cumsum(empty)[rows]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TYPES = {"T": (*dtypes.FLOATING, *dtypes.COMPLEX, dtypes.int32)}
 
-# So many products are worth the tenth of a second that importing SciPy takes.
+# With so many products, SciPy's speed pays for its import, which takes a tenth of a second.
 _MANY: Final = 1 << 19
 
 
@@ -30,7 +30,7 @@ def _check(indices: Value, values: Value, shape: Value, b: Value) -> tuple[int, 
     """Return the sizes of the sparse matrix.
 
     Raises:
-        InvalidArgumentError: the operands are no matrices, or parts do not fit.
+        InvalidArgumentError: the operands are not matrices, or the sparse parts do not match.
     """
     if b.ndim != 2:
         raise InvalidArgumentError(f"Tensor 'b' is not a matrix: {shape_text(b.shape)}")
@@ -60,7 +60,7 @@ def sparse_tensor_dense_matmul(
     """Multiply a sparse matrix by a dense one; either may be conjugated and transposed.
 
     Raises:
-        InvalidArgumentError: shapes do not fit; on the host also an index that is out of range.
+        InvalidArgumentError: shapes do not match; on the host, also if an index is out of range.
     """
     sizes = _check(indices, values, shape, b)
     if xp is np and b.size:
@@ -76,7 +76,7 @@ def sparse_tensor_dense_matmul(
         )
     summed = np.dtype(np.float32) if is_narrow(values.dtype) else values.dtype
     wide, dense, rows = values.astype(summed), b.astype(summed), indices[:, 0]
-    if not b.size:  # the indices point to nothing, whatever they are
+    if not b.size:  # no element of b is read, so the indices do not matter
         return xp.zeros((sizes[0], b.shape[1]), values.dtype)
     if xp is np:
         multiply = _multiply if len(rows) * b.shape[1] < _MANY else _multiply_many
@@ -95,7 +95,7 @@ def _multiply(sizes: tuple[int, ...], indices: Value, values: Value, b: Value) -
 
 
 def _multiply_many(sizes: tuple[int, ...], indices: Value, values: Value, b: Value) -> Value:
-    """Multiply without an array of all products: SciPy adds each to its row at once."""
+    """Multiply without a temporary array of all products: SciPy accumulates into the rows."""
     sparse: Any = importlib.import_module("scipy.sparse")
     product: Value = sparse.coo_array((values, (indices[:, 0], indices[:, 1])), shape=sizes) @ b
     return product

@@ -53,7 +53,7 @@ def _message(tensor: Value) -> bytes:
 
 
 def _string_content(tensor: Value) -> bytes:
-    """Return all lengths as varints, then all strings."""
+    """Encode strings: all lengths as varints, then all bytes."""
     items = tensor.reshape(-1).tolist()
     return b"".join([write_varint(len(item)) for item in items] + items)
 
@@ -62,7 +62,7 @@ def _decoded(item: Any) -> Any:
     """Return the tensor in a variant or serialized message.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: the item holds no tensor.
     """
     if isinstance(item, TensorVariant):
         return item.tensor
@@ -77,10 +77,10 @@ def _decoded(item: Any) -> Any:
 
 
 def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
-    """Return each row of a sparse tensor as one of a rank less.
+    """Return the rows of a sparse tensor as sparse tensors whose rank is one lower.
 
     Raises:
-        InvalidArgumentError: the rank is below 2, or a row is out of range or order.
+        InvalidArgumentError: the rank is below 2, or indices are out of range or out of order.
     """
     sizes = check_parts(indices, values, shape)
     if len(sizes) < 2:
@@ -117,7 +117,7 @@ def serialize_sparse(indices: Value, values: Value, shape: Value, out_type: np.d
 def serialize_many_sparse(
     indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
 ) -> Value:
-    """Return each row of a sparse tensor as the messages of one of a rank less."""
+    """Serialize each row of a sparse tensor as a sparse tensor whose rank is one lower."""
     rows = _rows(indices, values, shape)
     encode = _encoder(out_type)
     out = np.empty((len(rows), 3), out_type)
@@ -126,32 +126,32 @@ def serialize_many_sparse(
     return out
 
 
-def _check_decoded(parts: Parts, dtype: np.dtype[Any], place: int) -> None:
+def _check_decoded(parts: Parts, dtype: np.dtype[Any], index: int) -> None:
     indices, values, shape = parts
     if indices.dtype != np.int64 or shape.dtype != np.int64:
-        raise InvalidArgumentError(f"indices and shape of element {place} must be int64")
+        raise InvalidArgumentError(f"indices and shape of element {index} must be int64")
     if dtypes.as_dtype(values.dtype) is not dtypes.as_dtype(dtype):
         raise InvalidArgumentError(
             f"Requested SparseTensor of type {dtypes.as_dtype(dtype).name} but "
-            f"SparseTensor[{place}].values.dtype() == {dtypes.as_dtype(values.dtype).name}"
+            f"SparseTensor[{index}].values.dtype() == {dtypes.as_dtype(values.dtype).name}"
         )
-    check_parts(indices, values, shape, f"element {place}")
+    check_parts(indices, values, shape, f"element {index}")
 
 
 def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[Any]) -> Parts:
-    """Put sparse tensors together along new first axes `outer`; sizes are the largest ones."""
-    for place, parts in enumerate(elements):
-        _check_decoded(parts, dtype, place)
+    """Stack sparse tensors along new leading axes `outer`; each size is the maximum of theirs."""
+    for index, parts in enumerate(elements):
+        _check_decoded(parts, dtype, index)
     if not elements:
         raise InvalidArgumentError(
             f"Input should have non-zero elements but saw shape {shape_text((*outer, 3))}"
         )
     rank = len(elements[0][2])
-    for place, (_, _, shape) in enumerate(elements):
+    for index, (_, _, shape) in enumerate(elements):
         if len(shape) != rank:
             raise InvalidArgumentError(
-                f"Inconsistent rank across SparseTensors: rank prior to SparseTensor[{place}] "
-                f"was: {rank} but rank of SparseTensor[{place}] is: {len(shape)}"
+                f"Inconsistent rank across SparseTensors: rank prior to SparseTensor[{index}] "
+                f"was: {rank} but rank of SparseTensor[{index}] is: {len(shape)}"
             )
     indices = [
         np.concatenate([np.tile(np.array(place, np.int64), (len(part), 1)), part], axis=1)
@@ -167,7 +167,7 @@ def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[
 
 @kernel("DeserializeSparse", host=True)
 def deserialize_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
-    """Deserialise sparse tensors; those of a batch are stacked along new first axes."""
+    """Deserialise sparse tensors; a batch is stacked along new leading axes."""
     if np.ndim(serialized_sparse) < 1 or serialized_sparse.shape[-1] != 3:
         raise InvalidArgumentError(
             "Serialized sparse should have non-zero rank and 3 as the last dimension, got shape "
@@ -183,7 +183,7 @@ def _triples(serialized: Value) -> list[Parts]:
 
 @kernel("DeserializeManySparse", host=True)
 def deserialize_many_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
-    """Read a batch of sparse tensors as one with a new first axis."""
+    """Deserialise a batch of sparse tensors as one with a new first axis."""
     if serialized_sparse.ndim != 2 or serialized_sparse.shape[1] != 3:
         raise InvalidArgumentError(
             "Serialized sparse should be a matrix with 3 columns, got shape "
@@ -193,36 +193,36 @@ def deserialize_many_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> P
 
 
 class SparseTensorsMap:
-    """Keeps sparse tensors by id until they are taken.
+    """Store sparse tensors by id until they are taken.
 
     Threads: `_lock` guards the content.
     """
 
     def __init__(self) -> None:
         self._content: dict[int, Parts] = {}
-        self._numbers = itertools.count()
+        self._ids = itertools.count()
         self._lock = fork_safe_lock()
 
     def add(self, parts: Parts) -> int:
-        """Store one and return its id."""
+        """Store a sparse tensor and return its id."""
         with self._lock:
-            number = next(self._numbers)
-            self._content[number] = parts
-        return number
+            new_id = next(self._ids)
+            self._content[new_id] = parts
+        return new_id
 
     def take(self, numbers: list[int]) -> list[Parts]:
-        """Remove and return those with the given ids.
+        """Remove and return the sparse tensors with the given ids.
 
         Raises:
-            InvalidArgumentError: one is not kept.
+            InvalidArgumentError: an id is unknown.
         """
         with self._lock:
-            for number in numbers:
-                if number not in self._content:
+            for at in numbers:
+                if at not in self._content:
                     raise InvalidArgumentError(
-                        f"Unable to find SparseTensor: {number} in map of {len(self._content)}"
+                        f"Unable to find SparseTensor: {at} in map of {len(self._content)}"
                     )
-            return [self._content.pop(number) for number in numbers]
+            return [self._content.pop(at) for at in numbers]
 
 
 class _MapKernel:
@@ -244,7 +244,7 @@ class AddSparseToTensorsMap(_MapKernel):
     """Store a sparse tensor and return its id."""
 
     def __call__(self, ctx: OpKernelContext, indices: Value, values: Value, shape: Value) -> Value:
-        """Return the number."""
+        """Return the id."""
         check_parts(indices, values, shape)
         return np.int64(self._map(ctx).add((indices, values, shape)))
 
@@ -254,13 +254,13 @@ class AddManySparseToTensorsMap(_MapKernel):
     """Store each row of a sparse tensor and return the ids."""
 
     def __call__(self, ctx: OpKernelContext, indices: Value, values: Value, shape: Value) -> Value:
-        """Return the numbers."""
-        kept, rows = self._map(ctx), _rows(indices, values, shape)
-        numbers = np.empty(len(rows), np.int64)
-        # Rows without elements are numbered last, as in TensorFlow.
+        """Return the ids."""
+        stored, rows = self._map(ctx), _rows(indices, values, shape)
+        ids = np.empty(len(rows), np.int64)
+        # As in TensorFlow, rows without elements get the last ids.
         for row in sorted(range(len(rows)), key=lambda row: not len(rows[row][1])):
-            numbers[row] = kept.add(rows[row])
-        return numbers
+            ids[row] = stored.add(rows[row])
+        return ids
 
 
 @kernel("TakeManySparseFromTensorsMap", stateful=True, host=True, effects=("state",))

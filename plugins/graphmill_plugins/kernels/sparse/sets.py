@@ -1,6 +1,6 @@
 """Operations on sets along the last axis, and their sizes.
 
-Semantics: tensorflow/core/kernels/set_kernels.cc. A set comes out without repetitions, ascending.
+Semantics: tensorflow/core/kernels/set_kernels.cc. The elements of a result are unique and sorted.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class _Sets(NamedTuple):
     """Sets of one operand.
 
     Attributes:
-        outer: the sizes of the axes along which they lie.
-        places: of each element the place of its set, counted row by row.
-        elements: a vector.
+        outer: the shape of the array of sets.
+        places: for each element, the flat index of its set in row-major order.
+        elements: the elements of all sets, a vector.
     """
 
     outer: tuple[int, ...]
@@ -99,7 +99,7 @@ class _Numbering:
             self._span = 1
         self._groups: Value | None = None
         last = max((int(operand.places.max(initial=0)) for operand in operands), default=0)
-        if (last + 1) * self._span > _MOST:  # few of them all occur
+        if (last + 1) * self._span > _MOST:  # would overflow, so use only codes that occur
             self._groups = np.unique(np.concatenate([operand.places for operand in operands]))
             if self._distinct is None:
                 self._distinct = np.unique(elements)
@@ -121,7 +121,7 @@ class _Numbering:
         return _without_repetitions(places * np.int64(self._span) + codes)
 
     def elements(self, numbers: Value) -> tuple[Value, Value]:
-        """Return the positions and elements for integers."""
+        """Return the set and the element that each integer stands for."""
         places, codes = np.divmod(numbers, np.int64(self._span))
         if self._groups is not None:
             places = self._groups[places]
@@ -131,7 +131,7 @@ class _Numbering:
 
 
 def _without_repetitions(numbers: Value) -> Value:
-    """Return numbers ascending, none twice; `np.unique` hashes them, which takes longer."""
+    """Return the sorted unique numbers; `np.unique` hashes them, which takes longer."""
     numbers.sort()
     is_new = np.ones(len(numbers), np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
