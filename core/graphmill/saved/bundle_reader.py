@@ -63,8 +63,8 @@ class BundleReader:
         prefix: path or URL of the checkpoint, without `.index`.
         check: whether to verify checksums (needs google-crc32c).
         mapped: whether to return views of memory-mapped files, if values are aligned in the file.
-            This saves memory if several processes read one checkpoint. But the process crashes if
-            a file in use is truncated, so values are copied by default.
+            This saves memory if several processes read one checkpoint. But overwriting a file in
+            place while it is in use crashes the process, so values are copied by default.
 
     Raises:
         NotFoundError: the checkpoint does not exist.

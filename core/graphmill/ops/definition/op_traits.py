@@ -202,7 +202,7 @@ class OpTraits(NamedTuple):
         calls: the functions that it calls. An attr of type "func" that is not listed counts as
             `CallKind.DEFERRED`.
         resources: the variables that it reads or writes; None if they are unknown.
-        per_step_state: whether the graph creates the state that it uses anew in each step
+        per_step_state: whether the graph itself creates the state that it uses in each step
             (`TensorArray`), so that running this part of the graph again repeats no effect.
         source: the source of its value.
         randomness: the source of its random numbers. None stands for `SEEDED` if the op is stateful
