@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
 def _of_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    given = np.asarray(gradient).astype(wide, copy=False)
+    upstream = np.asarray(gradient).astype(wide, copy=False)
     weights = np.asarray(kernel, wide)
-    found = numpy_grad.input_gradient(weights, given, plan.axes, plan.shape[-1])
-    return found.astype(dtype, copy=False)
+    result = numpy_grad.input_gradient(weights, upstream, plan.axes, plan.shape[-1])
+    return result.astype(dtype, copy=False)
 
 
 def _of_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    image, given = (np.asarray(value).astype(wide, copy=False) for value in (x, gradient))
-    found = numpy_grad.kernel_gradient(image, given, plan.axes, plan.groups)
-    return found.astype(dtype, copy=False)
+    image, upstream = (np.asarray(value).astype(wide, copy=False) for value in (x, gradient))
+    result = numpy_grad.kernel_gradient(image, upstream, plan.axes, plan.groups)
+    return result.astype(dtype, copy=False)
 
 
 def _of_depthwise_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    given = np.asarray(gradient).astype(wide, copy=False)
-    found = numpy_grad.depthwise_input_gradient(np.asarray(kernel, wide), given, *plan.axes)
-    return found.astype(dtype, copy=False)
+    upstream = np.asarray(gradient).astype(wide, copy=False)
+    result = numpy_grad.depthwise_input_gradient(np.asarray(kernel, wide), upstream, *plan.axes)
+    return result.astype(dtype, copy=False)
 
 
 def _of_depthwise_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    image, given = (np.asarray(value).astype(wide, copy=False) for value in (x, gradient))
+    image, upstream = (np.asarray(value).astype(wide, copy=False) for value in (x, gradient))
     rows, cols = plan.axes
     multiplier = plan.kernel[-1]
-    found = numpy_grad.depthwise_kernel_gradient(image, given, rows, cols, multiplier)
-    return found.astype(dtype, copy=False)
+    result = numpy_grad.depthwise_kernel_gradient(image, upstream, rows, cols, multiplier)
+    return result.astype(dtype, copy=False)
 
 
 KERNELS = conv_gradient_kernels(

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def convolve(x: Value, kernel: Value, plan: ConvPlan) -> Value:
-    """Convolve channels-last `x` with `kernel`, sums in a wide type."""
+    """Convolve channels-last `x` with `kernel`; sums have a wide dtype."""
     dtype, wide = x.dtype, widen(x.dtype)
-    way: Callable[..., Any] = numpy_conv.conv2d if len(plan.axes) == 2 else numpy_conv.conv3d
+    method: Callable[..., Any] = numpy_conv.conv2d if len(plan.axes) == 2 else numpy_conv.conv3d
     x = np.asarray(x).astype(wide, copy=False)
-    out = way(x, np.asarray(kernel, wide, order="C"), *plan.axes)
+    out = method(x, np.asarray(kernel, wide, order="C"), *plan.axes)
     return out.astype(dtype, copy=False)
 
 
 def depthwise(x: Value, kernel: Value, plan: ConvPlan) -> Value:
-    """Convolve each channel of `x` with filters of its own."""
+    """Convolve each channel of `x` with its own filters."""
     dtype, wide = x.dtype, widen(x.dtype)
     if 0 in plan.kernel:
         return np.zeros(plan.out, dtype)

@@ -1,17 +1,18 @@
 """Convolve channels-last NumPy arrays by matrix products.
 
-Ways, chosen by shape from measurements (2 cores, OpenBLAS; times of one image):
+The shape selects one of four methods. Times are of one image on 2 cores with OpenBLAS.
 
-* one tap, no padding: the image is already the matrix (`pointwise`).
-* row stride 1: the taps along a row are copied side by side, the rows of the kernel are further
-  products that read the same copy shifted (`by_rows`). It copies a kernel-height less than
-  im2col: 147x147x32 → 64 by 3x3 takes 8.8 ms against 12.2 ms, 56x56x64 → 64 2.5 against 4.5 ms.
-* row stride above 1: im2col in blocks of some megabytes (`by_patches`): 224x224x3 → 32 by 3x3
-  stride 2 takes 2.0 ms against 5.3 ms for im2col of the whole image.
-* depthwise: one multiply-add per tap over whole rows (`depthwise`): 112x112x32 by 3x3 takes
-  0.9 ms, with the channels alone as the inner loop 3.3 ms.
+* One tap without padding (`_pointwise`): the image already is the matrix.
+* Row stride 1 (`_by_rows`): copies the taps along a row side by side. Each row of the kernel adds
+  one product that reads the same copy at an offset. This copies less than im2col by a factor of
+  the kernel's height: 147x147x32 → 64 by 3x3 takes 8.8 ms instead of 12.2 ms, and 56x56x64 → 64
+  takes 2.5 ms instead of 4.5 ms.
+* Row stride above 1 (`_by_patches`): im2col in blocks of a few megabytes. 224x224x3 → 32 by 3x3
+  with stride 2 takes 2.0 ms; im2col of the whole image takes 5.3 ms.
+* Depthwise (`depthwise`): one multiply-add for each tap over whole rows. 112x112x32 by 3x3 takes
+  0.9 ms; an inner loop over the channels alone takes 3.3 ms.
 
-All functions take and return fresh or read-only arrays and never write to their inputs.
+No function writes to its inputs.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-_BLOCK_BYTES = 4 << 20  # Of copied taps: about the second-level cache of two cores.
+_BLOCK_BYTES = 4 << 20  # Copied taps: about the size of the L2 caches of two cores.
 _ROW_BLOCK_BYTES = 8 << 20
-_DEPTHWISE_BLOCK = 1 << 17  # Elements: accumulator and product stay in the second-level cache.
+_DEPTHWISE_BLOCK = 1 << 17  # Elements: accumulator and product stay in the L2 cache.
 
 
 def pad_image(x: Array, *axes: Axis, value: float = 0) -> Array:
-    """Return `x` (batch, spatial axes …, channels) with the padding of `axes` filled in.
+    """Pad `x` (batch, spatial axes …, channels) as `axes` require.
 
-    Returns `x` itself where nothing is padded.
+    Returns `x` itself if there is no padding.
     """
     if not any(axis.before or axis.after for axis in axes):
         return x
@@ -52,7 +53,7 @@ def pad_image(x: Array, *axes: Axis, value: float = 0) -> Array:
 def conv2d(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
     """Convolve `x` (N, H, W, C) with `kernel` (KH, KW, C / groups, O) → (N, OH, OW, O).
 
-    Both have the same dtype, which is also that of sums and result.
+    Both have the same dtype, which is also the dtype of the sums and the result.
     """
     depth = kernel.shape[2]
     groups = x.shape[3] // depth if depth else 1
@@ -65,16 +66,16 @@ def conv2d(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
     if rows.is_pointwise and cols.is_pointwise and groups == 1:
         return _pointwise(x, kernel, rows, cols, out)
     x = pad_image(x, rows, cols)
-    way = _by_rows if rows.stride == 1 else _by_patches
+    method = _by_rows if rows.stride == 1 else _by_patches
     width = kernel.shape[3] // groups
     for group in range(groups):
         inner = slice(group * depth, (group + 1) * depth)
         outer = slice(group * width, (group + 1) * width)
         if groups == 1:
-            way(x, kernel, rows, cols, out)
+            method(x, kernel, rows, cols, out)
         else:
             part = np.empty((*out.shape[:3], width), x.dtype)
-            way(x[..., inner], np.ascontiguousarray(kernel[..., outer]), rows, cols, part)
+            method(x[..., inner], np.ascontiguousarray(kernel[..., outer]), rows, cols, part)
             out[..., outer] = part
     return out
 
@@ -87,7 +88,7 @@ def _pointwise(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> A
 
 
 def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> None:
-    """Copy the taps of each row side by side, then one product for each kernel row."""
+    """Copy the taps of each row side by side, then add one product for each kernel row."""
     images, _, _, depth = x.shape
     taps = cols.kernel * depth
     weights = kernel.reshape(rows.kernel, taps, -1)
@@ -146,8 +147,8 @@ def patches(x: Array, rows: Axis, cols: Axis) -> Array:
 def patch_blocks(shape: tuple[int, ...], itemsize: int) -> list[tuple[slice, slice]]:
     """Cut windows of `shape` (N, OH, OW, KH, KW, C) into blocks of images and rows.
 
-    A block has whole images, or rows of a single image, and some megabytes at most (one row at
-    least).
+    A block holds whole images, or rows of a single image. It has at most a few megabytes, but at
+    least one row.
     """
     images, height = shape[:2]
     row_bytes = int(np.prod(shape[2:])) * itemsize
@@ -161,7 +162,7 @@ def patch_blocks(shape: tuple[int, ...], itemsize: int) -> list[tuple[slice, sli
 
 
 def _by_patches(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> None:
-    """Copy whole windows block by block (im2col), then one product for each block."""
+    """Copy whole windows block by block (im2col), and compute one product for each block."""
     source = patches(x, rows, cols)
     weights = kernel.reshape(-1, kernel.shape[3])
     for images, lines in patch_blocks(source.shape, x.itemsize):
@@ -172,7 +173,7 @@ def _by_patches(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> 
 def conv3d(x: Array, kernel: Array, planes: Axis, rows: Axis, cols: Axis) -> Array:
     """Convolve `x` (N, D, H, W, C) with `kernel` (KD, KH, KW, C / groups, O).
 
-    A sum of two-dimensional convolutions, one for each plane of the kernel.
+    The result is a sum of two-dimensional convolutions, one for each plane of the kernel.
     """
     images, width = x.shape[0], kernel.shape[4]
     out = np.zeros((images, planes.out, rows.out, cols.out, width), x.dtype)
@@ -204,7 +205,7 @@ def depthwise(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
         return out
     whole_rows = cols.stride == 1
     if whole_rows:
-        # With stride 1 a row of windows reads a contiguous run: one long inner loop.
+        # With stride 1 a row of windows reads contiguous memory: one long inner loop.
         x = np.ascontiguousarray(x).reshape(x.shape[0], x.shape[1], -1)
         weights = np.tile(weights, (1, 1, cols.out))
         out = out.reshape(out.shape[0], rows.out, -1)

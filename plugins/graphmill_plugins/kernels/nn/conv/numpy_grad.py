@@ -1,8 +1,8 @@
 """Gradients of channels-last convolutions of NumPy arrays.
 
-The gradient of the input of a stride-1 convolution is a convolution with the turned kernel; of any
-other, one product and one shifted addition for each tap. The gradient of the kernel is a product
-of the transposed windows (in blocks) and the gradient of the output.
+With stride 1, the gradient of the input is a convolution with the flipped kernel. With any other
+stride, each tap takes one product and one shifted addition. The gradient of the kernel is the
+product of the transposed windows (in blocks) and the gradient of the output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def turned(axis: Axis) -> Axis:
 
 
 def _reach(axis: Axis) -> int:
-    """Return how many elements of the padded input the windows and the input itself span."""
+    """Return how many elements of the padded input the windows and the input cover."""
     return max((axis.out - 1) * axis.stride + axis.span, axis.before + axis.size)
 
 
@@ -39,13 +39,13 @@ def input_gradient_2d(kernel: Array, gradient: Array, rows: Axis, cols: Axis) ->
     shape = (gradient.shape[0], rows.size, cols.size, depth)
     if gradient.size == 0 or kernel.size == 0:
         return np.zeros(shape, gradient.dtype)
-    places = turned(rows), turned(cols)
+    flipped = turned(rows), turned(cols)
     if (
         rows.stride == cols.stride == 1
-        and min(places[0].before, places[0].after, places[1].before, places[1].after) >= 0
+        and min(flipped[0].before, flipped[0].after, flipped[1].before, flipped[1].after) >= 0
     ):
         weights = np.ascontiguousarray(kernel[::-1, ::-1].swapaxes(2, 3))
-        return conv2d(gradient, weights, *places)
+        return conv2d(gradient, weights, *flipped)
     padded = np.zeros((shape[0], _reach(rows), _reach(cols), depth), gradient.dtype)
     matrix = np.ascontiguousarray(gradient).reshape(-1, width)
     for line, column in np.ndindex(rows.kernel, cols.kernel):
@@ -56,7 +56,7 @@ def input_gradient_2d(kernel: Array, gradient: Array, rows: Axis, cols: Axis) ->
 
 
 def input_gradient(kernel: Array, gradient: Array, axes: tuple[Axis, ...], depth: int) -> Array:
-    """Return the gradient of the channels-last input with `depth` channels, groups and all."""
+    """Return the gradient of a channels-last input with `depth` channels, for any groups."""
     groups = depth // kernel.shape[-2]
     if groups > 1:
         width = kernel.shape[-1] // groups
@@ -129,8 +129,8 @@ def depthwise_input_gradient(kernel: Array, gradient: Array, rows: Axis, cols: A
     split = gradient.reshape(*gradient.shape[:3], channels, multiplier)
     for line, column in np.ndindex(rows.kernel, cols.kernel) if gradient.size else ():
         target = padded[:, rows.taps(line), cols.taps(column)]
-        for number in range(multiplier):
-            target += split[..., number] * kernel[line, column, :, number]
+        for index in range(multiplier):
+            target += split[..., index] * kernel[line, column, :, index]
     return padded[:, rows.before : rows.before + rows.size, cols.before : cols.before + cols.size]
 
 

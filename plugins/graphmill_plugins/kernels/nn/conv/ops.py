@@ -1,7 +1,7 @@
-"""Declare the convolution ops, and make their kernels from a backend's array functions.
+"""Declare the convolution ops, and create their kernels from a backend's array functions.
 
-`conv_kernels` and `conv_gradient_kernels` read a node's attributes, plan each shape once, and lay
-values out; what a backend gives them are functions of channels-last arrays and a `ConvPlan`.
+`conv_kernels` and `conv_gradient_kernels` read a node's attrs, plan each shape once, and transpose
+values to channels-last. A backend provides functions of channels-last arrays and a `ConvPlan`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class ConvOp:
     Attributes:
         name: the op's name.
         types: its element types.
-        rank: rank of its input; 0 for as many axes as its strides have.
-        is_depthwise: whether each channel has filters of its own.
-        takes_tensor: whether a gradient is given a tensor whose shape counts, not the shape.
+        rank: rank of its input; 0 if the rank is the length of its strides.
+        is_depthwise: whether each channel has its own filters.
+        takes_tensor: whether a gradient op takes a tensor for its shape, not the shape itself.
     """
 
     name: str
@@ -79,8 +79,8 @@ class ConvOp:
 def _check_general(batch_dims: int, groups: int) -> None:
     if groups != 1:
         raise errors.UnimplementedError(
-            f"Conv with groups={groups}: grouped convolutions are not supported, but by a filter "
-            "of fewer channels than the input has"
+            f"Conv with groups={groups}: the attr `groups` is not supported; for a grouped "
+            "convolution, pass a filter with fewer channels than the input"
         )
     if batch_dims != 1:
         raise errors.UnimplementedError(
@@ -108,20 +108,20 @@ FILTER_GRADIENTS: Final = (
 )
 
 
-def _shape_given(op: ConvOp, rank: int, what: str, value: Value) -> tuple[int, ...]:
-    """Return the shape that a gradient op is given, as a vector or as a tensor's own."""
+def _shape_input(op: ConvOp, rank: int, what: str, value: Value) -> tuple[int, ...]:
+    """Return the shape that a gradient op takes as a vector, or as the shape of a tensor."""
     return tuple(value.shape) if op.takes_tensor else vector_input(value, rank, what)
 
 
-def _remembered(plan: Callable[..., ConvPlan], windows: Windows) -> Callable[..., ConvPlan]:
-    """Return the plan as a function of shapes that remembers what a node has met."""
+def _cached(plan: Callable[..., ConvPlan], windows: Windows) -> Callable[..., ConvPlan]:
+    """Return the plan as a function of shapes that caches the plans of a node."""
     return lru_cache(PLANS_OF_A_NODE)(partial(plan, windows))
 
 
 def _forward(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
     def make(**attrs: Any) -> Callable[[Value, Value], Value]:
         windows = op.windows(attrs)
-        plan_of = _remembered(depthwise_plan if op.is_depthwise else convolution_plan, windows)
+        plan_of = _cached(depthwise_plan if op.is_depthwise else convolution_plan, windows)
 
         def run(x: Value, kernel: Value) -> Value:
             plan = plan_of(x.shape, kernel.shape)
@@ -137,10 +137,10 @@ def _input_gradient(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callabl
     def make(**attrs: Any) -> Callable[[Value, Value, Value], Value]:
         windows = op.windows(attrs)
         plan = depthwise_input_plan if op.is_depthwise else input_gradient_plan
-        plan_of = _remembered(plan, windows)
+        plan_of = _cached(plan, windows)
 
         def run(input_sizes: Value, kernel: Value, gradient: Value) -> Value:
-            sizes = _shape_given(op, windows.rank, "input_sizes", input_sizes)
+            sizes = _shape_input(op, windows.rank, "input_sizes", input_sizes)
             plan = plan_of(sizes, kernel.shape, gradient.shape)
             out = compute(kernel, windows.to_channels_last(xp, gradient), plan)
             return windows.from_channels_last(xp, out)
@@ -154,10 +154,10 @@ def _filter_gradient(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callab
     def make(**attrs: Any) -> Callable[[Value, Value, Value], Value]:
         windows = op.windows(attrs)
         plan = depthwise_filter_plan if op.is_depthwise else filter_gradient_plan
-        plan_of = _remembered(plan, windows)
+        plan_of = _cached(plan, windows)
 
         def run(x: Value, filter_sizes: Value, gradient: Value) -> Value:
-            sizes = _shape_given(op, windows.rank, "filter_sizes", filter_sizes)
+            sizes = _shape_input(op, windows.rank, "filter_sizes", filter_sizes)
             plan = plan_of(x.shape, sizes, gradient.shape)
             x, gradient = (windows.to_channels_last(xp, value) for value in (x, gradient))
             return compute(x, gradient, plan)
@@ -216,7 +216,7 @@ def conv_gradient_kernels(
     of_depthwise_filter: Compute,
     types: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> KernelTable:
-    """Return a backend's kernels of gradients of convolutions, which are transposed ones too.
+    """Return a backend's kernels of gradients of convolutions, also used as transposed ones.
 
     Args:
         backend: name of the backend.
@@ -225,7 +225,7 @@ def conv_gradient_kernels(
         of_filter: returns the gradient of the filter for input and output gradient.
         of_depthwise_input: as `of_input`.
         of_depthwise_filter: as `of_filter`.
-        types: element types by op where the backend takes others than the op has.
+        types: element types by op, where the backend supports other types than the op.
     """
     inputs = _table(
         INPUT_GRADIENTS,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConvPlan:
-    """The shapes of one convolution, channels last, and where its windows fall.
+    """The channels-last shapes of one convolution, and the positions of its windows.
 
     Attributes:
         shape: shape of the input.
-        kernel: shape of the filter: spatial axes, input channels of a group, output channels; of a
-            depthwise one: spatial axes, channels, multiplier.
+        kernel: shape of the filter: spatial axes, input channels of a group, output channels. For
+            a depthwise convolution: spatial axes, channels, multiplier.
         out: shape of the output.
         axes: the windows along each spatial axis.
     """
@@ -37,15 +37,16 @@ class ConvPlan:
 
     @property
     def groups(self) -> int:
-        """How many groups the channels of the input form."""
+        """The number of groups that the input channels form."""
         return self.shape[-1] // self.kernel[-2] if self.kernel[-2] else 1
 
 
 def check_channels(shape: Sequence[int], kernel: Sequence[int], op: str = "") -> None:
-    """Check that the channels of a channels-last shape divide into groups of the filter's depth.
+    """Check that the filter's depth divides the channels of a channels-last shape.
 
     Raises:
-        InvalidArgumentError: the depths do not fit, or the outputs do not divide into groups.
+        InvalidArgumentError: the filter's depth does not divide the input's, or the number of
+            groups does not divide the output channels.
     """
     channels, depth, width = shape[-1], kernel[-2], kernel[-1]
     if depth == 0:
@@ -72,8 +73,8 @@ def convolution_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
     """Return the plan of a convolution for an input shape in the node's format.
 
     Raises:
-        InvalidArgumentError: the shapes do not fit; or there are outputs, and no elements of the
-            filter to make them of; for volumes also without outputs.
+        InvalidArgumentError: the shapes do not fit, or the filter is empty. In two dimensions an
+            empty filter is an error only if the output has elements.
     """
     windows.check_rank(given)
     windows.check_rank(kernel, "filter")
@@ -107,13 +108,13 @@ def depthwise_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
 def input_gradient_plan(windows: Windows, sizes: Shape, kernel: Shape, given: Shape) -> ConvPlan:
     """Return the plan for the gradient of an input of shape `sizes`.
 
-    `sizes` may name the spatial axes alone; batch and channels then follow.
+    `sizes` may hold the spatial sizes alone; batch and channels then follow from the others.
 
     Args:
         windows: the node's windows.
-        sizes: what the node says of the input's shape, in its own format.
+        sizes: the input's shape, or its spatial sizes, in the node's format.
         kernel: shape of the filter.
-        given: shape of the output's gradient, in the node's own format.
+        given: shape of the output's gradient, in the node's format.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.
@@ -147,7 +148,8 @@ def _gradient_plan(windows: Windows, shape: Shape, kernel: Shape, gradient: Shap
     axes = windows.axes(shape[1:-1], kernel[:-2])
     if not shape[-1]:
         raise errors.InvalidArgumentError(
-            f"{windows.op}: an input without channels does not fit a filter of {kernel[-2]}"
+            f"{windows.op}: an input without channels does not fit a filter with "
+            f"{kernel[-2]} input channels"
         )
     out = (shape[0], *(axis.out for axis in axes), kernel[-1])
     _check_gradient(windows, gradient, out)

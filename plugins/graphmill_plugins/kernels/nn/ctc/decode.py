@@ -24,7 +24,7 @@ def _check(inputs: Value, lengths: Value) -> None:
     """Check the inputs of a decoder.
 
     Raises:
-        InvalidArgumentError: they are empty or of another rank.
+        InvalidArgumentError: the inputs are empty or have a wrong rank.
         FailedPreconditionError: the lengths do not fit the inputs.
     """
     if inputs.ndim != 3 or not inputs.size:
@@ -62,7 +62,7 @@ def ctc_greedy_decoder(
     merge_repeated: bool,
     blank_index: int,
 ) -> tuple[Value, ...]:
-    """Take the likeliest class of each step, and leave out blanks (and repetitions)."""
+    """Take the likeliest class of each step, without blanks (and repetitions)."""
     _check(inputs, sequence_length)
     classes = inputs.shape[2]
     blank = blank_index + classes if blank_index < 0 else blank_index
@@ -86,13 +86,13 @@ def ctc_greedy_decoder(
 
 
 def _likeliest(inputs: Value) -> tuple[Value, Value]:
-    """Return the likeliest class of each step of each sequence, and how likely it is."""
+    """Return the likeliest class of each step of each sequence, and its score."""
     best = inputs.argmax(axis=2)
     peaks = np.take_along_axis(inputs, best[:, :, None], axis=2)[:, :, 0]
     if np.isnan(peaks).any():
-        # A nan is not greater than what was there before: only one in front wins, over all others.
-        known = np.where(np.isnan(inputs), -np.inf, inputs)
-        best = np.where(np.isnan(inputs[:, :, 0]), 0, known.argmax(axis=2))
+        # A NaN is not greater than the maximum so far; only a NaN in the first class wins.
+        comparable = np.where(np.isnan(inputs), -np.inf, inputs)
+        best = np.where(np.isnan(inputs[:, :, 0]), 0, comparable.argmax(axis=2))
         peaks = np.take_along_axis(inputs, best[:, :, None], axis=2)[:, :, 0]
     return best, peaks
 
@@ -107,8 +107,8 @@ def ctc_beam_search_decoder(
 ) -> tuple[list[Value], list[Value], list[Value], Value]:
     """Return the likeliest sequences as sparse tensors, and their log-probabilities."""
     _check(inputs, sequence_length)
-    found = beam_search(inputs, sequence_length, beam_width, top_paths, merge_repeated)
-    sparse = [_sparse([paths[rank][0] for paths in found]) for rank in range(top_paths)]
-    scores = np.array([[score for _, score in paths] for paths in found], inputs.dtype)
+    decoded = beam_search(inputs, sequence_length, beam_width, top_paths, merge_repeated)
+    sparse = [_sparse([paths[rank][0] for paths in decoded]) for rank in range(top_paths)]
+    scores = np.array([[score for _, score in paths] for paths in decoded], inputs.dtype)
     indices, values, shapes = (list(parts) for parts in zip(*sparse, strict=True))
     return indices, values, shapes, scores

@@ -51,7 +51,7 @@ def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None
 
 
 def _check_order(indices: Value) -> None:
-    """Raise InvalidArgumentError unless labels stand in the order of sequences and of places."""
+    """Raise InvalidArgumentError unless the labels are in order of sequences and positions."""
     rows, places = indices.T
     in_row = np.diff(rows) == 0
     bad = (np.diff(rows) < 0) | (in_row & (np.diff(places) <= 0))
@@ -62,27 +62,27 @@ def _check_order(indices: Value) -> None:
         )
 
 
-def _targets(labels: Sequence[int], classes: int, collapse: bool, number: int) -> list[int]:
+def _targets(labels: Sequence[int], classes: int, collapse: bool, sequence: int) -> list[int]:
     """Return labels without trailing blanks, and without repetitions if they are collapsed."""
-    found: list[int] = []
+    targets: list[int] = []
     is_finished = False
-    for place, label in enumerate(labels):
-        if collapse and place and label == labels[place - 1]:
+    for index, label in enumerate(labels):
+        if collapse and index and label == labels[index - 1]:
             continue
         if label >= classes - 1:
             is_finished = True
         elif is_finished or label < 0:
             raise InvalidArgumentError(
                 "labels must be nonnegative, and none but blanks (index >= num_classes - 1) may "
-                f"follow a blank, batch: {number} num_classes: {classes} labels: {list(labels)}"
+                f"follow a blank, batch: {sequence} num_classes: {classes} labels: {list(labels)}"
             )
         else:
-            found.append(label)
-    return found
+            targets.append(label)
+    return targets
 
 
 class _Paths(NamedTuple):
-    """The states that spell the labels of each sequence: blanks around and between labels.
+    """The states of each sequence: its labels, with blanks around and between them.
 
     Attributes:
         classes: (batch, states) the class that a state emits.
@@ -112,13 +112,13 @@ class _Paths(NamedTuple):
 def _log_probabilities(paths: _Paths, emitted: Any, lengths: Any) -> Any:
     """Return the log-probability of all paths through each state at each step.
 
-    That is what came before a state times what remains after it, (steps, batch, states). The way
-    back is a way forward, with steps and states in reverse: so both are walked together.
+    This is the sum of the forward and the backward log-probabilities, (steps, batch, states). The
+    backward pass is a forward pass with steps and states reversed, so one loop computes both.
     """
     steps, batch, states = emitted.shape
     both = np.concatenate([emitted, emitted[::-1, :, ::-1]], axis=1)
-    stays, skips = _barred(paths, emitted.dtype.type)
-    room = np.full((2 * batch, states + 2), -np.inf, emitted.dtype)  # two states in front
+    stays, skips = _transition_masks(paths, emitted.dtype.type)
+    room = np.full((2 * batch, states + 2), -np.inf, emitted.dtype)  # padded by two states in front
     here, last, one_before = room[:, 2:], room[:, 1:-1], room[:, :-2]
     remains = np.full_like(emitted, -np.inf)
     came = np.full_like(emitted, -np.inf)
@@ -135,11 +135,11 @@ def _log_probabilities(paths: _Paths, emitted: Any, lengths: Any) -> Any:
     return came + remains
 
 
-def _barred(paths: _Paths, kind: Any) -> tuple[Any, Any]:
-    """Return what is added where a state may not follow itself, or the one before the last.
+def _transition_masks(paths: _Paths, kind: Any) -> tuple[Any, Any]:
+    """Return the log-masks of the transitions that stay in a state, and that skip one.
 
-    Both for the states of all sequences, and then for those in reverse. The first is None if no
-    state is barred.
+    Each holds the states of all sequences, followed by the same states reversed. The first mask is
+    None if every state may follow itself.
     """
     skip_back = np.zeros_like(paths.may_skip)
     skip_back[:, 2:] = paths.may_skip[:, :1:-1]
@@ -152,13 +152,13 @@ def _barred(paths: _Paths, kind: Any) -> tuple[Any, Any]:
 
 
 def _ends(paths: _Paths, states: int) -> tuple[Any, Any]:
-    """Return the log-probabilities of states before the first step, and of those after the last.
+    """Return the log-probabilities of the initial and of the final states.
 
-    The latter are in reverse.
+    The final states are in reverse order.
     """
-    place, count = np.arange(states), paths.counts[:, None]
-    begins = np.where(place < 2, 0, -np.inf)
-    ends = np.where((place >= count - 2) & (place < count), 0, -np.inf)
+    state, count = np.arange(states), paths.counts[:, None]
+    begins = np.where(state < 2, 0, -np.inf)
+    ends = np.where((state >= count - 2) & (state < count), 0, -np.inf)
     return begins, ends[:, ::-1]
 
 
@@ -194,27 +194,27 @@ def ctc_loss(
 ) -> tuple[Value, Value]:
     """Return -log p(labels | inputs) of each sequence, and its gradient by the inputs.
 
-    `inputs` (steps, batch, classes) are logits; the last class is the blank one. What is not a
-    label of a sequence of length zero, or is longer than it and ignored, has loss and gradient
-    zero.
+    `inputs` (steps, batch, classes) are logits; the last class is the blank one. Sequences of
+    length zero, and sequences with more labels than steps if these are ignored, have a loss and a
+    gradient of zero.
     """
     _check(inputs, labels_indices, labels_values, sequence_length)
     steps, batch, classes = inputs.shape
     lengths = sequence_length.tolist()
     targets, is_used = [], np.zeros(batch, bool)
-    for number in range(batch):
-        labels = labels_values[labels_indices[:, 0] == number].tolist()
+    for sequence in range(batch):
+        labels = labels_values[labels_indices[:, 0] == sequence].tolist()
         if not labels:
-            raise InvalidArgumentError(f"Labels length is zero in batch {number}")
-        targets.append(_targets(labels, classes, preprocess_collapse_repeated, number))
-        is_longer = len(labels) > lengths[number]
+            raise InvalidArgumentError(f"Labels length is zero in batch {sequence}")
+        targets.append(_targets(labels, classes, preprocess_collapse_repeated, sequence))
+        is_longer = len(labels) > lengths[sequence]
         if is_longer and not ignore_longer_outputs_than_inputs:
             raise InvalidArgumentError(
                 "Not enough time for target transition sequence (required: "
-                f"{len(labels)}, available: {lengths[number]}), batch {number}; set "
-                "ignore_longer_outputs_than_inputs to leave such sequences out"
+                f"{len(labels)}, available: {lengths[sequence]}), batch {sequence}; set "
+                "ignore_longer_outputs_than_inputs to ignore such sequences"
             )
-        is_used[number] = lengths[number] > 0 and not is_longer
+        is_used[sequence] = lengths[sequence] > 0 and not is_longer
     paths = _Paths.of(targets, classes - 1, ctc_merge_repeated)
     loss, gradient = _loss_and_gradient(inputs, paths, sequence_length)
     is_within = (np.arange(steps)[:, None] < sequence_length) & is_used
@@ -231,6 +231,6 @@ def ctc_loss_v2(
     TensorFlow has it for GPUs only.
     """
     _check(inputs, indices, values, lengths)
-    turned = np.roll(inputs, -1, axis=2)
-    loss, gradient = ctc_loss(turned, indices, values - 1, lengths, **options)
+    blank_last = np.roll(inputs, -1, axis=2)
+    loss, gradient = ctc_loss(blank_last, indices, values - 1, lengths, **options)
     return loss, np.roll(gradient, 1, axis=2)

@@ -19,7 +19,7 @@ _TYPES = {"T": (dtypes.float16, dtypes.float32, dtypes.float64)}
 
 
 def _check(x: Value, **vectors: Value) -> None:
-    """Raise InvalidArgumentError unless all vectors are of the channels of a 4-D input."""
+    """Raise InvalidArgumentError unless each vector has one element per channel of a 4-D input."""
     if x.ndim != 4:
         raise InvalidArgumentError(f"input must be 4-dimensional, got {shape_text(x.shape)}")
     for name, vector in vectors.items():

@@ -68,15 +68,15 @@ def batch_norm_gradient(
 def _numpy_gradient(
     spec: BatchNormSpec, gradient: Value, x: Value, scale: Value, mean: Value, variance: Value
 ) -> tuple[Value, ...]:
-    """Return the same for float32 arrays with the channels last, with few passes over them."""
+    """Return the same for channels-last float32 arrays, in few passes over memory."""
     columns = Columns(x)
     inverse = np.float32(1) / np.sqrt(variance + np.float32(spec.epsilon))
     slope = scale * inverse
-    given = columns.lay_out(gradient)
+    upstream = columns.lay_out(gradient)
     centred = columns.rows - columns.repeat(mean)
-    out = given * centred
-    scale_gradient, offset_gradient = columns.sums(out) * inverse, columns.sums(given)
-    np.multiply(given, columns.repeat(slope), out=out)
+    out = upstream * centred
+    scale_gradient, offset_gradient = columns.sums(out) * inverse, columns.sums(upstream)
+    np.multiply(upstream, columns.repeat(slope), out=out)
     if spec.is_training:
         share = slope * np.float32(-1 / columns.count)
         centred *= columns.repeat(share * inverse * scale_gradient)

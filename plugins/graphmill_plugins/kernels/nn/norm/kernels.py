@@ -24,7 +24,7 @@ _LONG_LOOP = 1024  # elements
 
 
 class BatchNormSpec(NamedTuple):
-    """Hold the attrs of a batch-norm node."""
+    """The attrs of a batch-norm node."""
 
     op: str
     channels_first: bool
@@ -69,7 +69,7 @@ def _normalise(
     mean: Value,
     variance: Value,
 ) -> Value:
-    """Return scale * (x - mean) / sqrt(variance + epsilon) + offset as one scale and shift."""
+    """Compute scale * (x - mean) / sqrt(variance + epsilon) + offset by one scale and shift."""
     factor = scale / xp.sqrt(variance + np.float32(spec.epsilon))
     shift = spec.per_channel(offset - mean * factor, x.ndim)
     factor = spec.per_channel(factor, x.ndim)
@@ -109,7 +109,7 @@ def _moments(xp: ArrayNamespace, spec: BatchNormSpec, x: Value) -> tuple[Value, 
 class Columns:
     """A NumPy matrix whose columns are the channels, laid out for long inner loops.
 
-    With few channels several rows are taken side by side, and vectors repeated to match.
+    With few channels, a row of the matrix holds several pixels, and vectors are repeated to match.
     """
 
     def __init__(self, x: Value) -> None:
@@ -120,7 +120,7 @@ class Columns:
         self.rows = self.lay_out(x)
 
     def lay_out(self, x: Value) -> Value:
-        """Return another array of the same shape, laid out alike."""
+        """Return another array of the same shape in the same layout."""
         return x.reshape(-1, self.side * self.width)
 
     def repeat(self, vector: Value) -> Value:
@@ -176,7 +176,7 @@ def fused_batch_norm(
     data_format: str,
     is_training: bool,
 ) -> Callable[..., tuple[Value, ...]]:
-    """Normalise each channel by the batch's moments (training) or by given ones."""
+    """Normalise each channel by the moments of the batch (training) or of the inputs."""
     spec = BatchNormSpec(
         "FusedBatchNorm",
         is_channels_first("FusedBatchNorm", data_format),
@@ -248,7 +248,7 @@ def local_response_normalization(
 
 
 def channel_window_sum(xp: ArrayNamespace, x: Value, radius: int) -> Value:
-    """Return for each channel the sum over the channels at most `radius` away."""
+    """Return, for each channel, the sum over all channels at a distance of at most `radius`."""
     depth = x.shape[-1]
     padded = xp.pad(x, ((0, 0),) * (x.ndim - 1) + ((radius, radius),))
     total = padded[..., :depth]

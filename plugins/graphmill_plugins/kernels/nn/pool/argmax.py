@@ -1,7 +1,7 @@
 """Max pooling that returns the position of the maximum, and second gradients.
 
-Semantics: tensorflow/core/kernels/maxpooling_op.cc, pooling_ops_3d.cc. Of equal elements of a
-window the first one counts, in row-major order.
+Semantics: tensorflow/core/kernels/maxpooling_op.cc, pooling_ops_3d.cc. If elements
+of a window are equal, the first one in row-major order is the maximum.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _TYPES = {"T": dtypes.REAL}
 
 
-def _numbers(axes: Sequence[Axis], index: Sequence[int], channels: int) -> Any:
-    """Return for a tap of each window which pixel of the image it is, times the channels."""
+def _pixel_offsets(axes: Sequence[Axis], index: Sequence[int], channels: int) -> Any:
+    """Return the pixel index of a tap in each window, multiplied by the number of channels."""
     rows, columns = (places_on(axis, tap) for axis, tap in zip(axes, index, strict=True))
     return (rows[:, None] * axes[1].size + columns[None, :])[..., None] * channels
 
@@ -43,24 +43,24 @@ def max_pool_with_argmax(
     Targmax: np.dtype[Any],
 ) -> tuple[Value, Value]:
     """Return the maximum of each window, and its index in the image (or the batch)."""
-    placed = pool_windows("MaxPoolWithArgmax", ksize, strides, padding, "NHWC")
-    placed.windows.check_rank(x.shape, "tensor_in")
+    pooling = pool_windows("MaxPoolWithArgmax", ksize, strides, padding, "NHWC")
+    pooling.windows.check_rank(x.shape, "tensor_in")
     if not x.size:
         raise InvalidArgumentError(f"tensor_in must not be empty, got {shape_text(x.shape)}")
-    plan = placed.plan(x.shape)
+    plan = pooling.plan(x.shape)
     batch, height, width, channels = x.shape
     best = xp.zeros(plan.out, x.dtype)
-    found = xp.full(plan.out, np.int64(-1))
+    index = xp.full(plan.out, np.int64(-1))
     for tap in taps_of(xp, x, plan.axes):
-        is_better = (best < tap.value) | (found < 0)
+        is_better = (best < tap.value) | (index < 0)
         if tap.is_inside is not None:
             is_better = is_better & tap.is_inside
         best = xp.where(is_better, tap.value, best)
-        found = xp.where(is_better, _numbers(plan.axes, tap.place, channels), found)
-    found = found + np.arange(channels)
+        index = xp.where(is_better, _pixel_offsets(plan.axes, tap.place, channels), index)
+    index = index + np.arange(channels)
     if include_batch_in_index:
-        found = found + (np.arange(batch) * (height * width * channels))[:, None, None, None]
-    return best, found.astype(Targmax)
+        index = index + (np.arange(batch) * (height * width * channels))[:, None, None, None]
+    return best, index.astype(Targmax)
 
 
 @kernel("MaxPoolGradWithArgmax", types=_TYPES, expensive=True)
@@ -76,37 +76,37 @@ def max_pool_grad_with_argmax(
 ) -> Value:
     """Add each gradient to the element at the given index.
 
-    A number out of range is an InvalidArgumentError; a compiler's program drops its gradient.
+    An index out of range raises InvalidArgumentError; a compiled program drops its gradient.
     """
-    placed = pool_windows("MaxPoolGradWithArgmax", ksize, strides, padding, "NHWC")
-    placed.gradient_plan(x.shape, gradient.shape, argmax.shape)
-    numbers = argmax.astype(np.int64)
+    pooling = pool_windows("MaxPoolGradWithArgmax", ksize, strides, padding, "NHWC")
+    pooling.gradient_plan(x.shape, gradient.shape, argmax.shape)
+    indices = argmax.astype(np.int64)
     image = x.size // len(x) if len(x) else 0
     start = (np.arange(len(x)) * image)[:, None, None, None]
     if not include_batch_in_index:
-        numbers = numbers + start
-    is_within = (numbers >= start) & (numbers < start + image)
+        indices = indices + start
+    is_within = (indices >= start) & (indices < start + image)
     if xp is np:
         if not is_within.all():
             raise InvalidArgumentError(
-                f"argmax has numbers outside of images of shape {shape_text(x.shape[1:])}"
+                f"argmax has indices outside of images of shape {shape_text(x.shape[1:])}"
             )
         out = np.zeros(x.size, x.dtype)
-        np.add.at(out, numbers.reshape(-1), gradient.reshape(-1))
+        np.add.at(out, indices.reshape(-1), gradient.reshape(-1))
         return out.reshape(x.shape)
-    numbers = xp.where(is_within, numbers, x.size).reshape(-1)
+    indices = xp.where(is_within, indices, x.size).reshape(-1)
     zeros = xp.zeros(x.size, x.dtype)
-    return zeros.at[numbers].add(gradient.reshape(-1), mode="drop").reshape(x.shape)
+    return zeros.at[indices].add(gradient.reshape(-1), mode="drop").reshape(x.shape)
 
 
-def _second(placed: PoolWindows, xp: ArrayNamespace) -> Callable[..., Value]:
-    """Return the function that picks from a gradient of the input what lies at the maxima."""
-    windows = placed.windows
+def _second(pooling: PoolWindows, xp: ArrayNamespace) -> Callable[..., Value]:
+    """Return the function that gathers the input's gradient at the maxima."""
+    windows = pooling.windows
 
     def run(x: Value, out: Value, gradient: Value) -> Value:
-        if not x.size and x.ndim == 5:  # TensorFlow checks this of volumes alone
+        if not x.size and x.ndim == 5:  # TensorFlow checks this only for volumes
             raise InvalidArgumentError(f"received empty tensor_in of shape {shape_text(x.shape)}")
-        axes = placed.gradient_plan(x.shape, out.shape).axes
+        axes = pooling.gradient_plan(x.shape, out.shape).axes
         x, out, gradient = (windows.to_channels_last(xp, value) for value in (x, out, gradient))
         if gradient.shape != x.shape:
             raise InvalidArgumentError(

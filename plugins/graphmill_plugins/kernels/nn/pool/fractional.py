@@ -28,39 +28,39 @@ if TYPE_CHECKING:
 _TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 
 
-def _pseudo_random(size: int, wanted: int, generator: _philox.Philox) -> list[int]:
+def _pseudo_random(size: int, windows: int, generator: _philox.Philox) -> list[int]:
     """Return sizes of windows that differ by a random phase."""
-    alpha, whole = size / wanted, size // wanted
-    most = min((whole + 2) / alpha - 1, (size + 1 - whole) / alpha - (wanted - 1))
+    alpha, whole = size / windows, size // windows
+    most = min((whole + 2) / alpha - 1, (size + 1 - whole) / alpha - (windows - 1))
     phase = float(_philox.uniform(np, generator, 1, np.dtype(np.float64))[0]) * most
-    ends = [1, *(math.ceil(alpha * (place + phase)) for place in range(1, wanted)), size + 1]
+    ends = [1, *(math.ceil(alpha * (index + phase)) for index in range(1, windows)), size + 1]
     return [end - start for start, end in itertools.pairwise(ends)]
 
 
-def _random(size: int, wanted: int, generator: _philox.Philox) -> list[int]:
+def _random(size: int, windows: int, generator: _philox.Philox) -> list[int]:
     """Return sizes of windows of two kinds in random order."""
-    whole, longer = divmod(size, wanted)
-    sizes = [whole + 1] * longer + [whole] * (wanted - longer)
-    numbers = _philox.samples(np, generator, wanted).tolist()
-    for place in range(wanted - 1):
-        other = place + numbers[place] % (wanted - place)
-        sizes[place], sizes[other] = sizes[other], sizes[place]
+    whole, longer = divmod(size, windows)
+    sizes = [whole + 1] * longer + [whole] * (windows - longer)
+    samples = _philox.samples(np, generator, windows).tolist()
+    for index in range(windows - 1):
+        other = index + samples[index] % (windows - index)
+        sizes[index], sizes[other] = sizes[other], sizes[index]
     return sizes
 
 
 def _sequence(
-    size: int, wanted: int, pseudo_random: bool, generator: _philox.Philox
+    size: int, windows: int, pseudo_random: bool, generator: _philox.Philox
 ) -> tuple[Any, _philox.Philox]:
-    """Return where windows along an axis begin and the last one ends, and the later generator."""
+    """Return the boundaries of the windows along an axis, and the advanced generator."""
     if pseudo_random:
-        sizes, used = _pseudo_random(size, wanted, generator), 1
+        sizes, used = _pseudo_random(size, windows, generator), 1
     else:
-        sizes, used = _random(size, wanted, generator), (wanted + 3) // 4
+        sizes, used = _random(size, windows, generator), (windows + 3) // 4
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), generator.skip(used)
 
 
 class _FractionalKernel:
-    """Cut an image into windows of random sizes: the same in each call if `deterministic`."""
+    """Divide an image into windows of random sizes, the same in each call if `deterministic`."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         ratio = construction.attr("pooling_ratio")
@@ -93,19 +93,19 @@ class _FractionalKernel:
             raise InvalidArgumentError(
                 f"value must be 4-dimensional, got shape {shape_text(value.shape)}"
             )
-        wanted = [
+        counts = [
             int(np.float32(size) / np.float32(ratio))
             for size, ratio in zip(value.shape, self._ratio, strict=True)
         ]
-        if min(wanted) < 1:
+        if min(counts) < 1:
             raise InvalidArgumentError(
                 "Pooling ratio is higher than input dimension size: an input of shape "
                 f"{shape_text(value.shape)} with pooling_ratio={list(self._ratio)}"
             )
         generator = self._generator or GuardedPhilox(self._construction).reserve(0)
         kind = self._pseudo_random
-        rows, generator = _sequence(value.shape[1], wanted[1], kind, generator)
-        return rows, _sequence(value.shape[2], wanted[2], kind, generator)[0]
+        rows, generator = _sequence(value.shape[1], counts[1], kind, generator)
+        return rows, _sequence(value.shape[2], counts[2], kind, generator)[0]
 
 
 def _cut(sequence: Any, size: int, overlapping: bool) -> Iterator[slice]:
@@ -150,7 +150,7 @@ class FractionalAvgPoolKernel(_FractionalKernel):
 
 
 def _maximum(values: Value, axis: int) -> Value:
-    """Return maxima, of finite numbers as in TensorFlow: neither nan nor minus infinity wins."""
+    """Return maxima as TensorFlow does: NaN and minus infinity are never the maximum."""
     limits = np.iinfo if values.dtype.kind == "i" else np.finfo
     least = limits(values.dtype).min
     maxima: Value = np.fmax.reduce(values, axis=axis, initial=least)
@@ -162,7 +162,7 @@ def _sum(values: Value, axis: int) -> Value:
 
 
 def _counts(shape: Sequence[int], rows: Any, columns: Any, overlapping: bool) -> Any:
-    """Return how many elements each window has."""
+    """Return the number of elements of each window."""
     heights, widths = (
         np.array([cut.stop - cut.start for cut in _cut(sequence, size, overlapping)])
         for sequence, size in ((rows, shape[1]), (columns, shape[2]))
@@ -171,10 +171,10 @@ def _counts(shape: Sequence[int], rows: Any, columns: Any, overlapping: bool) ->
 
 
 def _check_sequences(shape: Sequence[int], gradient: Value, rows: Value, columns: Value) -> None:
-    """Check the gradient of an output and the windows that it came from.
+    """Check the gradient of an output against the input and the windows.
 
     Raises:
-        InvalidArgumentError: they do not fit together, or the windows not the input.
+        InvalidArgumentError: a shape does not fit, or the windows do not fit the input.
     """
     if len(shape) != 4 or gradient.ndim != 4:
         raise InvalidArgumentError(
@@ -208,7 +208,7 @@ def fractional_avg_pool_grad(
     columns: Value,
     overlapping: bool,
 ) -> Value:
-    """Share each gradient among the elements of its window."""
+    """Divide each gradient equally among the elements of its window."""
     if input_shape.shape != (4,) or input_shape.min() < 0:
         raise InvalidArgumentError(
             f"original input tensor shape must have 4 sizes, got {input_shape.tolist()}"
@@ -249,8 +249,8 @@ def fractional_max_pool_grad(
         )
     if out.shape != gradient.shape:
         raise InvalidArgumentError(
-            f"orig_output and out_backprop must have one shape, got {shape_text(out.shape)} and "
-            f"{shape_text(gradient.shape)}"
+            "orig_output and out_backprop must have the same shape, got "
+            f"{shape_text(out.shape)} and {shape_text(gradient.shape)}"
         )
     total = np.zeros_like(value)
     batch, depth = np.ix_(range(value.shape[0]), range(value.shape[3]))

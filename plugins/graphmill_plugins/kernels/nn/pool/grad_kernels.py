@@ -1,7 +1,7 @@
 """Pooling gradient kernels on NumPy; ops, checks and shapes are in `ops`.
 
-The gradient of a maximum goes to the first of equal elements of a window, in row-major order; in
-three dimensions to every one of them.
+In two dimensions the gradient of a maximum goes to the first of equal elements of a window, in
+row-major order; in three dimensions it goes to all of them.
 """
 
 from __future__ import annotations

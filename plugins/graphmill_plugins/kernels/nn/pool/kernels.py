@@ -1,7 +1,7 @@
 """Pooling kernels on NumPy; their ops, checks and shapes are in `ops` and `plan`.
 
-A window is reduced one axis after the other by shifted maxima or sums over whole images: a 3x3
-window takes six passes and needs no padded copy.
+Shifted maxima or sums over whole images reduce windows one axis at a time: a 3x3 window takes six
+passes and no padded copy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def shifted_reduce(x: Array, position: int, axis: Axis, ufunc: np.ufunc, empty: 
     """Reduce the windows of `axis`, which is array axis `position`, by a binary ufunc.
 
     Args:
-        empty: what a window that lies in padding alone is given.
+        empty: the result for a window that covers only padding.
     """
     if axis.kernel == 1 and axis.stride == 1 and not (axis.before or axis.after):
         return x

@@ -38,7 +38,7 @@ class PoolOp:
         is_max: whether it takes the maximum of a window; else the mean.
         types: its element types.
         rank: rank of its input.
-        static: inputs whose values its shapes follow from.
+        static: inputs whose values determine the shapes.
     """
 
     name: str
@@ -49,11 +49,11 @@ class PoolOp:
 
     @property
     def takes_sizes(self) -> bool:
-        """Whether size and strides of the windows are inputs, not attributes."""
+        """Whether the size and strides of the windows are inputs, not attrs."""
         return "ksize" in self.static
 
     def windows(self, attrs: Mapping[str, Any]) -> PoolWindows:
-        """Return the windows that a node's attributes say."""
+        """Return the windows that a node's attrs specify."""
         return pool_windows(
             self.name,
             attrs["ksize"],
@@ -87,7 +87,7 @@ def depth_pool(
     """Return the maximum over groups of channels if the window spans channels.
 
     Raises:
-        UnimplementedError: the windows lie along space too, or overlap, or leave channels over.
+        UnimplementedError: the windows also span space, overlap, or do not divide the channels.
     """
     first = len(ksize) == 4 and is_channels_first("MaxPool", data_format)
     window, stride = (ksize[1], strides[1]) if first else (ksize[-1], strides[-1])
@@ -117,9 +117,9 @@ def depth_pool(
     return run
 
 
-def _pool(placed: PoolWindows, xp: ArrayNamespace, compute: Compute) -> Callable[[Value], Value]:
-    windows = placed.windows
-    plan_of = lru_cache(PLANS_OF_A_NODE)(placed.plan)
+def _pool(pooling: PoolWindows, xp: ArrayNamespace, compute: Compute) -> Callable[[Value], Value]:
+    windows = pooling.windows
+    plan_of = lru_cache(PLANS_OF_A_NODE)(pooling.plan)
 
     def run(x: Value) -> Value:
         plan = plan_of(x.shape)
@@ -131,10 +131,10 @@ def _pool(placed: PoolWindows, xp: ArrayNamespace, compute: Compute) -> Callable
 
 
 def _max_gradient(
-    placed: PoolWindows, xp: ArrayNamespace, compute: Compute
+    pooling: PoolWindows, xp: ArrayNamespace, compute: Compute
 ) -> Callable[[Value, Value, Value], Value]:
-    windows = placed.windows
-    plan_of = lru_cache(PLANS_OF_A_NODE)(placed.gradient_plan)
+    windows = pooling.windows
+    plan_of = lru_cache(PLANS_OF_A_NODE)(pooling.gradient_plan)
 
     def run(x: Value, out: Value, gradient: Value) -> Value:
         plan = plan_of(x.shape, out.shape, gradient.shape)
@@ -145,10 +145,10 @@ def _max_gradient(
 
 
 def _mean_gradient(
-    placed: PoolWindows, xp: ArrayNamespace, compute: Compute
+    pooling: PoolWindows, xp: ArrayNamespace, compute: Compute
 ) -> Callable[[Value, Value], Value]:
-    windows = placed.windows
-    plan_of = lru_cache(PLANS_OF_A_NODE)(placed.gradient_plan)
+    windows = pooling.windows
+    plan_of = lru_cache(PLANS_OF_A_NODE)(pooling.gradient_plan)
 
     def run(input_shape: Value, gradient: Value) -> Value:
         windows.check_rank(gradient.shape, "out_backprop")
@@ -181,7 +181,7 @@ def _with_sizes(
 def _pool_maker(op: PoolOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
     def make(**attrs: Any) -> Callable[..., Value]:
         if op.takes_sizes:
-            return _with_sizes(op, lambda placed: _pool(placed, xp, compute), attrs)
+            return _with_sizes(op, lambda pooling: _pool(pooling, xp, compute), attrs)
         if op.is_max and op.rank == 4:
             along = depth_pool(xp, attrs["ksize"], attrs["strides"], attrs["data_format"])
             if along is not None:
@@ -196,7 +196,7 @@ def _gradient_maker(op: PoolOp, xp: ArrayNamespace, compute: Compute) -> Callabl
 
     def make(**attrs: Any) -> Callable[..., Value]:
         if op.takes_sizes:
-            return _with_sizes(op, lambda placed: kind(placed, xp, compute), attrs)
+            return _with_sizes(op, lambda pooling: kind(pooling, xp, compute), attrs)
         return kind(op.windows(attrs), xp, compute)
 
     return make

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """The shapes of one pooling, channels last, and where its windows fall.
+    """The channels-last shapes of one pooling, and the positions of its windows.
 
     Attributes:
-        shape: shape of the input, without what stands before the first windows.
+        shape: shape of the input, without the elements before the first windows.
         out: shape of the output.
         axes: the windows along each spatial axis.
-        cut: what takes the input without what stands before the first windows; None for all.
+        cut: index that removes the elements before the first windows; None if there are none.
     """
 
     shape: Shape
@@ -71,8 +71,8 @@ class PoolWindows:
         """Return the plan for the gradient of an input shape.
 
         Args:
-            given: shape of the input, in the node's own format.
-            outputs: shapes that must be the output's, in the node's own format.
+            given: shape of the input, in the node's format.
+            outputs: shapes that must equal the output's, in the node's format.
 
         Raises:
             InvalidArgumentError: the shapes do not fit.
@@ -88,10 +88,10 @@ class PoolWindows:
         return PoolPlan(shape, (shape[0], *(axis.out for axis in axes), shape[-1]), axes)
 
     def _skipped(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return what stands before the first windows of volumes.
+        """Return how many elements of each spatial axis lie before the first window.
 
-        Where "SAME" windows lie apart and do not fill a volume, Eigen's pooling of volumes puts
-        half of what is left before them, and that of images nothing.
+        If "SAME" windows have gaps and do not fill the input, Eigen's 3-D pooling places half of
+        the uncovered elements before the first window. Its 2-D pooling places none there.
         """
         if self.windows.rank != 5 or self.windows.padding != "SAME":
             return ()
@@ -124,7 +124,7 @@ def pool_windows(
 
     Raises:
         InvalidArgumentError: `ksize` has the wrong length or a value below one.
-        UnimplementedError: pooling over the batch or the channels.
+        UnimplementedError: the windows span the batch or the channels.
     """
     if len(ksize) != rank:
         raise errors.InvalidArgumentError(
@@ -173,7 +173,7 @@ def lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def window_counts(axes: Sequence[Axis], dtype: np.dtype[Any]) -> Any:
-    """Return the number of inputs under each window, a scalar or (spatial axes …, 1)."""
+    """Return how many inputs each window covers, as a scalar or (spatial axes …, 1)."""
     counts = [axis.counts() for axis in axes]
     if all(min(row, default=1) == max(row, default=1) for row in counts):
         return dtype.type(np.prod([row[0] if row else 1 for row in counts]))

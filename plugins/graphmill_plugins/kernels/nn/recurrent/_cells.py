@@ -1,7 +1,7 @@
 """One step of an LSTM and its gradient, and the checks of their inputs.
 
-Semantics: tensorflow/core/kernels/rnn/lstm_ops.h, lstm_ops.cc. Products of narrow floats are made
-in float32.
+Semantics: tensorflow/core/kernels/rnn/lstm_ops.h, lstm_ops.cc. Products of narrow floats are
+computed in float32.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Weights(NamedTuple):
-    """The weights of a cell: all gates side by side, peepholes of three gates, biases."""
+    """The weights of a cell: concatenated gates, peepholes of three gates, and biases."""
 
     w: Value
     wci: Value
@@ -44,13 +44,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How a cell computes.
+    """The configuration of a cell.
 
     Attributes:
-        gates: the order of the gates among the columns of the weights, of "i", "c", "f", "o".
-        forget_bias: what is added to the forget gate.
+        gates: the letters "i", "c", "f", "o" in the order of the columns of the weights.
+        forget_bias: bias added to the forget gate.
         clip: if positive, the bound of the cell's state.
-        peephole: whether the gates look at the state.
+        peephole: whether the gates read the cell's state.
     """
 
     gates: str
@@ -63,12 +63,12 @@ class Cell:
         return dict(zip(self.gates, xp.split(columns, 4, axis=-1), strict=True))
 
     def join(self, xp: ArrayNamespace, **gates: Value) -> Value:
-        """Return gates side by side."""
+        """Concatenate gates along the columns."""
         return xp.concatenate([gates[name] for name in self.gates], axis=-1)
 
 
 def dot(xp: ArrayNamespace, a: Value, b: Value) -> Value:
-    """Return the product of two matrices in their type."""
+    """Return the product of two matrices in their dtype."""
     if is_narrow(a.dtype):
         wide = np.float32
         return xp.matmul(a.astype(wide), b.astype(wide)).astype(a.dtype)
@@ -76,7 +76,7 @@ def dot(xp: ArrayNamespace, a: Value, b: Value) -> Value:
 
 
 def sigmoid(xp: ArrayNamespace, x: Value) -> Value:
-    """Return 1 / (1 + exp(-x)) in the type of the input."""
+    """Return 1 / (1 + exp(-x)) in the dtype of the input."""
     return 1 / (1 + xp.exp(-x))
 
 
@@ -109,9 +109,9 @@ def step_gradient(
     cs_grad: Value,
     h_grad: Value,
 ) -> tuple[Value, Value]:
-    """Return the gradients of a step's state before it and of its gates, side by side.
+    """Return the gradients of a step's previous state, and of its concatenated gates.
 
-    Clipping is taken for the identity, as in TensorFlow.
+    The gradient of clipping is that of the identity, as in TensorFlow.
     """
     i, _, f, o, ci, co, _ = made
     to_output = o * (1 - o) * h_grad * co
@@ -140,12 +140,12 @@ def peephole_gradients(
 def check_cell(
     x: Value, state: Sequence[Value], weights: Weights, peephole: bool, *, steps: bool
 ) -> None:
-    """Check the shapes of a cell's inputs; with `steps`, `x` has a first axis of them.
+    """Check the shapes of a cell's inputs; with `steps`, the first axis of `x` is the step.
 
-    Weights of peepholes are vectors always, of the cell's size if there are `peephole`s.
+    Peephole weights must be vectors even if unused; with `peephole`, of the cell's size.
 
     Raises:
-        InvalidArgumentError: they do not fit together.
+        InvalidArgumentError: the shapes do not fit together.
     """
     rank = 3 if steps else 2
     if x.ndim != rank:
@@ -158,20 +158,20 @@ def check_cell(
     cells = state[0].shape[1]
     expected: dict[str, tuple[int, ...]]
     expected = {"cs_prev": (batch, cells), "h_prev": (batch, cells)}
-    given = {"cs_prev": state[0], "h_prev": state[1]}
+    actual = {"cs_prev": state[0], "h_prev": state[1]}
     expected |= {"w": (inputs + cells, 4 * cells), "b": (4 * cells,)}
-    given |= {"w": weights.w, "b": weights.b}
+    actual |= {"w": weights.w, "b": weights.b}
     for name, value in zip(("wci", "wcf", "wco"), weights[1:4], strict=True):
         if value.ndim != 1:
             raise InvalidArgumentError(f"{name} must be 1D, got shape {shape_text(value.shape)}")
         if peephole:
-            expected[name], given[name] = (cells,), value
-    check_shapes(given, expected)
+            expected[name], actual[name] = (cells,), value
+    check_shapes(actual, expected)
 
 
-def check_shapes(given: dict[str, Value], expected: dict[str, tuple[int, ...]]) -> None:
-    """Raise InvalidArgumentError for the first input that has not the shape expected of it."""
-    for name, value in given.items():
+def check_shapes(actual: dict[str, Value], expected: dict[str, tuple[int, ...]]) -> None:
+    """Raise InvalidArgumentError for the first input whose shape is not the expected one."""
+    for name, value in actual.items():
         if tuple(value.shape) != expected[name]:
             raise InvalidArgumentError(
                 f"{name} must have shape {shape_text(expected[name])}, got "

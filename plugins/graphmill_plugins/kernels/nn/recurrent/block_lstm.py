@@ -28,7 +28,7 @@ def forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:
 
 
 def backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Value, ...]:
-    """Go back through the steps; later ones have no gradient (NumPy)."""
+    """Backpropagate through `seq_len_max` steps; later steps have no gradient (NumPy)."""
     x, weights, made = inputs.x, inputs.weights, inputs.made
     to_cs, to_h = np.zeros_like(inputs.cs_prev), np.zeros_like(inputs.h_prev)
     by_state = weights.w[x.shape[-1] :].T

@@ -1,4 +1,4 @@
-"""Declare BlockLSTM and its gradient, check their inputs, and make their kernels for a backend.
+"""Declare BlockLSTM and its gradient, check inputs, and create kernels for a backend.
 
 Semantics: tensorflow/core/kernels/rnn/lstm_ops.cc. Version 1 has its gates in the order input,
 cell, forget, output and adds a bias to the forget gate; version 2 in the order input, forget, cell,
@@ -38,7 +38,7 @@ _TYPES: Final = {"T": (dtypes.float16, dtypes.float32)}
 
 
 class ForwardInputs(NamedTuple):
-    """The inputs of the op behind `seq_len_max`, in its order."""
+    """The inputs of the op after `seq_len_max`, in order."""
 
     x: Value
     cs_prev: Value
@@ -47,22 +47,22 @@ class ForwardInputs(NamedTuple):
 
     @classmethod
     def of(cls, inputs: tuple[Value, ...]) -> ForwardInputs:
-        """Sort flat inputs."""
+        """Group flat inputs."""
         x, cs_prev, h_prev = inputs[:3]
         return cls(x, cs_prev, h_prev, Weights(*inputs[3:]))
 
     def check(self, seq_len_max: Value) -> None:
-        """Raise InvalidArgumentError unless the inputs fit together, unused peepholes as well."""
+        """Raise InvalidArgumentError unless the inputs fit together, including unused peepholes."""
         state = self.cs_prev, self.h_prev
         check_cell(self.x, state, self.weights, peephole=True, steps=True)
         check_steps(seq_len_max, len(self.x))
 
 
 def check_steps(seq_len_max: Value, steps: int) -> None:
-    """Check how many steps are asked for; `seq_len_max` may be a traced value.
+    """Check the requested number of steps; `seq_len_max` may be a traced value.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or not within the input.
+        InvalidArgumentError: it is not a scalar, or exceeds the steps of the input.
     """
     if np.ndim(seq_len_max):
         raise InvalidArgumentError(
@@ -75,7 +75,7 @@ def check_steps(seq_len_max: Value, steps: int) -> None:
 
 
 class BackwardInputs(NamedTuple):
-    """The inputs of a gradient, in the order of the op."""
+    """The inputs of the gradient op, in order."""
 
     x: Value
     cs_prev: Value
@@ -87,7 +87,7 @@ class BackwardInputs(NamedTuple):
 
     @classmethod
     def of(cls, inputs: tuple[Value, ...]) -> BackwardInputs:
-        """Sort flat inputs."""
+        """Group flat inputs."""
         x, cs_prev, h_prev = inputs[:3]
         cs_grad, h_grad = inputs[15:]
         weights, made = Weights(*inputs[3:8]), Step(*inputs[8:15])
@@ -109,7 +109,7 @@ def gradients(
     gates: Value,
     to_state: tuple[Value, ...],
 ) -> tuple[Value, ...]:
-    """Return all gradients from those of the gates of all steps and of the first state."""
+    """Return all gradients, given those of all steps' gates and of the first state."""
     x, made = inputs.x, inputs.made
     before = [
         xp.concatenate([first[None], later[:-1]])
@@ -130,7 +130,7 @@ def block_lstm_kernels(backend: str, *, forward: Forward, backward: Backward) ->
 
     Args:
         backend: name of the backend.
-        forward: takes `seq_len_max` steps over checked inputs; what comes later is zero.
+        forward: runs `seq_len_max` steps on checked inputs; later outputs are zero.
         backward: returns all gradients for checked inputs.
     """
 

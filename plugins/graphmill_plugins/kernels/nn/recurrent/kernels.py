@@ -93,7 +93,7 @@ def _check_gru(
             check_shapes({name: value}, {name: (-1, -1)})
     batch, inputs = x.shape
     cells = h_prev.shape[1]
-    given = {"h_prev": h_prev, "w_ru": w_ru, "w_c": w_c, "b_ru": b_ru, "b_c": b_c, **others}
+    actual = {"h_prev": h_prev, "w_ru": w_ru, "w_c": w_c, "b_ru": b_ru, "b_c": b_c, **others}
     expected = {
         "h_prev": (batch, cells),
         "w_ru": (inputs + cells, 2 * cells),
@@ -102,14 +102,14 @@ def _check_gru(
         "b_c": (cells,),
         **dict.fromkeys(others, (batch, cells)),
     }
-    check_shapes(given, expected)
+    check_shapes(actual, expected)
 
 
 @kernel("GRUBlockCell", types={"T": ("float32",)}, expensive=True)
 def gru_block_cell(
     xp: ArrayNamespace, x: Value, h_prev: Value, w_ru: Value, w_c: Value, b_ru: Value, b_c: Value
 ) -> tuple[Value, ...]:
-    """Take one step of a gated recurrent unit; return reset, update, candidate and state."""
+    """Run one step of a gated recurrent unit; return reset, update, candidate and state."""
     _check_gru(x, h_prev, w_ru, w_c, b_ru, b_c)
     both = sigmoid(xp, dot(xp, xp.concatenate([x, h_prev], axis=1), w_ru) + b_ru)
     r, u = xp.split(both, 2, axis=1)
@@ -131,7 +131,7 @@ def gru_block_cell_grad(
     c: Value,
     d_h: Value,
 ) -> tuple[Value, ...]:
-    """Return the gradients of input, state, candidate, and of both gates side by side."""
+    """Return the gradients of input, state, candidate, and of both gates, concatenated."""
     _check_gru(x, h_prev, w_ru, w_c, b_ru, b_c, r=r, u=u, c=c, d_h=d_h)
     inputs = x.shape[1]
     to_candidate = d_h * (1 - u) * (1 - c * c)

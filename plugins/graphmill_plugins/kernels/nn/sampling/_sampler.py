@@ -22,81 +22,81 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.random._philox import Philox
 
 _INT32_MAX = (1 << 31) - 1
-_FEWEST, _MOST = 16, 1024  # counters that are used at once
+_FEWEST, _MOST = 16, 1024  # bounds of the number of Philox counters in a batch
 
 
 class Sampler(Protocol):
     """A distribution over the classes 0 to `size` - 1.
 
     Attributes:
-        size: how many classes there are.
+        size: number of classes.
     """
 
     size: int
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
-        """Yield classes without end; about `count` are asked for."""
+        """Yield classes endlessly; `count` estimates how many the caller takes."""
         ...
 
     def probability(self, classes: Any) -> Any:
-        """Return how likely classes are, in float32."""
+        """Return the probability of each class in float32."""
         ...
 
     def learn(self, classes: Sequence[int]) -> None:
-        """Take note of classes that occurred."""
+        """Update the distribution by classes that occurred."""
         ...
 
 
 class Uniform:
-    """Every class is equally likely."""
+    """A uniform distribution."""
 
     def __init__(self, size: int) -> None:
         self.size = size
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
-        """Yield classes without end; about `count` are asked for."""
+        """Yield classes endlessly; `count` estimates how many the caller takes."""
         for words in _words(generator, count):
             yield from _below(words, self.size, 64).tolist()
 
     def probability(self, classes: Any) -> Any:
-        """Return how likely classes are."""
+        """Return the probability of each class."""
         return np.full(classes.shape, 1 / self.size, np.float32)
 
     def learn(self, classes: Sequence[int]) -> None:
-        """Learn nothing."""
+        """Ignore the classes."""
 
 
 class LogUniform:
-    """Class k is as likely as log((k + 2) / (k + 1)): words in order of frequency."""
+    """Class k has a probability proportional to log((k + 2) / (k + 1)), as ranked words have."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._scale = math.log1p(size)
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
-        """Yield classes without end; about `count` are asked for."""
+        """Yield classes endlessly; `count` estimates how many the caller takes."""
         for words in _words(generator, count):
-            # The first sample of two is the high half of a float64's mantissa.
+            # The first of two samples is the high part of a float64's mantissa.
             mantissa = (words & np.uint64(0xFFFFF)) << np.uint64(32) | words >> np.uint64(32)
             for exponent in (mantissa.astype(np.float64) * 2.0**-52 * self._scale).tolist():
                 yield (int(math.exp(exponent)) - 1) % self.size
 
     def probability(self, classes: Any) -> Any:
-        """Return how likely classes are."""
+        """Return the probability of each class."""
         exact = classes.astype(np.float64)
         return (np.log((exact + 2) / (exact + 1)) / self._scale).astype(np.float32)
 
     def learn(self, classes: Sequence[int]) -> None:
-        """Learn nothing."""
+        """Ignore the classes."""
 
 
 class Unigram:
-    """A class is as likely as often it occurred, plus one.
+    """The probability of a class is proportional to its occurrences plus one.
 
     Threads: `_lock` guards the counts.
 
     Raises:
-        InvalidArgumentError: more classes than 32 bits can count.
+        InvalidArgumentError: there are more classes than 32 bits can count.
     """
 
     def __init__(self, size: int) -> None:
@@ -106,22 +106,22 @@ class Unigram:
             )
         self.size = size
         self._counts = np.ones(size, np.int32)
-        self._ends: Any = None  # running sums of the counts, once they are asked for
+        self._ends: Any = None  # cumulative counts, computed on first use
         self._lock = fork_safe_lock()
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
-        """Yield classes without end; about `count` are asked for."""
+        """Yield classes endlessly; `count` estimates how many the caller takes."""
         ends = self._sums()
         for words in _words(generator, count):
             places = _below(words.view(np.uint32), int(ends[-1]), 32)
             yield from np.searchsorted(ends, places, side="right").tolist()
 
     def probability(self, classes: Any) -> Any:
-        """Return how likely classes are."""
+        """Return the probability of each class."""
         return self._counts[classes].astype(np.float32) / np.float32(self._sums()[-1])
 
     def learn(self, classes: Sequence[int]) -> None:
-        """Count classes that occurred, as long as 32 bits can count all."""
+        """Count classes that occurred, until the total reaches the 32-bit limit."""
         with self._lock:
             left = _INT32_MAX - int(self._counts.sum(dtype=np.int64))
             counts = self._counts.copy()
@@ -136,10 +136,10 @@ class Unigram:
 
 
 class FixedUnigram:
-    """Samples classes with given weights.
+    """Classes with fixed weights.
 
     Raises:
-        InvalidArgumentError: there are not as many weights as classes.
+        InvalidArgumentError: the number of weights is not the number of classes.
     """
 
     def __init__(self, size: int, weights: Any) -> None:
@@ -153,41 +153,41 @@ class FixedUnigram:
         self._shares, self._others = _aliases(weights)
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
-        """Yield classes without end, one after the other: how many samples each takes varies."""
+        """Yield classes endlessly, one at a time, as each takes a varying number of samples."""
         del count
         numbers = Numbers(numbers_of(generator))
         while True:
-            unit, place = numbers.unit(), numbers.below(self.size)
-            yield place if unit < self._shares[place] else self._others[place]
+            unit, slot = numbers.unit(), numbers.below(self.size)
+            yield slot if unit < self._shares[slot] else self._others[slot]
 
     def probability(self, classes: Any) -> Any:
-        """Return how likely classes are."""
+        """Return the probability of each class."""
         return self._weights[classes] / self._total
 
     def learn(self, classes: Sequence[int]) -> None:
-        """Learn nothing."""
+        """Ignore the classes."""
 
 
 def _aliases(weights: Any) -> tuple[list[float], list[int]]:
-    """Return for equally likely places how likely each keeps its class, and the other class."""
+    """Return the alias tables: for each slot, the probability of its class and the other class."""
     size = len(weights)
     total = float(np.add.accumulate(weights, dtype=np.float64)[-1])
     shares = ((weights * np.float32(size)).astype(np.float64) / total).tolist()
     others = [-1] * size
-    high = [place for place in range(size) if not shares[place] < 1]
-    low = [place for place in range(size) if shares[place] < 1]
+    high = [slot for slot in range(size) if not shares[slot] < 1]
+    low = [slot for slot in range(size) if shares[slot] < 1]
     while high and low:
         poor, rich = low.pop(), high.pop()
         others[poor] = rich
         shares[rich] -= 1 - shares[poor]
         (low if shares[rich] < 1 else high).append(rich)
-    for place in (*high, *low):  # what rounding left
-        shares[place], others[place] = 1.0, place
+    for slot in (*high, *low):  # the remainder after rounding
+        shares[slot], others[slot] = 1.0, slot
     return np.array(shares).astype(np.float32).tolist(), others
 
 
 def _words(generator: Philox, count: int) -> Iterator[Any]:
-    """Yield arrays of 64-bit samples without end, the first ones of about `count`."""
+    """Yield arrays of 64-bit samples endlessly; their size depends on `count`."""
     counters = min(max(count, _FEWEST), _MOST)
     while True:
         yield samples(np, generator, 4 * counters).view(np.uint64)
@@ -195,7 +195,7 @@ def _words(generator: Philox, count: int) -> Iterator[Any]:
 
 
 def _below(numbers: Any, bound: int, bits: int) -> Any:
-    """Return integers of [0, bound), each equally likely, of samples, of which few give none."""
+    """Convert samples to uniform integers in [0, bound); rejects a few of the samples."""
     kind = numbers.dtype.type
     if not bound & (bound - 1):
         return numbers & kind(bound - 1)
@@ -206,7 +206,7 @@ def _below(numbers: Any, bound: int, bits: int) -> Any:
 def draw_candidates(
     sampler: Sampler, generator: Philox, count: int, unique: bool
 ) -> tuple[Any, int]:
-    """Return `count` classes, none twice if they are to be unique, and after how many tries."""
+    """Return `count` classes, distinct if `unique`, and the number of tries."""
     drawn = sampler.stream(generator, count)
     if not unique:
         return np.fromiter(drawn, np.int64, count), count
@@ -219,7 +219,7 @@ def draw_candidates(
 
 
 def expected_count(probability: Any, count: int, tries: int) -> Any:
-    """Return how often a class of a probability is expected among the candidates, in float32."""
+    """Return the expected count of a class among the candidates, given its probability."""
     if tries == count:
         return probability * np.float32(count)
     return -np.expm1(np.float32(tries) * np.log1p(-probability))

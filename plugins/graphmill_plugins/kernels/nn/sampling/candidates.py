@@ -29,8 +29,8 @@ _RNG = ("rng",)
 class _CandidateKernel:
     """Sample candidates from the distribution that a subclass defines.
 
-    Outputs: the candidates (vector of int64), and how often the true classes and the candidates
-    are expected among them (float32, in the shapes of both).
+    Outputs: the candidates (vector of int64), and the expected counts of the true classes and of
+    the candidates (float32, each in the shape of its classes).
     """
 
     def __init__(self, construction: OpKernelConstruction) -> None:
@@ -62,7 +62,7 @@ class _DrawnKernel(_CandidateKernel):
         self._sampler = sampler
 
     def __call__(self, ctx: OpKernelContext, true_classes: Value) -> tuple[Value, Value, Value]:
-        """Return candidates, and the expected counts of the true classes and of them."""
+        """Return candidates, and the expected counts of the true classes and of the candidates."""
         del ctx
         sampler = self._sampler
         self._check(true_classes, sampler.size)
@@ -78,7 +78,7 @@ class _DrawnKernel(_CandidateKernel):
 
 @kernel("UniformCandidateSampler", stateful=True, host=True, effects=_RNG)
 class UniformKernel(_DrawnKernel):
-    """Draw classes that are equally likely."""
+    """Draw classes from a uniform distribution."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction, _sampler.Uniform(construction.attr("range_max")))
@@ -86,14 +86,14 @@ class UniformKernel(_DrawnKernel):
 
 @kernel("LogUniformCandidateSampler", stateful=True, host=True, effects=_RNG)
 class LogUniformKernel(_DrawnKernel):
-    """Draw classes of which the first are the likeliest."""
+    """Draw classes from a log-uniform distribution, the first ones most often."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction, _sampler.LogUniform(construction.attr("range_max")))
 
 
 class _LearningKernel(_DrawnKernel):
-    """Draw classes as often as they were true before."""
+    """Draw classes in proportion to how often they were true before."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction, _sampler.Unigram(construction.attr("range_max")))
@@ -101,12 +101,12 @@ class _LearningKernel(_DrawnKernel):
 
 @kernel("LearnedUnigramCandidateSampler", stateful=True, host=True, effects=("rng", "state"))
 class LearnedUnigramKernel(_LearningKernel):
-    """Draw classes as often as they were true before."""
+    """Draw classes in proportion to how often they were true before."""
 
 
 @kernel("ThreadUnsafeUnigramCandidateSampler", stateful=True, host=True, effects=_RNG)
 class ThreadUnsafeUnigramKernel(_LearningKernel):
-    """Draw classes as often as they were true before; ours is safe all the same."""
+    """Draw classes as `LearnedUnigramKernel` does; this kernel is thread-safe too."""
 
 
 @kernel("FixedUnigramCandidateSampler", stateful=True, host=True, effects=("fs.read", "rng"))
@@ -125,12 +125,12 @@ def _weights(construction: OpKernelConstruction) -> Any:
         raise InvalidArgumentError("Must provide either vocab_file or unigrams, and not both")
     shards, shard = construction.attr("num_shards"), construction.attr("shard")
     reserved = construction.attr("num_reserved_ids")
-    held = len(range(shard, max(reserved, 0), shards))
-    given = np.array(list(_read_weights(path)) if path else unigrams, np.float32)
-    # Classes are counted on from those of this shard that are reserved, as in TensorFlow.
-    own = given[(shard - held) % shards :: shards]
+    own_reserved = len(range(shard, max(reserved, 0), shards))
+    weights = np.array(list(_read_weights(path)) if path else unigrams, np.float32)
+    # As in TensorFlow, ids continue after the reserved classes of this shard alone.
+    own = weights[(shard - own_reserved) % shards :: shards]
     return np.concatenate(
-        [np.zeros(held, np.float32), own ** np.float32(_distortion(construction))]
+        [np.zeros(own_reserved, np.float32), own ** np.float32(_distortion(construction))]
     )
 
 
@@ -142,7 +142,7 @@ def _read_weights(path: str) -> Iterator[float]:
     """Yield the last comma-separated field of each line.
 
     Raises:
-        InvalidArgumentError: it is not a number.
+        InvalidArgumentError: a field is not a number.
     """
     for line in files.read_bytes(files.as_path(path)).splitlines():
         try:
@@ -167,7 +167,8 @@ def check_classes(true_classes: Value, sampled_candidates: Value, num_true: int)
     """Check true classes and candidates.
 
     Raises:
-        InvalidArgumentError: the first are no matrix of `num_true` columns, the others no vector.
+        InvalidArgumentError: the true classes are not a matrix of `num_true` columns, or the
+            candidates are not a vector.
     """
     if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
         raise InvalidArgumentError(
@@ -187,13 +188,15 @@ def compute_accidental_hits(
 ) -> tuple[Value, Value, Value]:
     """Return row, candidate index and lowest float for each true class sampled."""
     check_classes(true_classes, sampled_candidates, num_true)
-    places = {number: place for place, number in enumerate(sampled_candidates.tolist())}
+    positions = {
+        candidate: position for position, candidate in enumerate(sampled_candidates.tolist())
+    }
     hits = [
-        (row, places[number])
+        (row, positions[number])
         for row, numbers in enumerate(true_classes.tolist())
         for number in numbers
-        if number in places
+        if number in positions
     ]
-    found = np.array(hits, np.int64).reshape(-1, 2)
+    pairs = np.array(hits, np.int64).reshape(-1, 2)
     lowest = np.full(len(hits), np.finfo(np.float32).min, np.float32)
-    return found[:, 0].astype(np.int32), found[:, 1], lowest
+    return pairs[:, 0].astype(np.int32), pairs[:, 1], lowest
