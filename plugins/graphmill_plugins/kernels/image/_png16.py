@@ -1,6 +1,6 @@
 """PNG files with 16 bits per channel in colour, which Pillow does not support.
 
-The format: https://www.w3.org/TR/png-3/. Interlaced files are left out.
+The format: https://www.w3.org/TR/png-3/. Interlaced files are not supported.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _unfiltered(filters: Any, data: Any) -> Any:
 
 
 def _paeth(left: Any, up: Any, corner: Any) -> Any:
-    """Return which of three neighbours is nearest to left + up - corner, the first of equals."""
+    """Return the neighbour that is nearest to left + up - corner; ties go to the first one."""
     by_left, by_up = np.abs(up - corner), np.abs(left - corner)
     by_corner = np.abs(left + up - 2 * corner)
     nearest = np.where(by_up <= by_corner, up, corner)
@@ -119,7 +119,7 @@ def encode(pixels: Any, level: int) -> bytes:
     """Return pixels (height, width, channels), uint16, as a PNG.
 
     Args:
-        level: of the compression, 0 to 9.
+        level: the compression level, 0 to 9.
     """
     height, width, channels = pixels.shape
     rows = pixels.astype(">u2").reshape(height, -1).view(np.uint8)

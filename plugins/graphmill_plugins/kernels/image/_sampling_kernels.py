@@ -77,7 +77,7 @@ def named(name: str) -> SamplingKernel:
     """Return the kernel with a name, ignoring case.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: the name is unknown.
     """
     if name.lower() not in _KERNELS:
         raise InvalidArgumentError(
@@ -100,7 +100,9 @@ def weights(
     pixels = np.arange(size, dtype=np.float32)
     distance = np.abs((pixels + _F(0.5) - centre[:, None]) * (_F(1) / width))
     is_seen = (pixels >= first[:, None]) & (pixels <= last[:, None])
-    is_seen &= ((centre >= 0) & (centre <= size))[:, None]  # samples outside give nothing
+    is_seen &= ((centre >= 0) & (centre <= size))[
+        :, None
+    ]  # samples outside of the image get no weight
     found = np.where(is_seen, kernel.function(distance), _F(0))
     total = found.sum(axis=1, keepdims=True, dtype=np.float32)
     has_weight = np.abs(total) >= _SMALLEST_SUM

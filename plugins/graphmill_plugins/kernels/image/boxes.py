@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     Similarity = Callable[[Any, Any], Any]
 
 
-_AT_ONCE: Final = 64  # boxes held against each other
-_FEWEST: Final = 16  # the same where few are to be picked
+_AT_ONCE: Final = 64  # boxes that are compared in one batch
+_FEWEST: Final = 16  # the smallest batch, used if few boxes are to be selected
 
 
 class Limits(NamedTuple):
     """The thresholds for dropping boxes.
 
     Attributes:
-        most: how many are picked at most.
-        overlap: similarity above which a box is dropped for a better one (unless scores fade).
-        score: scores up to this one are dropped.
-        sigma: above 0 scores fade with the similarity instead (soft suppression).
+        most: the maximum number of selected boxes.
+        overlap: a box is dropped if its similarity to a better box exceeds this.
+        score: boxes with scores up to this are dropped.
+        sigma: if above 0, scores decay with the similarity instead (soft suppression).
     """
 
     most: int
@@ -61,9 +61,9 @@ def scalar(name: str, value: Value) -> Any:
 
 
 def iou_of(boxes: Any) -> Similarity:
-    """Return a function of boxes and others that computes intersection over union, in float32.
+    """Return a function that computes the intersection over union of boxes, in float32.
 
-    Of both it takes numbers, one or an array.
+    Both arguments of the function are box indices, scalars or arrays that broadcast.
     """
     wide = boxes.astype(np.float32)
     top, bottom = np.minimum(wide[:, 0], wide[:, 2]), np.maximum(wide[:, 0], wide[:, 2])
@@ -85,7 +85,7 @@ def iou_of(boxes: Any) -> Similarity:
 
 
 def overlap_of(overlaps: Any) -> Similarity:
-    """Return a function of a box and others that looks up the given overlaps."""
+    """Return a function of box indices that looks up the given overlaps."""
     return lambda box, others: overlaps[box, others]
 
 
@@ -98,23 +98,23 @@ def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[
 
 
 def _best_first(scores: Any, least: float) -> Any:
-    """Return the numbers of the scores that are above a limit, best first, of equals the first.
+    """Return the indices of the scores above a limit, best first; ties keep their order.
 
-    Scores and numbers are one integer each: NumPy sorts these several times as fast as it finds the
-    order of floats.
+    Each score and its index are packed into one integer key: NumPy sorts these several times as
+    fast as it argsorts floats.
     """
-    places = np.flatnonzero(scores > least)
+    indices = np.flatnonzero(scores > least)
     if scores.dtype != np.float32:
-        return places[np.argsort(-scores[places], kind="stable")]
-    bits = (np.float32(0) - scores[places]).view(np.int32)  # no -0.0, which equals 0.0
-    bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)  # as integers in the order of the floats
-    keys = bits.astype(np.int64) << 32 | places
+        return indices[np.argsort(-scores[indices], kind="stable")]
+    bits = (np.float32(0) - scores[indices]).view(np.int32)  # 0 - x never gives -0.0
+    bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)  # integers in the order of the floats
+    keys = bits.astype(np.int64) << 32 | indices
     keys.sort()
     return keys & 0xFFFFFFFF
 
 
 def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> list[int]:
-    """Pick the best box, drop all that overlap it, and so on: many boxes at once."""
+    """Repeatedly select the best box and drop all that overlap it, in batches of boxes."""
     order = _best_first(scores, limits.score)
     picked: list[int] = []
     at_once = min(_AT_ONCE, max(_FEWEST, 2 * limits.most))
@@ -125,23 +125,23 @@ def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> li
             some = some[~overlaps.any(axis=1)]
         overlaps = similarity(some, some[:, None]) > limits.overlap
         by_box = np.packbits(overlaps, axis=1, bitorder="little")
-        dropped = 0  # bits of those that overlap what was picked
-        for place, box in enumerate(some.tolist()):
+        dropped = 0  # a bit for each box of the batch that overlaps a selected one
+        for position, box in enumerate(some.tolist()):
             if len(picked) >= limits.most:
                 return picked
-            if not dropped >> place & 1:
+            if not dropped >> position & 1:
                 picked.append(box)
-                dropped |= int.from_bytes(by_box[place].tobytes(), "little")
+                dropped |= int.from_bytes(by_box[position].tobytes(), "little")
     return picked
 
 
 def _suppress_by_fading(
     similarity: Similarity, scores: Any, limits: Limits
 ) -> tuple[list[int], list[float]]:
-    """Pick the best box, lower the scores of those that overlap it, and so on.
+    """Repeatedly select the best box and lower the scores of those that overlap it.
 
-    Scores only fall. So boxes are looked at some at a time, best first: the others wait until one
-    of them may be the best.
+    Scores only decrease. So boxes are processed in batches, best first: the remaining boxes are
+    not needed until one of them may be the best.
     """
     fade = np.float32(-0.5 / limits.sigma)
     order = _best_first(scores, limits.score)

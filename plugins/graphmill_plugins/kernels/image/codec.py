@@ -1,8 +1,8 @@
 """Decode image files with Pillow, which is imported on first use.
 
 Semantics: tensorflow/core/kernels/image/decode_image_op.cc. Pillow and TensorFlow both use
-libjpeg-turbo; TensorFlow asks it for the fast transform, Pillow for the accurate one, so pixels of
-a JPEG can differ by a step or two.
+libjpeg-turbo; TensorFlow uses its fast transform, Pillow the accurate one, so pixels of a JPEG can
+differ by 1 or 2.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
 _METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
-_ANY_FILE = 1 << 22  # pixels that no file is too short for
+_ANY_FILE = 1 << 22  # up to so many pixels, files of any length are accepted
 _MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8}
-"""Pixels that a byte of a file can stand for at most, by what its compression can do."""
+"""The maximum number of pixels for each byte of a file, from the format's compression ratio."""
 
 
 def pillow() -> Any:
     """Import Pillow's images.
 
     Raises:
-        UnimplementedError: it is not installed.
+        UnimplementedError: Pillow is not installed.
     """
     try:
         from PIL import Image
@@ -61,7 +61,7 @@ def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
 
 
 def _check_size(image: Any, length: int) -> None:
-    """Raise InvalidArgumentError for more pixels than a file of some bytes can hold."""
+    """Raise InvalidArgumentError for more pixels than a file of `length` bytes can hold."""
     width, height = image.size
     most = min(_MOST_PIXELS, max(_ANY_FILE, _MOST_PER_BYTE[image.format] * length))
     if width * height > most:
@@ -73,7 +73,7 @@ def _check_size(image: Any, length: int) -> None:
 
 @contextlib.contextmanager
 def _refusing(image_module: Any) -> Iterator[None]:
-    """Say what Pillow says of malformed data, and of sizes that are meant to fill the memory."""
+    """Convert Pillow's errors for malformed data and decompression bombs to ours."""
     try:
         yield
     except errors.OpError:
@@ -101,7 +101,7 @@ def _pixels(image: Any, channels: int) -> Any:
     """Return (height, width, channels) bytes of the image's current frame."""
     with _refusing(pillow()):
         if image.mode.startswith("I"):
-            # 16-bit grey as 8 bits: Pillow would clip instead of scaling.
+            # Scale 16-bit grey to 8 bits here, because Pillow would clip it.
             return _spread((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8), channels)
         if channels == 1 and image.format == "PNG" and image.mode not in ("1", "L", "LA"):
             return _grey(np.asarray(image.convert("RGB")))
@@ -110,14 +110,14 @@ def _pixels(image: Any, channels: int) -> Any:
 
 
 def _grey(pixels: Any, half: int = 0) -> Any:
-    """Return RGB as grey with libpng's weights, in 32768ths: cut off, or rounded for 16 bits."""
+    """Convert RGB to grey with libpng's weights in 32768ths; `half` is added for rounding."""
     red, green, blue = (pixels[..., channel].astype(np.uint32) for channel in range(3))
     grey = (9797 * red + 19234 * green + 3737 * blue + half) >> 15
     return grey.astype(pixels.dtype)[..., None]
 
 
 def _spread(grey: Any, channels: int) -> Any:
-    """Return grey pixels in as many channels; a fourth one is opaque."""
+    """Repeat grey pixels in the given number of channels; a fourth channel is opaque alpha."""
     pixels = np.repeat(grey[..., None], channels, axis=2)
     if channels == 4:
         pixels[..., 3] = np.iinfo(grey.dtype).max
@@ -135,7 +135,7 @@ def _pixels_16(image: Any, channels: int, contents: bytes) -> Any:
     pixels = _png16.decode(contents, header)
     if channels == header.channels:
         return pixels
-    if header.channels == 2:  # grey with an alpha
+    if header.channels == 2:  # grey and alpha
         spread = _spread(pixels[..., 0], channels)
         if channels == 4:
             spread[..., 3] = pixels[..., 1]
@@ -149,7 +149,7 @@ def _pixels_16(image: Any, channels: int, contents: bytes) -> Any:
 
 
 def _png_pixels(image: Any, channels: int, contents: bytes, dtype: np.dtype[Any]) -> Any:
-    """Return pixels as uint8 or uint16; libpng makes colours of 16 bits grey before it cuts."""
+    """Return pixels as uint8 or uint16; as in libpng, grey conversion precedes 16-to-8-bit."""
     if dtype == np.uint16:
         return _pixels_16(image, channels, contents)
     header = _png16.header_of(contents)
@@ -214,7 +214,7 @@ def _frames(image: Any, channels: int, length: int) -> Any:
 
 @kernel("DecodePng", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_png(channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Return the pixels of a PNG (a JPEG or one frame of a GIF will do too)."""
+    """Return the pixels of a PNG; a JPEG or a GIF of one frame is accepted too."""
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
@@ -229,7 +229,7 @@ def decode_png(channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
 
 @kernel("DecodeJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_jpeg(channels: int, ratio: int, dct_method: str) -> Callable[[Value], Value]:
-    """Return the pixels of a JPEG (or a PNG), at 1 / `ratio` of its size."""
+    """Return the pixels of a JPEG, at 1 / `ratio` of its size; a PNG is accepted too."""
     _check_channels(channels, (0, 1, 3))
     if ratio not in (1, 2, 4, 8):
         raise errors.InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {ratio}")
@@ -298,7 +298,7 @@ def decode_gif(contents: Value) -> Value:
 def decode_image(
     channels: int, dtype: np.dtype[Any], expand_animations: bool
 ) -> Callable[[Value], Value]:
-    """Return the pixels of a BMP, GIF, JPEG or PNG; of a GIF all frames if asked."""
+    """Return the pixels of a BMP, GIF, JPEG or PNG; with `expand_animations`, all frames."""
     _check_channels(channels, (0, 1, 3, 4))
 
     def run(contents: Value) -> Value:
@@ -317,7 +317,7 @@ def decode_image(
 
 
 def _check_format(image: Any, channels: int) -> None:
-    """Check that pixels of a format can be given in so many channels; 0 leaves it to the file."""
+    """Check that a format can be decoded to `channels` channels; 0 means those of the file."""
     allowed = {"BMP": (0, 3, 4), "GIF": (0, 3)}.get(image.format, (channels,))
     if image.format == "BMP" and image.mode == "L":
         allowed = (0, 1)

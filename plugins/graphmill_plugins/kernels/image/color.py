@@ -42,7 +42,7 @@ def _check_rgb(images: Value, error: type[errors.OpError] = errors.InvalidArgume
 def _contrasted(xp: ArrayNamespace, images: Value, factor: Value) -> Value:
     """Scale the distance of float32 pixels to the mean of their image and channel.
 
-    All is done to whole rows, so that what NumPy does at once is longer than three channels.
+    Whole rows are processed together, because NumPy is slow along an axis of three channels.
     """
     *batch, height, width, channels = images.shape
     total = xp.sum(xp.sum(images, axis=-3, keepdims=True), axis=-2, keepdims=True)
@@ -82,7 +82,7 @@ def adjust_contrast(
         return images.astype(np.float32)
     adjusted = _contrasted(xp, images.astype(np.float32), contrast_factor)
     adjusted = xp.minimum(adjusted, max_value)
-    return xp.maximum(adjusted, min_value)  # which wins where the range is empty
+    return xp.maximum(adjusted, min_value)  # last, so min_value wins if the range is empty
 
 
 def _hue(xp: ArrayNamespace, r: Value, g: Value, b: Value, high: Value, span: Value) -> Value:
@@ -115,7 +115,7 @@ def adjust_hue(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
     sector = sector.astype(np.int32) % 6
     ratio = xp.where(sector % 2 == 0, ratio, np.float32(1) - ratio)
     middle = low + ratio * (high - low)
-    # Which of (high, middle, low) each channel takes in each sixth of the circle.
+    # For each sixth of the circle, the index into (high, middle, low) of each channel.
     values = xp.stack([high, middle, low], axis=-1)
     order = xp.asarray(_ORDER)[sector]
     return xp.take_along_axis(values, order, axis=-1).astype(images.dtype)

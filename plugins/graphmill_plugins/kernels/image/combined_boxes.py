@@ -17,13 +17,13 @@ from graphmill_plugins.kernels.image.boxes import Limits, check_limits, iou_of, 
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MANY_CLASSES: Final = 4  # that share boxes
-_MOST_SHARED: Final = 1 << 13  # boxes, of which each pair is looked at
+_MANY_CLASSES: Final = 4  # from so many classes on, overlaps of shared boxes are cached
+_MOST_SHARED: Final = 1 << 13  # boxes up to which all pairs may be compared
 _AT_ONCE: Final = 16
 
 
 def _check(boxes: Value, scores: Value) -> None:
-    """Raise InvalidArgumentError unless the shapes fit together."""
+    """Raise InvalidArgumentError unless the shapes match."""
     if boxes.ndim != 4 or boxes.shape[3] != 4:
         raise InvalidArgumentError(
             f"boxes must be 4-D with 4 columns, got shape {shape_text(boxes.shape)}"
@@ -48,7 +48,7 @@ def _positive(name: str, value: Value) -> int:
 
 
 def _picked(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]:
-    """Return boxes, scores and classes of the picked boxes of one image, best first."""
+    """Return coordinates, scores and classes of the selected boxes of one image, best first."""
     count = scores.shape[1]
     if boxes.shape[1] == 1 and count >= _MANY_CLASSES and len(boxes) <= _MOST_SHARED:
         chosen = _SharedBoxes(boxes[:, 0], scores, limits).picked()
@@ -68,8 +68,9 @@ def _picked(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]
 class _SharedBoxes:
     """Boxes shared by all classes; their overlaps are computed once.
 
-    It is kept as an integer with a bit for each box. Boxes go by their best score in any class, so
-    that those that are likely picked are side by side, and what they overlap is found together.
+    The overlaps of a box are an integer with a bit for each other box. Boxes are ordered by their
+    best score in any class: boxes that are likely to be selected are then neighbours, and their
+    overlaps are computed in one batch.
     """
 
     def __init__(self, boxes: Value, scores: Value, limits: Limits) -> None:
@@ -88,22 +89,22 @@ class _SharedBoxes:
         return [self._of_class(scores) for scores in np.ascontiguousarray(self._scores.T)]
 
     def _of_class(self, scores: Value) -> list[int]:
-        places = np.flatnonzero(scores > self._limits.score)
-        places = places[np.argsort(-scores[places], kind="stable")]
-        ranks = self._rank[places].tolist()
+        boxes = np.flatnonzero(scores > self._limits.score)
+        boxes = boxes[np.argsort(-scores[boxes], kind="stable")]
+        ranks = self._rank[boxes].tolist()
         found: list[int] = []
         dropped, most = 0, self._limits.most
-        for place, rank in enumerate(ranks):
+        for position, rank in enumerate(ranks):
             if dropped >> rank & 1:
                 continue
-            found.append(place)
+            found.append(position)
             if len(found) >= most:
                 break
             dropped |= self._overlaps(rank)
-        return places[found].tolist()  # type: ignore[no-any-return]
+        return boxes[found].tolist()  # type: ignore[no-any-return]
 
     def _overlaps(self, rank: int) -> int:
-        """Return a bit for each box that overlaps one."""
+        """Return an integer with a bit for each box that overlaps the box of this rank."""
         if rank not in self._overlapping:
             start = rank // _AT_ONCE * _AT_ONCE
             overlaps = self._compare(slice(start, start + _AT_ONCE)) > self._limits.overlap
@@ -113,10 +114,10 @@ class _SharedBoxes:
         return self._overlapping[rank]
 
     def _compare(self, some: slice) -> Any:
-        """Return the intersections over unions of some boxes with all, in float32.
+        """Return the intersection over union of some boxes with all boxes, in float32.
 
-        NumPy takes the minimum of two arrays four times as fast as that of an array and a number,
-        so each box is written out for all that it is compared with.
+        NumPy computes the minimum of two arrays four times as fast as that of an array and a
+        scalar, so each box is repeated along the axis of the boxes that it is compared with.
         """
         top, left, bottom, right, area = self._corners
         shape = (len(top[some]), len(top))
@@ -137,7 +138,7 @@ class _SharedBoxes:
 
 
 def _corners(boxes: Value) -> tuple[Any, ...]:
-    """Return top, left, bottom, right and area of boxes; those without an area overlap nothing."""
+    """Return top, left, bottom, right and area of boxes; boxes of zero area overlap nothing."""
     wide = boxes.astype(np.float32)
     low, high = np.minimum(wide[:, :2], wide[:, 2:]), np.maximum(wide[:, :2], wide[:, 2:])
     area = (high[:, 0] - low[:, 0]) * (high[:, 1] - low[:, 1])
@@ -160,8 +161,8 @@ def combined_non_max_suppression(
 ) -> tuple[Value, Value, Value, Value]:
     """Return boxes, scores and classes of each image, padded with zeros, and counts.
 
-    `boxes` is (batch, boxes, 1 or classes, 4), `scores` (batch, boxes, classes). Of equal scores
-    of two classes the lower class comes first.
+    `boxes` is (batch, boxes, 1 or classes, 4), `scores` is (batch, boxes, classes). If scores are
+    equal, the lower class comes first.
     """
     per_class = _positive("max_size_per_class", max_output_size_per_class)
     total = _positive("max_total_size", max_total_size)

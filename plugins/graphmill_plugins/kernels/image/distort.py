@@ -1,7 +1,7 @@
 """SampleDistortedBoundingBox: sample a random crop that covers enough of an object.
 
-Semantics: tensorflow/core/kernels/image/sample_distorted_bounding_box_op.cc. With a seed set the
-crops are TensorFlow's.
+Semantics: tensorflow/core/kernels/image/sample_distorted_bounding_box_op.cc. With a seed, the crops
+are the same as TensorFlow's.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _rounded(value: Any) -> int:
 def _random_crop(
     width: int, height: int, area: Sequence[float], ratio: Any, numbers: Numbers
 ) -> _Box | None:
-    """Return a crop of an aspect ratio with an area in a range; None if this attempt fails."""
+    """Return a random crop of the given aspect ratio and area range; None if this attempt fails."""
     if width <= 0 or height <= 0:
         return None
     least, most = (_F(share) * _F(width) * _F(height) for share in area)
@@ -86,7 +86,7 @@ def _random_crop(
     if rows < most_rows:
         rows += numbers.below(most_rows - rows + 1)
     columns = _rounded(_F(rows) * ratio)
-    if _F(columns * rows) < least:  # rounding may be to blame
+    if _F(columns * rows) < least:  # possibly because of rounding
         rows += 1
         columns = _rounded(_F(rows) * ratio)
     if _F(columns * rows) > most:
@@ -112,10 +112,10 @@ def _covers(crop: _Box, objects: Sequence[_Box], least: Any) -> bool:
 
 
 def _objects(boxes: Value, width: int, height: int, wanted: _Wanted) -> list[_Box]:
-    """Return bounding boxes in pixels, or the whole image if there are none and that is allowed.
+    """Return bounding boxes in pixels; if there are none and the attr allows it, the whole image.
 
     Raises:
-        InvalidArgumentError: they are no boxes within the image, or there are none.
+        InvalidArgumentError: boxes are malformed or outside of the image, or there are none.
     """
     if boxes.ndim != 3 or boxes.shape[2] != 4:
         raise InvalidArgumentError(
@@ -203,7 +203,7 @@ class SampleDistortedBoundingBoxKernel:
     def __call__(
         self, ctx: OpKernelContext, image_size: Value, boxes: Value, least: Value | None = None
     ) -> tuple[Value, Value, Value]:
-        """Return first pixel, size, and box of the crop."""
+        """Return the first pixel, the size and the box of the crop."""
         del ctx
         covered = _F(self._least) if least is None else least
         self._wanted.check()
@@ -223,7 +223,7 @@ def stateless_sample_distorted_bounding_box(
     max_attempts: int,
     use_image_if_no_bounding_boxes: bool,
 ) -> tuple[Value, Value, Value]:
-    """Sample a crop from a seed; return first pixel, size and box."""
+    """Sample a crop from a seed; return its first pixel, size and box."""
     wanted = _Wanted(aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes)
     numbers = Numbers(numbers_of(concrete(scrambled(xp, seed))))
     return _sample(image_size, bounding_boxes, min_object_covered, wanted, numbers)

@@ -37,7 +37,7 @@ _COLORS = np.array(
 
 
 def _draw(image: Any, box: Any, color: Any) -> None:
-    """Draw the edges of a box, in units of the image, that lie in it."""
+    """Draw the edges of a box that lie within the image; the box is in units of the image size."""
     height, width = image.shape[:2]
     if not np.isfinite(box).all():
         return
@@ -81,7 +81,7 @@ def _drawn(images: Value, boxes: Value, colors: Any) -> Value:
 
 
 def _default_colors(images: Value) -> Any:
-    """Return the ten colours; white, for images of one channel."""
+    """Return the ten default colours; white for images with one channel."""
     return np.ones_like(_COLORS) if images.shape[-1:] == (1,) else _COLORS
 
 
@@ -115,17 +115,17 @@ class _Placing(NamedTuple):
         """Return the first row and column of each window, truncated towards zero."""
         sides = np.array(x.shape[1:3], np.float32)
         half = np.float32(2)
-        places = offsets * sides if self.normalized else offsets
+        starts = offsets * sides if self.normalized else offsets
         is_old = self.version == 1 or (self.centered and self.normalized)
         if self.centered:
-            places = (places / half if is_old else places) + sides / half
-        if is_old:  # the place is the window's centre, not its corner
-            places = places - np.array(size, np.float32) / half
-        return np.trunc(places).astype(np.int64)
+            starts = (starts / half if is_old else starts) + sides / half
+        if is_old:  # the offset is the centre of the window, not its corner
+            starts = starts - np.array(size, np.float32) / half
+        return np.trunc(starts).astype(np.int64)
 
 
 def _noise(image: Any, shape: tuple[int, ...], kind: str) -> Any:
-    """Return what fills windows beyond the image."""
+    """Return the noise that fills windows outside of the image."""
     if kind == "zero":
         return np.zeros(shape, np.float32)
     rng = np.random.default_rng()
@@ -135,10 +135,10 @@ def _noise(image: Any, shape: tuple[int, ...], kind: str) -> Any:
 
 
 def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: str) -> Value:
-    """Return a window of each image around a place; noise lies beyond the image.
+    """Return a window of each image at its offset, with noise outside of the image.
 
     Raises:
-        InvalidArgumentError: the shapes do not fit together.
+        InvalidArgumentError: the shapes do not match.
     """
     if x.ndim != 4:
         raise InvalidArgumentError(f"input must be 4-dimensional, got {shape_text(x.shape)}")
@@ -167,10 +167,10 @@ def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: st
 
 
 def _kind(uniform_noise: bool, noise: str) -> str:
-    """Return which noise the attrs ask for.
+    """Return the kind of noise that the attrs select.
 
     Raises:
-        InvalidArgumentError: they contradict each other, or name none.
+        InvalidArgumentError: the attrs contradict each other, or the noise is unknown.
     """
     if uniform_noise and noise not in ("", "uniform"):
         raise InvalidArgumentError(
@@ -196,7 +196,7 @@ def extract_glimpse(
 ) -> Value:
     """Return a window of each image around a point, with random noise outside of the image.
 
-    The noise is of our own generator, which no seed reaches, as none reaches TensorFlow's.
+    As in TensorFlow, seeds do not affect the noise.
     """
     placing = _Placing(centered, normalized, 1)
     return _glimpse(x, size, offsets, placing, _kind(uniform_noise, noise))

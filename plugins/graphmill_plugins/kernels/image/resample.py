@@ -1,8 +1,8 @@
 """Resize with more than two neighbours: bicubic, area, and ScaleAndTranslate.
 
 Semantics: tensorflow/core/kernels/image/resize_bicubic_op.cc, resize_area_op.cc,
-scale_and_translate_op.cc. Sizes, scales and translations are known when traced, so the weights of
-each axis are worked out in NumPy, as a matrix (output, input); images are products with both.
+scale_and_translate_op.cc. Sizes, scales and translations are static, so NumPy computes the weights
+of each axis as a matrix (output, input). The image is multiplied by both matrices.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _F = np.float32
-_TABLE = 1024  # steps between two pixels at which cubic weights are known
+_TABLE = 1024  # steps between two pixels in the table of cubic weights
 _SMALLEST_SUM = 1000 * np.finfo(np.float32).tiny
-_MOST_KEPT = 1 << 18  # numbers in a matrix
-_MOST_TAPS = 8  # inputs of an output that a compiler picks; NumPy, which does not fuse, fewer
+_MOST_CACHED = 1 << 18  # elements of a matrix
+_MOST_TAPS = 8  # inputs per output up to which gathers beat a product; fewer for NumPy (no fusion)
 _MOST_OF_NUMPY = 2
 _FEW_CHANNELS = 16
-_WORTH_PICKING = 8  # inputs to a tap, where those that are needed are picked
+_WORTH_PICKING = 8  # gather only if the axis has at least so many inputs per tap
 _FLOATS = (dtypes.float32, dtypes.float64)
 
 
@@ -62,7 +62,7 @@ def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> An
     weights = np.stack([far[step], near[step], near[_TABLE - step], far[_TABLE - step]], axis=1)
     inputs = floor.astype(np.intp)[:, None] + np.arange(-1, 3)
     bounded = np.clip(inputs, 0, size - 1)
-    if half:  # what lies outside does not count; the others share its weight
+    if half:  # pixels outside get no weight; the weights of the others are normalised
         weights = np.where(inputs == bounded, weights, _F(0))
         total = weights.sum(axis=1, keepdims=True, dtype=np.float32)
         weights = np.where(np.abs(total) >= _SMALLEST_SUM, weights / total, weights)
@@ -72,9 +72,9 @@ def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> An
 
 
 def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
-    """Return the matrix (wanted, size) of the shares of input pixels in output pixels."""
+    """Return the matrix (wanted, size) of the fraction of each input pixel in each output pixel."""
     scale = resize_scale(size, wanted, align_corners)
-    if scale == 0:  # of one pixel: it is in all
+    if scale == 0:  # the axis has one pixel, which every output pixel copies
         return np.eye(1, size, dtype=np.float32).repeat(wanted, axis=0)
     start = np.arange(wanted, dtype=np.float32) * scale
     stop = np.arange(1, wanted + 1, dtype=np.float32) * scale
@@ -92,14 +92,14 @@ def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
 
 
 def _weights(make: Callable[..., Any], size: int, wanted: int, *how: bool) -> Any:
-    """Return the matrix that `make` makes; small ones, which come in each step, are kept."""
-    is_small = size * wanted <= _MOST_KEPT
-    return _kept(make, size, wanted, *how) if is_small else make(size, wanted, *how)
+    """Return the matrix that `make` computes; small ones are cached for the following steps."""
+    is_small = size * wanted <= _MOST_CACHED
+    return _cached(make, size, wanted, *how) if is_small else make(size, wanted, *how)
 
 
 @lru_cache(maxsize=32)
-def _kept(make: Callable[..., Any], *what: int) -> Any:
-    matrix = make(*what)
+def _cached(make: Callable[..., Any], *arguments: int) -> Any:
+    matrix = make(*arguments)
     matrix.setflags(write=False)
     return matrix
 
@@ -107,8 +107,8 @@ def _kept(make: Callable[..., Any], *what: int) -> Any:
 def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Value:
     """Return images, in float32, multiplied by `down` along rows and `across` along columns.
 
-    Both are matrices (output, input) of NumPy. Where an output takes few inputs these are picked;
-    else it is a product, of whole planes if there are few channels.
+    Both are NumPy matrices (output, input). If each output depends on few inputs, these are
+    gathered. Otherwise the result is a matrix product, of whole planes if there are few channels.
     """
     images = images.astype(np.float32)
     limit = _MOST_OF_NUMPY if xp is np else _MOST_TAPS
@@ -129,26 +129,27 @@ def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Valu
 
 
 def _taps(matrix: Any, limit: int) -> tuple[Any, Any] | None:
-    """Return the places and weights (output, taps) of a matrix, None for more than `limit`."""
+    """Return the input indices and weights (output, taps); None for more than `limit` taps."""
     outputs, inputs = np.nonzero(matrix)
     counts = np.bincount(outputs, minlength=len(matrix))
     most = int(counts.max(initial=0))
     if not 0 < most <= limit or most * _WORTH_PICKING > matrix.shape[1]:
         return None
-    number = np.arange(len(outputs)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Spare taps take nothing of the first input, so that an infinity is in its own outputs only.
-    places = np.tile(np.argmax(matrix != 0, axis=1)[:, None], (1, most))
+    tap = np.arange(len(outputs)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Unused taps read the output's first input with weight 0, so that an infinite pixel does not
+    # affect the outputs of other pixels.
+    indices = np.tile(np.argmax(matrix != 0, axis=1)[:, None], (1, most))
     weights = np.zeros((len(matrix), most), np.float32)
-    places[outputs, number], weights[outputs, number] = inputs, matrix[outputs, inputs]
-    return places, weights
+    indices[outputs, tap], weights[outputs, tap] = inputs, matrix[outputs, inputs]
+    return indices, weights
 
 
-def _picked(xp: ArrayNamespace, images: Value, places: Any, weights: Any, axis: int) -> Value:
-    """Return for each output what it takes of its few inputs along an axis."""
-    shape = [-1 if place == axis else 1 for place in range(4)]
+def _picked(xp: ArrayNamespace, images: Value, indices: Any, weights: Any, axis: int) -> Value:
+    """Return the weighted sums of a few gathered inputs along an axis."""
+    shape = [-1 if each == axis else 1 for each in range(4)]
     total: Any = 0
-    for place, weight in zip(places.T, weights.T, strict=True):
-        total = total + xp.take(images, place, axis=axis) * weight.reshape(shape)
+    for index, weight in zip(indices.T, weights.T, strict=True):
+        total = total + xp.take(images, index, axis=axis) * weight.reshape(shape)
     return total
 
 
@@ -191,7 +192,7 @@ def resize_bicubic_grad(
 
 
 def _check_gradient(grads: Value, original: Value) -> None:
-    """Raise InvalidArgumentError unless a gradient is one of a resized image."""
+    """Raise InvalidArgumentError unless a gradient has the batch and channels of the image."""
     if grads.ndim != 4 or original.ndim != 4:
         raise InvalidArgumentError(
             "input_grad and original_image must be 4-dimensional, got "
@@ -231,10 +232,10 @@ def _spans(
 
 
 def _check_scale(scale: Value, translation: Value) -> None:
-    """Check how images are scaled and moved.
+    """Check the scale and the translation.
 
     Raises:
-        InvalidArgumentError: scale or translation are no pairs, or a scale is not positive.
+        InvalidArgumentError: they do not have two elements each, or a scale is not positive.
     """
     if scale.shape != (2,) or translation.shape != (2,):
         raise InvalidArgumentError(

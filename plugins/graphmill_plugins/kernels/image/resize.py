@@ -1,7 +1,7 @@
 """Resize kernels: ResizeBilinear, ResizeNearestNeighbor, CropAndResize, over any array namespace.
 
 Semantics: tensorflow/core/kernels/image/resize_bilinear_op.cc, resize_nearest_neighbor_op.cc,
-crop_and_resize_op.cc. Sizes are known when traced, so all positions are worked out in NumPy.
+crop_and_resize_op.cc. Sizes are static, so NumPy computes all positions.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _PIXEL_TYPES = (*dtypes.REAL,)
 
 
 def output_size(size: Value, images: Value | None = None) -> tuple[int, int]:
-    """Return the (height, width) input of a resize.
+    """Return the (height, width) that the size input of a resize holds.
 
     Args:
-        size: the input.
-        images: what is resized, if its batch and channels stay.
+        size: the size input.
+        images: the resized images, if the output has their batch and channels.
 
     Raises:
         InvalidArgumentError: it is not a vector of two positive sizes, or images have no channel.
-        ResourceExhaustedError: no memory holds the output.
+        ResourceExhaustedError: the output is too large.
     """
     array = np.asarray(size)
     if array.shape != (2,):
@@ -72,7 +72,7 @@ def positions(size: int, wanted: int, align_corners: bool, offset: float) -> Any
 
 
 def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
-    """Raise InvalidArgumentError if both ways to align pixels are set."""
+    """Raise InvalidArgumentError if both attrs for the alignment of pixels are set."""
     if align_corners and half_pixel_centers:
         raise errors.InvalidArgumentError(
             "If half_pixel_centers is True, align_corners must be False."
@@ -116,7 +116,8 @@ def resize_bilinear(
     top, bottom, down = linear_places(images.shape[1], height, align_corners, half_pixel_centers)
     left, right, across = linear_places(images.shape[2], width, align_corners, half_pixel_centers)
     across, down = across[None, None, :, None], down[None, :, None, None]
-    # Rows are blended last, as in TensorFlow; they are picked before that where that are fewer.
+    # As in TensorFlow, rows are blended last. If the output has far fewer rows, they are gathered
+    # before columns are blended.
     if 2 * height < images.shape[1]:
         upper, lower = (xp.take(images, rows, axis=1) for rows in (top, bottom))
         upper, lower = (_blended(xp, rows, left, right, across) for rows in (upper, lower))
@@ -127,7 +128,7 @@ def resize_bilinear(
 
 
 def _blended(xp: ArrayNamespace, images: Value, left: Any, right: Any, share: Any) -> Value:
-    """Return for each output column what lies between two columns of the input."""
+    """Return each output column, interpolated between two columns of the input."""
     images = images.astype(np.float32)
     first, second = (xp.take(images, places, axis=2) for places in (left, right))
     return first + (second - first) * share
@@ -136,7 +137,7 @@ def _blended(xp: ArrayNamespace, images: Value, left: Any, right: Any, share: An
 def nearest_places(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
     """Return for each output pixel the input pixel nearest to it."""
     place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
-    # C++'s roundf takes halves away from zero, NumPy's to even numbers.
+    # C++'s roundf rounds halves away from zero, NumPy's `round` to even numbers.
     picked = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
     return np.clip(picked.astype(np.intp), 0, size - 1)
 
@@ -149,7 +150,7 @@ def resize_nearest_neighbor(
     align_corners: bool,
     half_pixel_centers: bool,
 ) -> Value:
-    """Return the images at another size, each pixel one of the input's."""
+    """Return the images at another size; each pixel is a copy of the nearest input pixel."""
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size, images)
@@ -159,7 +160,7 @@ def resize_nearest_neighbor(
 
 
 def check_box_values(xp: ArrayNamespace, boxes: Value, box_ind: Value, num_images: int) -> None:
-    """Refuse boxes that are not finite or refer to missing images, if values are static."""
+    """Reject boxes that are not finite or refer to missing images, if values are static."""
     if xp is not np:
         return
     if ((box_ind < 0) | (box_ind >= num_images)).any():
@@ -182,7 +183,7 @@ def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> Non
 def crop_positions(
     xp: ArrayNamespace, start: Value, end: Value, size: int, wanted: int
 ) -> tuple[Value, Value]:
-    """Return positions (boxes, wanted) on an axis of the image, and which are inside."""
+    """Return positions (boxes, wanted) on an axis of the image, and a mask of those inside."""
     last = np.float32(size - 1)
     if wanted > 1:
         step = divided(xp, (end - start) * last, wanted - 1)
@@ -220,7 +221,7 @@ def crop_and_resize(
         return image[pictures, rows, cols].astype(np.float32)
 
     if method == "nearest":
-        half = np.float32(0.5)  # C++'s roundf takes halves away from zero.
+        half = np.float32(0.5)  # C++'s roundf rounds halves away from zero
         crops = pick(xp.floor(y + half), xp.floor(x + half))
     else:
         crops = _blend(xp, pick, y, x)

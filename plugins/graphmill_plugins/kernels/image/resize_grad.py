@@ -39,7 +39,7 @@ def _check_gradients(grads: Value) -> None:
 
 
 def _weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
-    """Return the matrix (size, wanted) that sums output pixels into the input's along one axis."""
+    """Return the matrix (size, wanted) that sums output pixels into input pixels along an axis."""
     lower, upper, share = linear_places(size, wanted, align_corners, half)
     matrix = np.zeros((size, wanted), np.float32)
     np.add.at(matrix, (lower, np.arange(wanted)), _F(1) - share)
@@ -81,7 +81,7 @@ def resize_bilinear_grad(
 def _in_float64(
     xp: ArrayNamespace, grads: Value, shape: tuple[int, ...], align_corners: bool, half: bool
 ) -> Value:
-    """Return the gradient of float64 images: the parts are float32, only the sums are wider."""
+    """Return the gradient of float64 images: terms are float32, only sums are float64."""
     top, bottom, down = linear_places(shape[1], grads.shape[1], align_corners, half)
     left, right, across = linear_places(shape[2], grads.shape[2], align_corners, half)
     total: Value = 0
@@ -96,7 +96,7 @@ def _in_float64(
 def _added(
     xp: ArrayNamespace, shape: tuple[int, ...], places: Any, values: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return zeros with values added at places; narrow floats are summed in float32."""
+    """Return zeros with values added at indices; narrow floats are summed in float32."""
     summed = np.dtype(np.float32) if is_narrow(dtype) else dtype
     if xp is np:
         out = np.zeros(shape, summed)
@@ -247,7 +247,7 @@ def crop_and_resize_grad_boxes(
 
 
 def _ends(size: int, wanted: int) -> tuple[Any, Any]:
-    """Return how far each place of a crop moves with the box's first and last edge."""
+    """Return the derivatives of each crop position by the first and the last edge of the box."""
     whole = _F(size - 1)
     if wanted == 1:
         half = np.full(1, _F(0.5) * whole, np.float32)

@@ -1,6 +1,6 @@
 """ImageProjectiveTransformV2 and V3: apply projective transforms to images.
 
-Semantics: tensorflow/core/kernels/image/image_ops.h. Everything is worked out in float32.
+Semantics: tensorflow/core/kernels/image/image_ops.h. All computations are in float32.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _F = np.float32
 
 
 def _reflected(xp: ArrayNamespace, place: Value, size: int) -> Value:
-    """Map places beyond the edge to [dcba|abcd|dcba]."""
+    """Reflect positions outside of the image: [dcba|abcd|dcba]."""
     if size <= 1:
         return xp.zeros_like(place)
     period = 2 * size
@@ -36,7 +36,7 @@ def _reflected(xp: ArrayNamespace, place: Value, size: int) -> Value:
 
 
 def _wrapped(xp: ArrayNamespace, place: Value, size: int) -> Value:
-    """Map places beyond the edge to [abcd|abcd|abcd]."""
+    """Wrap positions outside of the image: [abcd|abcd|abcd]."""
     if size <= 1:
         return xp.where((place < 0) | (place > size - 1), _F(0), place)
     inner = _F(size - 1)
@@ -58,7 +58,7 @@ def _mapped(xp: ArrayNamespace, place: Value, size: int, mode: str) -> Value:
 def _places(
     xp: ArrayNamespace, transforms: Value, height: int, width: int
 ) -> tuple[Value, Value, Value]:
-    """Return input rows and columns (maps, height, width), and where they exist."""
+    """Return input rows and columns (maps, height, width), and a mask of nonzero depths."""
     t = [transforms[:, place, None, None] for place in range(8)]
     x = np.arange(width, dtype=np.float32)[None, None, :]
     y = np.arange(height, dtype=np.float32)[None, :, None]
@@ -71,10 +71,10 @@ def _places(
 
 
 def _check(images: Value, transforms: Value, output_shape: Value) -> tuple[int, int]:
-    """Return height and width of the result.
+    """Return the height and width of the result.
 
     Raises:
-        InvalidArgumentError: shapes do not fit, or a size is not positive.
+        InvalidArgumentError: shapes do not match, or a size is not positive.
     """
     if images.ndim != 4:
         raise InvalidArgumentError(f"images must have rank 4, got {shape_text(images.shape)}")
@@ -167,7 +167,7 @@ def image_projective_transform_v2(
     interpolation: str,
     fill_mode: str,
 ) -> Value:
-    """Return the transformed images; outside is zero, or filled by `fill_mode`."""
+    """Return the transformed images; pixels outside are zero, or filled by `fill_mode`."""
     modes = _check_modes(interpolation, fill_mode)
     return _transformed(xp, images, transforms, output_shape, _F(0), *modes)
 
@@ -182,7 +182,7 @@ def image_projective_transform_v3(
     interpolation: str,
     fill_mode: str,
 ) -> Value:
-    """Return the transformed images; outside is `fill_value`, or by `fill_mode`."""
+    """Return the transformed images; pixels outside are `fill_value`, or filled by `fill_mode`."""
     modes = _check_modes(interpolation, fill_mode)
     if np.ndim(fill_value):
         raise InvalidArgumentError(

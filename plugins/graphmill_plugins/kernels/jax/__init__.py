@@ -1,1 +1,1 @@
-"""Kernels that JAX needs in a form of its own; imported only for devices that accept JAX."""
+"""Kernels with a separate implementation for JAX; imported only for devices that accept JAX."""

@@ -1,6 +1,6 @@
 """Gradients of convolutions where XLA's transposed convolutions are slow.
 
-The measurements are in `docs/explanation/lowerings.md`; what is chosen, in `nn_conv_grad`.
+The measurements are in `docs/explanation/lowerings.md`; `nn_conv_grad` chooses between these.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def turned_volumes(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Val
 def spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
     """Multiply for all taps at once, and add the products at their input positions.
 
-    Taps that are a stride apart lie on the inputs of neighbouring windows, those between fill the
-    gaps: so blocks as large as a stride are added, and the blocks laid side by side at the end.
+    Taps a stride apart read inputs of neighbouring windows; the taps in between fill the gaps. So
+    blocks as large as the stride are summed, and placed side by side at the end.
     """
     depth, width = weights.shape[-2:]
     taps = weights.shape[:-2]
@@ -81,7 +81,7 @@ def _side_by_side(blocks: Value, axes: Sequence[Axis]) -> Value:
 def gradient_over_slices(
     image: Value, gradient: Value, axes: Sequence[Axis], shape: Sequence[int]
 ) -> Value:
-    """Return the gradient of weights of volumes, which are images with slices as channels."""
+    """Return the gradient of volume weights, by treating the slices of volumes as channels."""
     depth, *flat = axes
     images, given = lax.optimization_barrier(
         (slices_as_channels(image, depth), gradient.reshape(-1, *gradient.shape[2:]))
@@ -95,7 +95,7 @@ def gradient_over_slices(
 
 
 def gradient_product(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
-    """Return the gradient (1 …, in, out) of weights of one tap."""
+    """Return the gradient (1 …, in, out) of the weights of a window with one tap."""
     seen = image[(slice(None), *(slice(None, None, axis.stride) for axis in axes))]
     rows, columns = seen.shape[-1], gradient.shape[-1]
     found = jnp.matmul(seen.reshape(-1, rows).T, gradient.reshape(-1, columns))

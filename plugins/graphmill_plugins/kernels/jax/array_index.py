@@ -1,7 +1,7 @@
 """Gather, scatter and slice assignment on JAX.
 
-Values are unknown while a program is traced: a gather takes the nearest element for an index out of
-range, as XLA does; a scatter drops it.
+Index values are not available during tracing. For an index out of range, a gather returns the
+nearest element, as XLA does, and a scatter drops the update.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _gather(_dtype: np.dtype[Any], batch_dims: int) -> Callable[[Value, Value, i
 
 
 def _coordinates(indices: Value, sizes: tuple[int, ...]) -> list[Value]:
-    """Return index vectors as one array for each dimension; negative ones fall off the end."""
+    """Return index vectors as one array for each dimension, with negative indices out of range."""
     wide = indices.astype(np.int64)
     return [
         jnp.where(wide[..., axis] < 0, size, wide[..., axis]) for axis, size in enumerate(sizes)
@@ -70,7 +70,7 @@ def _gather_vectors(
 def scatter(how: str, target: Value, indices: Value, updates: Value) -> Value:
     """Combine updates into `target` at the positions given by index vectors.
 
-    Adding truth values combines them by or.
+    Booleans are added by logical or.
     """
     if how == "add" and target.dtype == bool:
         how = "max"
@@ -83,9 +83,9 @@ def scatter(how: str, target: Value, indices: Value, updates: Value) -> Value:
 
 
 def _without_nan(how: str, updates: Value) -> Value:
-    """Return updates, of extrema with infinity for nan, which changes no number, as in TensorFlow.
+    """Replace NaN in the updates of extrema by the neutral infinity, since TensorFlow ignores NaN.
 
-    XLA's extremum of nan and a number is nan.
+    XLA's minimum and maximum propagate NaN.
     """
     if how not in ("min", "max") or not jnp.issubdtype(updates.dtype, np.floating):
         return updates
@@ -93,7 +93,7 @@ def _without_nan(how: str, updates: Value) -> Value:
 
 
 def _scatter_whole(how: str, target: Value, updates: Value) -> Value:
-    """Combine updates that are each as large as the target."""
+    """Combine updates that each have the shape of the target."""
     rows = jnp.zeros(updates.shape[: updates.ndim - target.ndim], np.int32)
     return getattr(target[None].at[rows], how)(updates)[0]
 
@@ -117,7 +117,7 @@ def _write(x: Value, place: Index, value: Value) -> Value:
 GATHERS = gather_kernels("jax", jnp, gather=_gather, at_vectors=_gather_vectors)
 SCATTERS = scatter_kernels(
     "jax",
-    # An index out of range is dropped whatever the policy.
+    # An index out of range is dropped, whatever `bad_indices_policy` says.
     scatter=lambda how, _ignore: partial(scatter, how),
     own=lambda tensor: jnp.asarray(tensor),
     zeros=lambda sizes, dtype: jnp.zeros(sizes, dtype),

@@ -24,14 +24,14 @@ def bitcast(
     T: np.dtype[Any],
     type: np.dtype[Any],  # noqa: A002 - the attr's name
 ) -> Callable[[Value], Value]:
-    """Read the same bytes as another type; a size ratio becomes or consumes a last dimension."""
+    """Reinterpret the bytes as another type; a size ratio adds or removes a last dimension."""
     if "c" not in (T.kind, type.kind):
         return lambda x: lax.bitcast_convert_type(x, type)
     return partial(_complex_bitcast, T, type)
 
 
 def _complex_bitcast(T: np.dtype[Any], type: np.dtype[Any], x: Value) -> Value:  # noqa: A002
-    """Go through bytes, since JAX cannot read complex numbers as anything else."""
+    """Convert by way of bytes, since JAX has no bitcast of complex numbers."""
     ratio = max(T.itemsize, type.itemsize) // T.itemsize
     if ratio > 1 and x.shape[-1:] != (ratio,):
         raise InvalidArgumentError(
@@ -43,7 +43,7 @@ def _complex_bitcast(T: np.dtype[Any], type: np.dtype[Any], x: Value) -> Value: 
     if pieces > 1:
         shape = (*shape, pieces)
     octets = lax.bitcast_convert_type(parts, np.uint8)
-    if type.itemsize == 1:  # an octet is not made of several, and has no dimension for them
+    if type.itemsize == 1:  # JAX adds no dimension for types of one byte
         return lax.bitcast_convert_type(octets.reshape(shape), type)
     if type.kind != "c":
         return lax.bitcast_convert_type(octets.reshape((*shape, type.itemsize)), type)
@@ -60,13 +60,13 @@ def _bounds(side: str, sorted_inputs: Value, values: Value, out_type: np.dtype[A
 
 @kernel("LowerBound", backend="jax")
 def lower_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
-    """Return for each value of a row the number of smaller sorted elements."""
+    """Return for each value the number of smaller elements in its sorted row."""
     return _bounds("left", sorted_inputs, values, out_type)
 
 
 @kernel("UpperBound", backend="jax")
 def upper_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any]) -> Value:
-    """Return for each value of a row the number of sorted elements up to it."""
+    """Return for each value the number of elements in its sorted row that do not exceed it."""
     return _bounds("right", sorted_inputs, values, out_type)
 
 

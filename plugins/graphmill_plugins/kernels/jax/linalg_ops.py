@@ -45,7 +45,7 @@ def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: 
 
 @kernel("Lu", backend="jax", types=_TYPES, expensive=True)
 def lu(x: Value, *, output_idx_type: np.dtype[Any]) -> tuple[Value, Value]:
-    """Factor matrices into P L U: both triangles in one matrix, and the permutation of the rows."""
+    """Factor matrices into P L U; return both triangles in one matrix, and the row permutation."""
     check_square(x)
     factors, _, order = lax.linalg.lu(x)
     return factors, order.astype(output_idx_type)

@@ -1,4 +1,4 @@
-"""Bin counts on JAX, for ops with a given number of bins; negative values are dropped."""
+"""Bin counts on JAX, for ops with a static number of bins; negative values are dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _count_into(
     shape: tuple[int, ...], places: tuple[Value, ...], weights: Value, binary: bool
 ) -> Value:
-    """Add weights (or ones) into bins at `places`; what lies outside is dropped."""
+    """Add weights (or ones) into bins at `places`; values out of range are dropped."""
     *rows, bins = places
     if weights.size and weights.shape != bins.shape:
         raise InvalidArgumentError(

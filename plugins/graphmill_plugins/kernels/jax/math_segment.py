@@ -1,7 +1,6 @@
-"""Segment reductions on JAX, for ops with a given number of segments.
+"""Segment reductions on JAX, for ops with a static number of segments.
 
-Ids outside of the segments are dropped; ids are not checked, since values are unknown while a
-program is traced.
+Ids out of range are dropped without an error, since their values are not available during tracing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _START: dict[str, Callable[[np.dtype[Any]], Any]] = {
 
 
 def combine(how: str, rows: Value, ids: Value, count: int) -> Value:
-    """Combine rows by ids into `count` rows; narrow floats in float32, for the caller to round."""
+    """Combine rows by ids into `count` rows; the result of narrow floats is float32."""
     start = _START[how](rows.dtype)
     if is_narrow(rows.dtype):
         rows, start = rows.astype(np.float32), np.float32(start)
@@ -56,7 +55,7 @@ SEGMENTS = segment_kernels("jax", unsorted=_segments, ordered=_segments)
 
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
-    """Return the number of rows of each segment, or its root, in a shape that divides `like`."""
+    """Return the number of rows of each segment, or its root, shaped to broadcast with `like`."""
     ones = jnp.ones(ids.shape, like.dtype)
     rows = jnp.maximum(combine("add", ones, ids, count), 1)
     if scale == "sqrtn":
@@ -75,7 +74,7 @@ def _sparse_segments(scale: str) -> Callable[[Value, Value, Value, int], Value]:
 
 
 def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
-    """Return for each chosen row the gradient of its segment, divided as the forward op does."""
+    """Return for each gathered row the gradient of its segment, divided as in the forward op."""
     rows = grad.astype(np.float32) if is_narrow(grad.dtype) else grad
     if scale != "sum":
         rows = rows / _divisors(ids, grad.shape[0], scale, rows)
@@ -84,7 +83,7 @@ def _rows_of_gradient(grad: Value, ids: Value, scale: str) -> Value:
 
 @kernel("_SegmentRows", backend="jax")
 def segment_rows(grad: Value, ids: Value, scale: str) -> Value:
-    """Return for each segment id the row of `grad` that it names, divided as `scale` says."""
+    """Return the row of `grad` for each segment id, divided according to `scale`."""
     return _rows_of_gradient(grad, ids, scale).astype(grad.dtype)
 
 

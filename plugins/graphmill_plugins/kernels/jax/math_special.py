@@ -1,7 +1,7 @@
 """Special functions on JAX. Narrow floats are computed in float32.
 
-The Bessel functions J, Y and K and the integrals of Dawson and Fresnel have no form in JAX: nodes
-with them run on NumPy.
+JAX has no Bessel functions J, Y and K and no Dawson and Fresnel integrals: their nodes run on
+NumPy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LIMIT = 1e4  # of both arguments
 
 
 def _usual(a: Value, x: Value) -> Value:
-    """Return where the series of incomplete gamma functions end; beyond they might never."""
+    """Return a mask of arguments for which the series of incomplete gamma functions terminate."""
     return (a > 0) & (a <= _LIMIT) & (x > 0) & (x <= _LIMIT)
 
 
@@ -43,13 +43,14 @@ def _incomplete_gamma(
 ) -> Value:
     """Compute an incomplete gamma function with TensorFlow's values at the edges.
 
-    It is nan for a <= 0, except that of x = 0 the lower one is 0; for a infinite as for x = 0.
-    Computed in float64: float32 has no digits left of the logarithm of a large gamma function.
+    It is NaN for a <= 0, except that the lower function is 0 at x = 0. An infinite `a` gives the
+    value at x = 0. Computed in float64, because float32 loses all digits in the logarithm of a
+    large gamma function.
     """
     a, x = jnp.broadcast_arrays(a, x)
     usual = _usual(a, x)
     wide = [jnp.where(usual, value, 1).astype(np.float64) for value in (a, x)]
-    far = jnp.where(x > a, 1 - at_zero, at_zero)  # a step where both are large
+    far = jnp.where(x > a, 1 - at_zero, at_zero)  # for large arguments, a step at x = a
     value = jnp.where(usual, function(*wide), far).astype(a.dtype)
     is_nothing = ~((a > 0) & (x >= 0)) | (jnp.isinf(a) & jnp.isinf(x))
     value = jnp.where(is_nothing, jnp.nan, value)
@@ -63,7 +64,7 @@ def _betainc(a: Value, b: Value, x: Value) -> Value:
 
 
 def _is_pole(x: Value) -> Value:
-    """Return where the gamma function has its poles: at zero and the negative whole numbers."""
+    """Return a mask of the gamma function's poles: zero and the negative integers."""
     return (x <= 0) & (x == jnp.floor(x))
 
 
@@ -75,8 +76,8 @@ def _digamma(x: Value) -> Value:
 def _polygamma(n: Value, x: Value) -> Value:
     """Compute the polygamma function with TensorFlow's values at its poles and at infinity.
 
-    At a pole the two sides have the same limit for odd `n` only. At infinity it is 0 with the
-    sign of the values before it, for n = 0 infinite.
+    At a pole, both one-sided limits agree for odd `n` only. At infinity, the value is infinite for
+    n = 0, else 0 with the sign of the function's values before it.
     """
     n, x = jnp.broadcast_arrays(n, x)
     is_odd = jnp.fmod(n, 2) == 1
@@ -87,7 +88,7 @@ def _polygamma(n: Value, x: Value) -> Value:
 
 
 def _zeta(x: Value, q: Value) -> Value:
-    """Compute Hurwitz's zeta function, of infinity by its first term."""
+    """Compute the Hurwitz zeta function; for infinite `x`, its first term."""
     far = jnp.where(q > 1, 0, jnp.where(q == 1, 1, jnp.inf))
     return jnp.where(jnp.isposinf(x), far.astype(x.dtype), jsp.zeta(x, q))
 
@@ -95,7 +96,7 @@ def _zeta(x: Value, q: Value) -> Value:
 def _expint(x: Value) -> Value:
     """Compute Ei(x) for x >= 0; nan for negative arguments and where 1 / x is 0, as in TensorFlow.
 
-    JAX's series does not end for nan.
+    JAX's series does not terminate for NaN.
     """
     is_usual = (x > 0) & (x <= 1 / jnp.finfo(x.dtype).tiny)
     value = jsp.expi(jnp.where(is_usual, x, 1))

@@ -1,6 +1,6 @@
-"""BlockLSTM and its gradient on JAX: a scan over the steps.
+"""BlockLSTM and its gradient on JAX: a scan over the time steps.
 
-Steps from `seq_len_max` on, which may be a traced value, are computed and replaced by zeros.
+Steps from `seq_len_max` on are computed and replaced by zeros, since it may be a traced value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Convolution kernels on JAX.
 
-Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`. Lowerings that win on XLA's
-CPU backend: a 1x1 convolution as a matrix product, a depthwise one as shifted multiply-adds (XLA's
-own is 10 to 40 times slower there); other platforms get XLA's convolution, chosen when the program
-is lowered.
+Their ops, checks and shapes are in `nn.conv_ops` and `nn.conv_plan`. Two lowerings are faster on
+XLA's CPU backend: a 1x1 convolution as a matrix product, and a depthwise one as shifted
+multiply-adds (XLA's own is 10 to 40 times slower). Other platforms get XLA's convolution; the
+choice is made when the program is lowered.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
-    """Convolve by XLA's own lowering, or as a product.
+    """Convolve by the fastest lowering for the shapes: XLA's own, or one of three others.
 
-    A product wins where the weights are most of what is read (the last layers of a network for one
-    image), a sum over the taps where there is one channel only (the first layer for grey images),
-    blocks as large as the stride where there are few (the first layer for images in colour).
+    A matrix product is faster if most of the memory traffic is weights (the last layers of a
+    network for one image), a sum over the taps for a single channel (the first layer for grey
+    images), and blocks as large as the stride for few channels (the first layer for RGB images).
     """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
     is_heavy = windows <= _FEW_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
@@ -100,7 +100,7 @@ def over_slices(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 def slices_as_channels(x: Value, depth: Axis) -> Value:
     """Return volumes (N, D, H, W, C) as images, one for each window along the depth.
 
-    What a window reads of the slices behind each other is its channels.
+    The slices that a window reads become the channels of its image.
     """
     x = jnp.pad(x, [(0, 0), (depth.before, depth.after), (0, 0), (0, 0), (0, 0)])
     taps = [x[:, depth.taps(tap)] for tap in range(depth.kernel)]
@@ -112,7 +112,7 @@ def _is_strided(axis: Axis) -> bool:
 
 
 def _shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
-    """Return for each tap, in row-major order, what it reads of the input for all windows."""
+    """Return for each tap, in row-major order, the inputs that it reads for all windows."""
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
     x = jnp.pad(x, pads)
     return [
@@ -122,22 +122,22 @@ def _shifted(x: Value, axes: Sequence[Axis]) -> list[Value]:
 
 
 def gathered(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Gather the taps of each window into a row and multiply: one product for the convolution."""
+    """Gather the taps of each window into a row, and convolve as one matrix product (im2col)."""
     rows = jnp.concatenate(_shifted(x, axes), -1)
     return jnp.matmul(rows, kernel.reshape(-1, kernel.shape[-1]))
 
 
 def shifted_products(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Convolve one channel: sum one product for each tap, which XLA fuses into one loop."""
+    """Convolve one channel as a sum of products, one for each tap; XLA fuses them into one loop."""
     weights = kernel.reshape(-1, kernel.shape[-1])
     parts = [part * weights[tap] for tap, part in enumerate(_shifted(x, axes))]
     return functools.reduce(jnp.add, parts)
 
 
 def over_blocks(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Convolve blocks as large as the stride, which become channels, with a stride of one.
+    """Turn blocks as large as the stride into channels, and convolve them with stride one.
 
-    The window grows to whole blocks: what is beyond it has weights of zero.
+    The window is padded to whole blocks with weights of zero.
     """
     reach = [-(-axis.kernel // axis.stride) for axis in axes]
     strides = [axis.stride for axis in axes]
@@ -160,7 +160,7 @@ def over_blocks(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _blocks(x: Value, first: int, counts: Sequence[int], sizes: Sequence[int]) -> Value:
-    """Return the axes from `first` on as blocks, whose elements join the axis behind them."""
+    """Split the axes from `first` on into blocks, and merge their elements into the next axis."""
     rank = len(counts)
     before, behind = x.shape[:first], x.shape[first + rank :]
     pairs = [size for pair in zip(counts, sizes, strict=True) for size in pair]
@@ -173,7 +173,7 @@ def _blocks(x: Value, first: int, counts: Sequence[int], sizes: Sequence[int]) -
 
 
 def run_convolution(x: Value, kernel: Value, plan: ConvPlan) -> Value:
-    """Convolve channels-last `x` with `kernel`, sums in a wide type."""
+    """Convolve channels-last `x` with `kernel`, with sums in a wide type."""
     axes, groups = plan.axes, plan.groups
     dtype, wide = x.dtype, widen(x.dtype)
     if 0 in plan.out or 0 in plan.kernel or x.size == 0:
@@ -188,7 +188,7 @@ def run_convolution(x: Value, kernel: Value, plan: ConvPlan) -> Value:
 
 
 def shifted_depthwise(x: Value, kernel: Value, *, rows: Axis, cols: Axis) -> Value:
-    """Sum one product per tap over shifted images, which XLA fuses into one loop."""
+    """Convolve as a sum of shifted images times weights, which XLA fuses into one loop."""
     multiplier = kernel.shape[3]
     weights = kernel.reshape(*kernel.shape[:2], -1)
     pads = ((0, 0), (rows.before, rows.after), (cols.before, cols.after), (0, 0))

@@ -60,7 +60,7 @@ def _input_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
 
 
 def _spreads(plan: ConvPlan) -> bool:
-    """Return whether to multiply first and then spread the parts over the input.
+    """Return whether to multiply first and then add the products at their input positions.
 
     XLA's transposed convolution inserts zeros for strides, and is slow for a single channel.
     """
@@ -77,9 +77,9 @@ def _spreads(plan: ConvPlan) -> bool:
 
 
 def _turns(plan: ConvPlan) -> bool:
-    """Return whether the gradient is a convolution of volumes by the turned kernel.
+    """Return whether to compute the gradient as a convolution of volumes by the flipped kernel.
 
-    XLA convolves volumes several times slower than the images that their slices make.
+    XLA convolves volumes several times slower than images with their slices as channels.
     """
     if len(plan.axes) != _VOLUME or plan.groups > 1 or 0 in (*plan.shape, *plan.out):
         return False
@@ -89,7 +89,7 @@ def _turns(plan: ConvPlan) -> bool:
 
 def _of_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    # Both are laid out again; the barrier keeps XLA from computing them again for it.
+    # The layout of both operands changes; the barrier stops XLA from recomputing them for that.
     image, given = lax.optimization_barrier((x.astype(wide), gradient.astype(wide)))
 
     def forward(weights: Value) -> Value:
@@ -115,7 +115,7 @@ def _filter_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
 
 
 def _is_product(plan: ConvPlan) -> bool:
-    """Return whether to multiply what the windows see, one tap each, with their gradients.
+    """Return whether windows have one tap, so that the gradient is a matrix product.
 
     XLA's transposed convolution takes up to four times as long where there are many windows.
     """
@@ -126,7 +126,7 @@ def _is_product(plan: ConvPlan) -> bool:
 def _by_platform(
     make: Callable[[Any], Callable[[Value], Value]], shape: Sequence[int], gradient: Value
 ) -> Value:
-    """Transpose the depthwise lowering that the forward kernel takes on each platform."""
+    """Transpose the depthwise lowering that the forward kernel uses on each platform."""
     return jax.lax.platform_dependent(
         gradient,
         cpu=partial(transposed, make(shifted_depthwise), shape),
@@ -165,5 +165,5 @@ KERNELS = conv_gradient_kernels(
     of_filter=_of_filter,
     of_depthwise_input=_of_depthwise_input,
     of_depthwise_filter=_of_depthwise_filter,
-    types={"Conv2DBackpropInput": dtypes.FLOATING},  # JAX transposes no functions of integers
+    types={"Conv2DBackpropInput": dtypes.FLOATING},  # JAX cannot transpose integer functions
 )

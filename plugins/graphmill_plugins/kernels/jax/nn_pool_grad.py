@@ -1,10 +1,10 @@
 """Gradient kernels of poolings on JAX.
 
-Their ops, checks and shapes are in `nn.pool_ops` and `nn.pool_plan`. Each tap of the windows gives
-its share of the gradient, spread by padding between elements, which XLA fuses: on the CPU 5 to 20
-times as fast as its own select-and-scatter (8x35x35x192 by 3x3: 6.6 ms against 137 ms). Large
-windows take that, to keep the program small; it picks the first of equal maxima too, and takes the
-outputs to be the inputs'.
+Their ops, checks and shapes are in `nn.pool_ops` and `nn.pool_plan`. The gradients of all taps are
+padded between elements and summed, which XLA fuses. On the CPU this is 5 to 20 times as fast as
+XLA's select-and-scatter (8x35x35x192 by 3x3: 6.6 ms against 137 ms). Large windows use
+select-and-scatter, to keep the program small. It selects the first of equal maxima too, but
+recomputes the maxima instead of using the op's `orig_output`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[
     """Give each gradient to the first maximum, or to all for volumes, tap by tap."""
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
-    # A tap in the padding is not an input, whatever stands there: a NaN equals nothing, and
-    # integers have a mask, which is slower.
+    # Padding must not count as a maximum: floats are padded with NaN, which equals nothing, and
+    # integers need a mask, which is slower.
     is_whole = x.dtype.kind in "iu"
-    # The barrier keeps XLA from computing what the pooling read again for every tap.
+    # The barrier stops XLA from recomputing the pooling's input for every tap.
     x = lax.optimization_barrier(x)
     padded = jnp.pad(x, pads, constant_values=0 if is_whole else np.nan)
     inside = np.pad(np.ones((1, *(axis.size for axis in axes), 1), bool), pads)
@@ -81,7 +81,7 @@ def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[
 
 
 def spread(values: Value, axis: Axis, tap: int, position: int) -> Value:
-    """Put each window's value at its tap's position on the padded input, zeros elsewhere."""
+    """Return the padded input with each window's value at the tap's position, zeros elsewhere."""
     first = tap * axis.dilation
     last = first + (axis.out - 1) * axis.stride
     config = [(0, 0, 0)] * values.ndim
@@ -90,7 +90,7 @@ def spread(values: Value, axis: Axis, tap: int, position: int) -> Value:
 
 
 def inner(values: Value, axes: Sequence[Axis]) -> Value:
-    """Cut the padding off again."""
+    """Remove the padding."""
     parts = (slice(axis.before, axis.before + axis.size) for axis in axes)
     return values[(slice(None), *parts)]
 

@@ -1,11 +1,11 @@
 """Convolve with 3 by 3 windows by Winograd's minimal filtering.
 
 F(4x4, 3x3) makes a tile of 4 by 4 outputs with 36 products for each pair of channels instead of
-144, F(2x2, 3x3) a tile of 2 by 2 with 16 instead of 36; what comes on top are sums over tiles of
-the input and the output. Measured against XLA's own convolution: 1.7 to 2.5 times as fast from
+144, F(2x2, 3x3) a tile of 2 by 2 with 16 instead of 36. The overhead is sums over the tiles of the
+input and the output. Measured against XLA's own convolution: 1.7 to 2.5 times as fast from
 14x14x256 to 56x56x64 (`docs/explanation/lowerings.md`). The largest error is about ten times that
-of the direct sum for the larger tile (1e-5 of the largest output in float32), the same for the
-smaller. An infinity or NaN in the input makes NaNs of all outputs in its tiles.
+of the direct sum for the larger tile (1e-5 of the largest output in float32), and equal to it for
+the smaller tile. An infinity or NaN in the input makes all outputs in its tiles NaN.
 
 The algorithm: A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks" (2015); points
 0, 1, -1, 2, -2.
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Tiles:
-    """Hold the factors of one tile size: of inputs, weights and outputs, one row for each sum.
+    """The transform matrices of one tile size, for inputs, weights and outputs.
 
     Attributes:
-        step: outputs of a tile along an axis; it takes two more inputs.
+        step: outputs of a tile along an axis; the tile reads two more inputs than that.
     """
 
     step: int
@@ -81,14 +81,14 @@ _SMALL: Final = _Tiles(
 _MIN_CHANNELS: Final = 32
 _MIN_SIZE: Final = 12
 _MAX_WEIGHTS: Final = 1 << 20  # elements; their transform is up to four times as large
-_MANY_TILES: Final = 32  # With fewer large ones, to read the larger weights costs what they save.
+_MANY_TILES: Final = 32  # with fewer large tiles, reading the larger weights costs the savings
 
 
 def is_worth_it(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> bool:
-    """Return whether the cost rule takes this way for channels-last `x`.
+    """Return whether Winograd filtering is expected to be faster for channels-last `x`.
 
-    The transform of the weights has to be paid once only, tiles must not be mostly padding, and
-    there must be enough channels to make products of matrices of it.
+    The weights must be transformed only once, tiles must not be mostly padding, and the matrix
+    products need enough channels.
     """
     return (
         len(axes) == 2
@@ -103,7 +103,7 @@ def is_worth_it(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> b
 
 
 def winograd(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Convolve channels-last `x` (N, H, W, C) with `kernel` (3, 3, C, O), strides of one."""
+    """Convolve channels-last `x` (N, H, W, C) with `kernel` (3, 3, C, O) and stride one."""
     count = x.shape[0] * math.prod(-(-axis.out // _LARGE.step) for axis in axes)
     tiles = _LARGE if count >= _MANY_TILES else _SMALL
     return _convolve(tiles, x, _transform(tiles, kernel), axes)
@@ -118,7 +118,7 @@ def _convolve(tiles: _Tiles, x: Value, weights: Value, axes: Sequence[Axis]) -> 
         for axis, count in zip(axes, (high, wide), strict=True)
     ]
     x = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *pads, (0, 0, 0)])
-    # The barriers keep XLA from computing the inner sums again for every outer one.
+    # The barriers stop XLA from recomputing the inner sums for every outer sum.
     rows = _stacked(tiles.inputs, _shifts(tiles, x, 1, high), 0)
     grid = _stacked(tiles.inputs, _shifts(tiles, rows, 3, wide), 1)
     inputs = grid.reshape(points * points, batch * high * wide, channels)
@@ -131,7 +131,7 @@ def _convolve(tiles: _Tiles, x: Value, weights: Value, axes: Sequence[Axis]) -> 
 
 
 def _transform(tiles: _Tiles, kernel: Value) -> Value:
-    """Return the weights of each point of a tile: (points squared, C, O)."""
+    """Return the transformed weights of each point of a tile: (points squared, C, O)."""
     factors = jnp.asarray(tiles.weights, kernel.dtype)
     precision = lax.Precision.HIGHEST
     weights = jnp.einsum("ik,klco,jl->ijco", factors, kernel, factors, precision=precision)
@@ -139,7 +139,7 @@ def _transform(tiles: _Tiles, kernel: Value) -> Value:
 
 
 def _shifts(tiles: _Tiles, x: Value, axis: int, count: int) -> list[Value]:
-    """Return for each place in a tile the elements that all tiles have there, along `axis`."""
+    """Return for each position in a tile the elements of all tiles at it, along `axis`."""
     stop = (count - 1) * tiles.step + 1
     return [lax.slice_in_dim(x, k, k + stop, tiles.step, axis) for k in range(tiles.points)]
 
@@ -149,7 +149,7 @@ def _stacked(table: Sequence[Sequence[int]], values: Sequence[Value], axis: int)
 
 
 def _sums(table: Sequence[Sequence[int]], values: Sequence[Value]) -> list[Value]:
-    """Return the sum of `values`, each times its factor, for each row of factors."""
+    """Return the weighted sum of `values` for each row of factors."""
     return [_sum(factors, values) for factors in table]
 
 

@@ -30,10 +30,11 @@ _FARTHEST = np.finfo(np.float32).max
 
 
 def _range_shape(x: Value, axis: int, low: Value, high: Value) -> tuple[int, ...]:
-    """Return the shape in which the ends of ranges broadcast over the input.
+    """Return the shape in which range bounds broadcast over the input.
 
     Raises:
-        InvalidArgumentError: the axis is none of the input, or has another number of ranges.
+        InvalidArgumentError: the axis is out of range, or its size differs from the number of
+            ranges.
     """
     if axis >= x.ndim or axis < -1:
         raise InvalidArgumentError(f"Axis must be less than input dimension({x.ndim}), got {axis}")
@@ -50,7 +51,7 @@ def _range_shape(x: Value, axis: int, low: Value, high: Value) -> tuple[int, ...
 
 
 def _half(bounds: Limits) -> np.float32:
-    """Return how far signed numbers lie below unsigned ones."""
+    """Return the offset of signed types from unsigned types; 0 for unsigned types."""
     return _F(bounds.steps / 2) if bounds.lowest else _F(0)
 
 
@@ -89,7 +90,7 @@ def dequantize(
 def _scaled_range(
     xp: ArrayNamespace, low: Value, high: Value, bounds: Limits, narrow: bool
 ) -> tuple[Value, Value, Value]:
-    """Return the scale that keeps 0 where it is, and the range that it can hold."""
+    """Return the scale that maps 0 to 0, and the range that it can represent."""
     least, most = _F(bounds.lowest + narrow), _F(bounds.highest)
     by_low = xp.where(least * low > 0, least / low, _FARTHEST)
     by_high = xp.where(most * high > 0, most / high, _FARTHEST)
@@ -118,7 +119,7 @@ def quantize(
     if mode == "MIN_FIRST" and axis != -1:
         raise UnimplementedError("MIN_FIRST mode is not implemented for Quantize with axis != -1")
     shape = _range_shape(x, axis, min_range, max_range)
-    if axis == -1:  # one range, of whatever rank
+    if axis == -1:  # one range, whose bounds may have any rank
         min_range, max_range = min_range.reshape(()), max_range.reshape(())
     if xp is np and (max_range < min_range).any():
         raise InvalidArgumentError("input_max_range must be larger than input_min_range.")
@@ -137,6 +138,6 @@ def quantize(
         scale = (_D(bounds.highest - bounds.lowest) / (last - first)).astype(_F)
         found = (xp.clip(x, first, last) - first) * scale
         found = rounded(xp, found - _half(bounds)) if bounds.lowest else xp.floor(found + _F(0.5))
-    if T.itemsize < 4:  # what rounding puts beyond 32 bits becomes the lowest number, as in x86
+    if T.itemsize < 4:  # values outside of int32 become its minimum instead, as on x86
         found = xp.clip(found, _F(bounds.lowest), _F(bounds.highest))
     return found.astype(np.int64).astype(plain(T)), low, high

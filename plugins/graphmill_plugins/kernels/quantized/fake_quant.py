@@ -34,11 +34,11 @@ def _limits(num_bits: int, narrow_range: bool) -> tuple[np.float32, np.float32]:
 def _nudged(
     xp: ArrayNamespace, low: Value, high: Value, num_bits: int, narrow_range: bool
 ) -> tuple[Value, Value, Value]:
-    """Return the range moved so that zero is one of its steps, and the size of a step."""
+    """Return the range shifted so that zero is one of its steps, and the size of a step."""
     first, last = _limits(num_bits, narrow_range)
     scale = (high - low) / (last - first)
     zero = first - low / scale
-    nearest = xp.floor(zero + _HALF)  # C++'s round: halves go up, zero lies above 0 here
+    nearest = xp.floor(zero + _HALF)  # as C++'s round, since `zero` is not negative here
     zero = xp.where(zero < first, first, xp.where(zero > last, last, nearest))
     return (first - zero) * scale, (last - zero) * scale, scale
 

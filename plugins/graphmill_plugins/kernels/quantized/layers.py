@@ -2,8 +2,8 @@
 
 Semantics: tensorflow/core/kernels/quantized_conv_ops.cc, quantized_matmul_op.cc,
 quantized_bias_add_op.cc, quantized_concat_op.cc, quantized_pooling_ops.cc,
-quantized_activation_ops.cc, quantized_reshape_op.cc. Each takes the ranges of its inputs along, and
-gives that of its output.
+quantized_activation_ops.cc, quantized_reshape_op.cc. Each op takes the ranges of its inputs and
+returns the range of its output.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def quantized_mat_mul(
 
 
 def _exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
-    """Multiply matrices of integers; NumPy has fast products of floats, exact for small numbers."""
+    """Multiply integer matrices; NumPy's float products are faster, and exact for small values."""
     if xp is not np or not left.size or not right.size:
         return xp.matmul(left, right)
     if left.shape[1] * _largest(left) * _largest(right) > np.iinfo(np.int32).max:
@@ -153,7 +153,7 @@ def _check_ends(name: str, low: Value, high: Value) -> None:
 
 
 def _sum_range(xp: ArrayNamespace, ends: Sequence[Value]) -> tuple[Value, Value]:
-    """Return the range in which numbers of two ranges are added: with 14 bits above either."""
+    """Return the range for sums of values from two ranges: 2¹⁷ times the largest magnitude."""
     farthest = xp.maximum(xp.maximum(ends[1], -ends[0]), xp.maximum(ends[3], -ends[2])) * _F(
         1 << 17
     )
@@ -189,7 +189,7 @@ def quantized_concat(
     input_maxes: list[Value],
     T: np.dtype[Any],
 ) -> Ranged:
-    """Concatenate values of several ranges in a range that includes all of them and 0."""
+    """Concatenate values of several ranges, requantized to a range that includes all and 0."""
     lows = [sole("input_mins", value) for value in input_mins]
     highs = [sole("input_maxes", value) for value in input_maxes]
     axis = scalar_int("concat_dim", concat_dim)
@@ -297,7 +297,7 @@ def quantized_reshape(
     input_max: Value,
     T: np.dtype[Any],
 ) -> Ranged:
-    """Reshape; the range stays."""
+    """Reshape; the range does not change."""
     for name, value in (("input_min", input_min), ("input_max", input_max)):
         if value.size != 1:
             raise InvalidArgumentError(f"{name} must be a scalar, got {shape_text(value.shape)}")
@@ -309,7 +309,7 @@ def quantized_reshape(
 def quantize_down_and_shrink_range(
     xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value, out_type: np.dtype[Any]
 ) -> Ranged:
-    """Convert values to a smaller type in the range that they use."""
+    """Convert values to a smaller type, with the range that they actually use."""
     low, high = sole("input_min", input_min), sole("input_max", input_max)
     new_low, new_high = used_range(xp, x, low, high)
     return requantized(xp, x, (low, high, new_low, new_high), out_type), new_low, new_high

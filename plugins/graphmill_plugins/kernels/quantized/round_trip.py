@@ -23,10 +23,10 @@ _MOST_BITS = 62
 
 
 def _channel_shape(x: Value, axis: int) -> tuple[int, ...]:
-    """Return the shape in which one number for each index of the axis broadcasts; -1: one for all.
+    """Return the shape in which per-channel values broadcast; axis -1 means one value for all.
 
     Raises:
-        InvalidArgumentError: the axis is none of the input.
+        InvalidArgumentError: the axis is out of range.
     """
     if axis < -1:
         raise InvalidArgumentError(f"Axis must be at least -1. Found {axis}")
@@ -51,7 +51,7 @@ def _check_range(x: Value, axis: int, low: Value, high: Value) -> None:
 def _ends(
     xp: ArrayNamespace, low: Value, high: Value, signed: bool, bits: int, narrow: bool
 ) -> tuple[Value, Value, Value, Value]:
-    """Return the range as it can be held with 0 unmoved, the scale, and its inverse."""
+    """Return the representable range when 0 maps to 0, the scale, and its inverse."""
     kind = low.dtype.type
     first = -(1 << (bits - 1)) + narrow if signed else 0
     last = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
@@ -152,7 +152,7 @@ def quantize_and_dequantize_v3(
 def quantize_and_dequantize_grad(
     xp: ArrayNamespace, gradients: Value, x: Value, input_min: Value, input_max: Value, axis: int
 ) -> tuple[Value, Value, Value]:
-    """Return the gradient where the input is within the range; none for the ends."""
+    """Return the gradient where the input is within the range; range bounds get zeros."""
     if gradients.shape != x.shape:
         raise InvalidArgumentError(
             f"gradient and input must be the same size, got {shape_text(gradients.shape)} and "

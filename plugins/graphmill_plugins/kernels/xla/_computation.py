@@ -1,4 +1,4 @@
-"""Scalar functions with which XLA operations combine elements."""
+"""The scalar functions by which XLA operations combine elements."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ _ELEMENTWISE: Final = frozenset(
         "Sub", "TruncateDiv", "TruncateMod", "_Arg", "_Retval",
     ]
 )  # fmt: skip
-"""Ops that do to each element of an array what they do to a scalar."""
+"""Elementwise ops: they compute each element of an array as they compute a scalar."""
 _CALLS: Final = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class Computation:
-    """A function of scalars, called with arrays that broadcast: once for all their elements.
+    """A function of scalars, vectorised over arrays that broadcast.
 
-    A body with an op that may treat an array otherwise than its elements is called for each.
+    A body of elementwise ops is called once with the arrays. Any other body is called for each
+    element.
 
     Args:
-        function: names it.
-        runtime: has its body.
+        function: the name and attrs of the function.
+        runtime: the library with its body.
     """
 
     def __init__(self, function: FuncAttr, runtime: FunctionLibraryRuntime) -> None:
@@ -53,7 +54,7 @@ class Computation:
         """Return the results for each element, in the arrays' common shape.
 
         Raises:
-            InvalidArgumentError: it takes another number of arguments.
+            InvalidArgumentError: the number of arguments is wrong.
         """
         if len(args) != self._arguments:
             raise InvalidArgumentError(
@@ -87,7 +88,7 @@ class Computation:
 
 
 def function_of(ctx: OpKernelContext, name: str, function: FuncAttr) -> Computation:
-    """Return the function of a node's attr, made when the node first runs."""
+    """Return the function that a node's attr names; it is created when the node first runs."""
     found = ctx.state.get(name)
     if not isinstance(found, Computation):
         found = ctx.state.setdefault(name, Computation(function, ctx.functions))
@@ -98,7 +99,7 @@ def function_of(ctx: OpKernelContext, name: str, function: FuncAttr) -> Computat
 def combine_at(
     flat: Value, places: Value, values: Sequence[Value] | Value, combine: Computation
 ) -> None:
-    """Combine values with the elements at places of a vector, in order where places repeat."""
+    """Combine values with the elements at indices of a vector; repeated indices apply in order."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(places) else order

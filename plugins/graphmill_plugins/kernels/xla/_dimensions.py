@@ -1,7 +1,7 @@
 """Parse `DotDimensionNumbers`, which names the contracted dimensions of a product.
 
-Semantics: xla/xla_data.proto: fields 1 and 2 name the contracted dimensions of the operands, 3 and
-4 those that are batched.
+Semantics: xla/xla_data.proto: fields 1 and 2 list the contracted dimensions of the operands, 3 and
+4 their batch dimensions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DotDimensions(NamedTuple):
-    """Which dimensions of two operands are contracted, and which are batched."""
+    """The contracted dimensions and the batch dimensions of two operands."""
 
     lhs_contracting: tuple[int, ...]
     rhs_contracting: tuple[int, ...]
@@ -29,12 +29,12 @@ class DotDimensions(NamedTuple):
         """Read a serialized message.
 
         Raises:
-            InvalidArgumentError: it is none.
+            InvalidArgumentError: the message cannot be parsed.
         """
         return cls(*map(tuple, read_numbers(message, "DotDimensionNumbers", 4)))
 
     def check(self, lhs: Sequence[int], rhs: Sequence[int]) -> None:
-        """Raise InvalidArgumentError unless operands of two shapes have such dimensions."""
+        """Raise InvalidArgumentError unless the dimensions match the shapes of the operands."""
         pairs = [
             *zip(self.lhs_contracting, self.rhs_contracting, strict=False),
             *zip(self.lhs_batch, self.rhs_batch, strict=False),

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def vector_size(indices: Sequence[int], axis: int) -> int:
-    """Return how long the vectors are in indices of a shape; 1 behind its last axis, -1 beyond."""
+    """Return the length of the index vectors: 1 for an axis one past the last, -1 beyond."""
     return (*indices, 1)[axis] if axis <= len(indices) else -1
 
 
 def index_vectors(xp: ArrayNamespace, indices: Value, axis: int) -> Value:
-    """Return indices as int64 with their vectors along the last axis."""
+    """Return indices as int64 with the index vectors along the last axis."""
     starts = indices.astype(np.int64)
     if axis == starts.ndim:
         starts = starts[..., np.newaxis]

@@ -13,15 +13,15 @@ _VARINT, _PACKED = 0, 2
 
 
 def read_numbers(message: bytes, name: str, fields: int) -> list[list[int]]:
-    """Return the numbers of the fields 1 to `fields` of a message, each as a list.
+    """Return the integers of the fields 1 to `fields` of a message, a list for each field.
 
     Args:
         message: the serialized message.
         name: its type, for errors.
-        fields: the largest field number that it has.
+        fields: its largest field number.
 
     Raises:
-        InvalidArgumentError: it is no such message.
+        InvalidArgumentError: the message cannot be parsed.
     """
     found: list[list[int]] = [[] for _ in range(fields)]
     reader = _Reader(message, name)
@@ -34,7 +34,7 @@ def read_numbers(message: bytes, name: str, fields: int) -> list[list[int]]:
 
 
 class _Reader:
-    """Reads numbers of a message."""
+    """Read integers of a message."""
 
     def __init__(self, message: bytes, name: str) -> None:
         self._message, self._name, self._place = message, name, 0
@@ -59,7 +59,7 @@ class _Reader:
                 return value
 
     def numbers(self, wire_type: int) -> Iterator[int]:
-        """Yield the numbers of a repeated field, packed or not."""
+        """Yield the integers of a repeated field, packed or not."""
         if wire_type == _VARINT:
             yield self.varint()
         elif wire_type == _PACKED:

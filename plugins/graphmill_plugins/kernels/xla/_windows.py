@@ -1,4 +1,4 @@
-"""Windows over a tensor: the elements of each."""
+"""Sliding windows over a tensor, with padding and dilation."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Windows(NamedTuple):
-    """How a window moves over an operand.
+    """The positions of a window that slides over an operand.
 
     Attributes:
         operand: the shape of the operand.
         window: the sizes of the window.
-        strides: how far it moves.
-        low: the padding in front.
-        base: how far apart the elements of the operand are.
-        dilation: how far apart those of the window are.
-        shape: how many windows there are along each dimension.
+        strides: the strides of the window.
+        low: the padding in front of each dimension.
+        base: the dilation of the operand.
+        dilation: the dilation of the window.
+        shape: the number of windows along each dimension.
     """
 
     operand: tuple[int, ...]
@@ -46,10 +46,10 @@ class Windows(NamedTuple):
         padding: Value,
         *dilations: Value,
     ) -> Windows:
-        """Read the inputs of an op; `dilations` are of the operand and of the window, if any.
+        """Read the inputs of an op; the optional `dilations` are the operand's and the window's.
 
         Raises:
-            InvalidArgumentError: they are not one number for each dimension, or not positive.
+            InvalidArgumentError: an input does not have one positive number for each dimension.
         """
         rank = len(operand)
         numbers = [to_ints(value) for value in (window, strides, *dilations)]
@@ -71,9 +71,9 @@ class Windows(NamedTuple):
         return cls(tuple(operand), sizes, moves, low, base, dilation, tuple(shape))
 
     def places(self, tap: Sequence[int]) -> tuple[Value, Value]:
-        """Return for each window the flat index of one of its elements, and whether there is one.
+        """Return the flat operand index of one element of each window, and a mask of valid ones.
 
-        An index beside the operand or in a hole is 0.
+        An index in the padding, or between dilated elements, is 0 and invalid.
         """
         places = np.zeros(self.shape, np.int64)
         inside = np.ones(self.shape, np.bool_)
@@ -90,10 +90,10 @@ class Windows(NamedTuple):
 
 
 def padding_pairs(padding: Value, rank: int) -> tuple[tuple[int, int], ...]:
-    """Return how much is put before and behind each dimension.
+    """Return the padding before and after each dimension.
 
     Raises:
-        InvalidArgumentError: it is not two numbers for each.
+        InvalidArgumentError: there are not two numbers for each dimension.
     """
     if padding.shape != (rank, 2):
         raise InvalidArgumentError(

@@ -1,7 +1,7 @@
 """XlaConv and XlaConvV2: convolutions of any layout, stride, padding, dilation and grouping.
 
-Semantics: the ConvWithGeneralPadding operation of XLA (openxla.org/xla/operation_semantics); the
-message that says which dimension is what is `ConvolutionDimensionNumbers` of xla/xla_data.proto.
+Semantics: the ConvWithGeneralPadding operation of XLA (openxla.org/xla/operation_semantics). The
+message `ConvolutionDimensionNumbers` of xla/xla_data.proto gives the role of each dimension.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _FIELDS = {"lhs": (7, 8, 11), "rhs": (4, 3, 6), "output": (9, 10, 12)}
-"""For each tensor the fields of batch (or output feature), feature and spatial dimensions."""
+"""The message fields of each tensor's batch (or output feature), feature and spatial dimensions."""
 _STATIC = (
     *("window_strides", "padding", "lhs_dilation", "rhs_dilation"),
     "feature_group_count",
@@ -34,7 +34,7 @@ _STATIC = (
 
 
 class _Window(NamedTuple):
-    """How the kernel moves: a number of each for every spatial dimension."""
+    """The strides, padding and dilations of a kernel, for each spatial dimension."""
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
@@ -43,10 +43,10 @@ class _Window(NamedTuple):
 
 
 def _layouts(message: bytes, rank: int) -> dict[str, tuple[int, ...]]:
-    """Return for each tensor its dimensions in the order batch, feature, spatial ones.
+    """Return for each tensor its dimensions in the order batch, feature, spatial.
 
     Raises:
-        InvalidArgumentError: the message is none, or does not name each dimension once.
+        InvalidArgumentError: the message cannot be parsed, or does not list each dimension once.
     """
     numbers = read_numbers(message, "ConvolutionDimensionNumbers", 12)
     found = {}
@@ -74,7 +74,7 @@ def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> _Wi
 
 
 def _spread(xp: ArrayNamespace, x: Value, padding: Any, dilation: Sequence[int]) -> Value:
-    """Pad the spatial dimensions, and put zeros between their elements."""
+    """Pad the spatial dimensions, and insert zeros between their elements."""
     amounts = [(0, 0, 0)] * 2
     amounts += [(low, high, by - 1) for (low, high), by in zip(padding, dilation, strict=True)]
     low, high, inner = np.array(amounts, np.int64).T
@@ -82,7 +82,7 @@ def _spread(xp: ArrayNamespace, x: Value, padding: Any, dilation: Sequence[int])
 
 
 def _taps(xp: ArrayNamespace, x: Value, w: Value, window: _Window, groups: int) -> Value:
-    """Return [batch, output features, spatial…] of [batch, feature, …] and [output, feature, …]."""
+    """Convolve [batch, feature, …] with [output, feature, …] to [batch, output, spatial…]."""
     kernel_sizes = w.shape[2:]
     reach = [(n - 1) * by + 1 for n, by in zip(kernel_sizes, window.rhs_dilation, strict=True)]
     sizes = [
@@ -125,7 +125,7 @@ def _check_groups(x: Value, w: Value, groups: int, batches: int) -> None:
 def _convolution(
     xp: ArrayNamespace, dimension_numbers: str, dtype: np.dtype[Any], batches: int
 ) -> Callable[..., Value]:
-    """Return the convolution of a layout, with sums of a type and groups of batches."""
+    """Return a convolution for a layout, an accumulation type and a number of batch groups."""
     message = encode(dimension_numbers)
 
     def convolve(
@@ -162,10 +162,10 @@ def _convolution(
 def xla_conv(
     xp: ArrayNamespace, *, dimension_numbers: str, T: np.dtype[Any]
 ) -> Callable[..., Value]:
-    """Convolve, as `dimension_numbers` lays the tensors out.
+    """Convolve tensors whose layouts `dimension_numbers` gives.
 
     Raises:
-        InvalidArgumentError: shapes, window and dimension numbers do not fit together.
+        InvalidArgumentError: shapes, window and dimension numbers do not match.
     """
     return _convolution(xp, dimension_numbers, T, 1)
 
@@ -178,5 +178,5 @@ def xla_conv_v2(
     preferred_element_type: np.dtype[Any],
     batch_group_count: int,
 ) -> Callable[..., Value]:
-    """Convolve operands of two types; sums are of the preferred one."""
+    """Convolve operands of two types, with sums in `preferred_element_type`."""
     return _convolution(xp, dimension_numbers, preferred_element_type, batch_group_count)

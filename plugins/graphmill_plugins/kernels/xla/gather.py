@@ -1,7 +1,7 @@
 """XlaGather: gather slices at positions given by a tensor.
 
-Semantics: the Gather operation of XLA (openxla.org/xla/operation_semantics); the message that says
-which dimension is what is `GatherDimensionNumbers` of xla/xla_data.proto.
+Semantics: the Gather operation of XLA (openxla.org/xla/operation_semantics). The message
+`GatherDimensionNumbers` of xla/xla_data.proto gives the role of each dimension.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Dimensions(NamedTuple):
-    """What the dimensions of operand, indices and output are."""
+    """The roles of the dimensions of operand, indices and output."""
 
     offset: list[int]
     collapsed: list[int]
@@ -42,7 +42,7 @@ class _Dimensions(NamedTuple):
         )
 
     def check(self, shape: Sequence[int], sizes: Sequence[int], indices: Sequence[int]) -> None:
-        """Raise InvalidArgumentError unless they fit an operand, slices and indices."""
+        """Raise InvalidArgumentError unless they match the operand, the slices and the indices."""
         rank, gone = len(shape), {*self.collapsed, *self.operand_batch}
         vector = vector_size(indices, self.index_vector)
         batches = len(indices) - (self.index_vector < len(indices))
@@ -73,7 +73,7 @@ def xla_gather(
     slice_sizes: Value,
     dimension_numbers: str,
 ) -> Value:
-    """Return slices that begin where the indices say, or as near to that as they fit.
+    """Return slices that begin at the indices, which are clamped so that slices are inside.
 
     Raises:
         InvalidArgumentError: `dimension_numbers` does not fit the shapes.

@@ -1,7 +1,7 @@
 """Ops for single XLA instructions, which TensorFlow runs in compiled functions only.
 
 Semantics: tensorflow/compiler/tf2xla/ops/xla_ops.cc and the operation semantics of XLA. Here they
-are kernels as any others, so that graphs that hold them run interpreted too.
+are ordinary kernels, so graphs that contain them can be interpreted too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def optimization_barrier(_xp: ArrayNamespace, values: list[Value]) -> list[Value
 
 @kernel("XlaSharding", "XlaSetBound")
 def sharded(_xp: ArrayNamespace, value: Value, *_: Value) -> Value:
-    """Return the input: there is one device, and shapes are what they are."""
+    """Return the input: there is one device, so sharding does not change values or shapes."""
     return value
 
 
@@ -60,10 +60,10 @@ def _dot(
 def xla_dot(
     xp: ArrayNamespace, lhs: Value, rhs: Value, dimension_numbers: str, T: np.dtype[Any]
 ) -> Value:
-    """Contract and batch the dimensions that a `DotDimensionNumbers` names.
+    """Contract and batch the dimensions that a `DotDimensionNumbers` message lists.
 
     Raises:
-        InvalidArgumentError: it is none, or does not fit the operands.
+        InvalidArgumentError: the message cannot be parsed, or does not match the operands.
     """
     return _dot(xp, lhs, rhs, dimension_numbers, T)
 
@@ -76,12 +76,12 @@ def xla_dot_v2(
     dimension_numbers: str,
     preferred_element_type: np.dtype[Any],
 ) -> Value:
-    """Contract and batch dimensions of operands of two types; sums are of the preferred one."""
+    """Contract and batch operands of two types, with sums in `preferred_element_type`."""
     return _dot(xp, lhs, rhs, dimension_numbers, preferred_element_type)
 
 
 def _placed(xp: ArrayNamespace, x: Value, axis: int, source: Any, fill: Value) -> Value:
-    """Return along an axis the elements at `source`, and `fill` where that is negative."""
+    """Return the elements at `source` along an axis, and `fill` where `source` is negative."""
     if not x.shape[axis]:
         shape = (*x.shape[:axis], len(source), *x.shape[axis + 1 :])
         return xp.broadcast_to(fill, shape)
@@ -99,7 +99,7 @@ def xla_pad(
     padding_high: Value,
     padding_interior: Value,
 ) -> Value:
-    """Pad in front, behind and between elements; a negative number in front or behind cuts."""
+    """Pad before, after and between elements; negative padding before or after removes elements."""
     amounts = [to_ints(given) for given in (padding_low, padding_high, padding_interior)]
     if any(len(numbers) != x.ndim for numbers in amounts) or padding_value.ndim:
         raise InvalidArgumentError(
@@ -122,10 +122,10 @@ def xla_pad(
 
 
 def _starts(xp: ArrayNamespace, indices: Value, shape: Sequence[int], sizes: Sequence[int]) -> Any:
-    """Return where a slice begins, moved so that it is inside.
+    """Return the start indices of a slice, clamped so that it is inside the operand.
 
     Raises:
-        InvalidArgumentError: it is larger than the operand, or of another rank.
+        InvalidArgumentError: the slice is larger than the operand, or its rank differs.
     """
     if indices.shape != (len(shape),) or len(sizes) != len(shape):
         raise InvalidArgumentError(
@@ -142,7 +142,7 @@ def _starts(xp: ArrayNamespace, indices: Value, shape: Sequence[int], sizes: Seq
 
 @kernel("XlaDynamicSlice", static=("size_indices",))
 def dynamic_slice(xp: ArrayNamespace, x: Value, start_indices: Value, size_indices: Value) -> Value:
-    """Return the slice of a size that begins at an index, or as near to it as it fits."""
+    """Return the slice that begins at the start indices, which are clamped so that it fits."""
     sizes = to_ints(size_indices)
     starts = _starts(xp, start_indices, x.shape, sizes)
     for axis, size in enumerate(sizes):
@@ -152,7 +152,7 @@ def dynamic_slice(xp: ArrayNamespace, x: Value, start_indices: Value, size_indic
 
 @kernel("XlaDynamicUpdateSlice")
 def dynamic_update_slice(xp: ArrayNamespace, x: Value, update: Value, indices: Value) -> Value:
-    """Return the input with an update written at an index, or as near to it as it fits."""
+    """Write an update into the input at the indices, which are clamped so that it fits."""
     if update.ndim != x.ndim:
         raise InvalidArgumentError(
             f"the update must have the rank of the input: {shape_text(update.shape)} and "
@@ -177,14 +177,14 @@ _LAYOUT = {
     "float32": (np.uint32, 8, 23),
     "float64": (np.uint64, 11, 52),
 }
-"""For each type the integer of its size, and its bits of exponent and mantissa."""
+"""For each type, the integer type of its size, and its exponent and mantissa bits."""
 
 
 @kernel("XlaReducePrecision")
 def reduce_precision(
     xp: ArrayNamespace, operand: Value, exponent_bits: int, mantissa_bits: int, T: np.dtype[Any]
 ) -> Value:
-    """Round to a float of fewer bits, to the nearest even one, and back."""
+    """Round to a float format with fewer bits (ties to even), and convert back."""
     if exponent_bits < 1 or mantissa_bits < 0:
         raise InvalidArgumentError(
             f"there is no float of {exponent_bits} exponent and {mantissa_bits} mantissa bits"
@@ -230,7 +230,7 @@ def key_value_sort(xp: ArrayNamespace, keys: Value, values: Value) -> tuple[Valu
 
 @kernel("XlaEinsum", expensive=True)
 def xla_einsum(xp: ArrayNamespace, a: Value, b: Value, equation: str, T: np.dtype[Any]) -> Value:
-    """Contract two tensors as an equation says."""
+    """Contract two tensors according to an einsum equation."""
     return einsum(xp, equation, 2, T)([a, b])
 
 
@@ -238,12 +238,12 @@ def xla_einsum(xp: ArrayNamespace, a: Value, b: Value, equation: str, T: np.dtyp
 def broadcast_helper(
     xp: ArrayNamespace, lhs: Value, rhs: Value, broadcast_dims: Value
 ) -> tuple[Value, Value]:
-    """Give the operand of lower rank dimensions of one, so that both broadcast.
+    """Insert dimensions of size one into the operand of lower rank, so that both broadcast.
 
-    `broadcast_dims` names for each of its dimensions that of the other operand.
+    `broadcast_dims` maps each of its dimensions to a dimension of the other operand.
 
     Raises:
-        InvalidArgumentError: they are not as many, or no dimensions of the other operand.
+        InvalidArgumentError: their number is wrong, or one is out of range for the other operand.
     """
     del xp
     dims = to_ints(broadcast_dims)

@@ -1,6 +1,6 @@
 """XlaRngBitGenerator: random bits of the Philox and ThreeFry algorithms.
 
-Semantics: the RngBitGenerator operation of XLA and xla/hlo/builder/lib/prng.cc. ThreeFry is of
+Semantics: the RngBitGenerator operation of XLA and xla/hlo/builder/lib/prng.cc. For ThreeFry see
 Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
 """
 
@@ -32,10 +32,10 @@ def rng_bit_generator(
     shape: Value,
     dtype: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Return the state behind the bits, and the bits.
+    """Return the new state and the bits.
 
     Raises:
-        InvalidArgumentError: there is no such algorithm, or the state is of another shape.
+        InvalidArgumentError: the algorithm is unknown, or the state has the wrong shape.
     """
     kind = scalar_int("algorithm", algorithm)
     lengths = (2, 3) if kind in (_PHILOX, _ANY) else (2,)
@@ -62,9 +62,9 @@ def rng_bit_generator(
 def _philox(
     key: int, counters: list[int], sizes: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[Value, int]:
-    """Return the bits, and how many counters they took: four numbers of each, or two of 64 bits."""
+    """Return the bits and the number of counters used, 128 bits each."""
     count = math.prod(sizes)
-    generator = Philox(key, *(*counters, key)[:2])  # as XLA fills a state of two
+    generator = Philox(key, *(*counters, key)[:2])  # XLA extends a state of two words by the key
     kind = np.dtype(np.uint64 if dtype.itemsize == 8 else np.uint32)
     bits = full_integers(np, generator, count, kind).astype(dtype)
     return bits.reshape(sizes), -(-count // (2 if dtype.itemsize == 8 else 4))
@@ -73,10 +73,10 @@ def _philox(
 def _threefry(
     key: int, counters: list[int], sizes: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[Value, int]:
-    """Return the bits, and how many counters they took.
+    """Return the bits and the number of counters used.
 
-    Both numbers of a counter stand beside each other in the first dimension of even size; if there
-    is none, in the largest, of which the last number is then left out.
+    Both 32-bit words of a counter are adjacent along the first dimension of even size. If there is
+    none, they are adjacent along the largest dimension, whose surplus last element is dropped.
     """
     count = math.prod(sizes)
     if dtype.itemsize == 8:
@@ -95,7 +95,7 @@ def _threefry(
 
 
 def _threefry_pairs(key: int, counter: int, count: int) -> tuple[Value, Value]:
-    """Return two numbers of 32 bits for each of the counters from one on."""
+    """Return two 32-bit words for each of `count` consecutive counters."""
     counters = np.arange(count, dtype=np.uint64) + np.uint64(counter)
     x0, x1 = counters.astype(np.uint32), (counters >> np.uint64(32)).astype(np.uint32)
     first, second = key & _MASK32, key >> 32

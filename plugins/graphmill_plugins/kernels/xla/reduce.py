@@ -1,7 +1,7 @@
 """Reductions by functions: XlaReduce, XlaVariadicReduce(V2) and XlaReduceWindow.
 
-Semantics: the Reduce and ReduceWindow operations of XLA (openxla.org/xla/operation_semantics). The
-order in which elements are combined is not said there; here it is by pairs of neighbours.
+Semantics: the Reduce and ReduceWindow operations of XLA (openxla.org/xla/operation_semantics). XLA
+does not specify the order in which elements are combined; here, neighbours are combined pairwise.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def xla_reduce(
     dimensions_to_reduce: tuple[int, ...],
     reducer: FuncAttr,
 ) -> Value:
-    """Combine the elements along dimensions, and an initial value.
+    """Combine an initial value with the elements along dimensions.
 
     Raises:
-        InvalidArgumentError: the dimensions are none of the input's.
+        InvalidArgumentError: a dimension is out of range.
     """
     combine = function_of(ctx, "reducer", reducer)
     return _reduced([value], [init_value], dimensions_to_reduce, combine)[0]
@@ -86,7 +86,7 @@ def xla_variadic_reduce(
     dimensions_to_reduce: tuple[int, ...],
     reducer: FuncAttr,
 ) -> Any:
-    """Combine the elements of several tensors at once: a function of twice as many scalars."""
+    """Combine elements of several tensors, by a function of two scalars for each tensor."""
     combine = function_of(ctx, "reducer", reducer)
     return _reduced(inputs, init_values, dimensions_to_reduce, combine)
 
@@ -103,10 +103,10 @@ def xla_reduce_window(
     padding: Value,
     computation: FuncAttr,
 ) -> Value:
-    """Combine the elements of each window; padding and holes count for nothing.
+    """Combine the elements of each window; padding and dilation holes are ignored.
 
     Raises:
-        InvalidArgumentError: the window does not fit the input's rank.
+        InvalidArgumentError: the window does not match the input's rank.
     """
     windows = Windows.of(
         value.shape, window_dimensions, window_strides, padding, base_dilations, window_dilations

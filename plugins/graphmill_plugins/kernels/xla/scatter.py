@@ -1,8 +1,8 @@
 """XlaScatter and XlaSelectAndScatter: scatter with a combining function.
 
-Semantics: the Scatter and SelectAndScatter operations of XLA
-(openxla.org/xla/operation_semantics); the message that says which dimension is what is
-`ScatterDimensionNumbers` of xla/xla_data.proto. Updates of one element are combined in order.
+Semantics: the Scatter and SelectAndScatter operations of XLA (openxla.org/xla/operation_semantics).
+The message `ScatterDimensionNumbers` of xla/xla_data.proto gives the role of each dimension.
+Several updates of one element are combined in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Dimensions(NamedTuple):
-    """What the dimensions of operand, indices and updates are."""
+    """The roles of the dimensions of operand, indices and updates."""
 
     window: list[int]
     inserted: list[int]
@@ -46,7 +46,7 @@ class _Dimensions(NamedTuple):
         return cls(window, inserted, to_operand, at, operand_batch, index_batch)
 
     def check(self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> None:
-        """Raise InvalidArgumentError unless they fit an operand, indices and updates."""
+        """Raise InvalidArgumentError unless they match the operand, the indices and the updates."""
         rank, gone = len(shape), {*self.inserted, *self.operand_batch}
         vector = vector_size(indices, self.index_vector)
         batch = [size for axis, size in enumerate(indices) if axis != self.index_vector]
@@ -76,9 +76,9 @@ def xla_scatter(
     update_computation: FuncAttr,
     dimension_numbers: str,
 ) -> Value:
-    """Combine windows of updates with those of the operand that the indices name.
+    """Combine windows of updates with the windows of the operand at the indices.
 
-    A window that is not whole inside of the operand is left out.
+    A window that is not completely inside the operand is skipped.
 
     Raises:
         InvalidArgumentError: `dimension_numbers` does not fit the shapes.
@@ -128,10 +128,10 @@ def xla_select_and_scatter(
     select: FuncAttr,
     scatter: FuncAttr,
 ) -> Value:
-    """Give each element of the source to the element of its window that is selected.
+    """Scatter each source element to the selected operand position of its window.
 
     Raises:
-        InvalidArgumentError: the source has not one element for each window.
+        InvalidArgumentError: the source does not have one element for each window.
     """
     windows = Windows.of(operand.shape, window_dimensions, window_strides, padding)
     if source.shape != windows.shape or np.ndim(init_value):

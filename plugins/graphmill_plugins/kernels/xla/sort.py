@@ -1,8 +1,8 @@
 """XlaVariadicSort: sort several tensors together by a comparator.
 
-Semantics: the Sort operation of XLA (openxla.org/xla/operation_semantics). Runs are merged, all of
-them at once: the place of each element is found in the other run by bisection, so the function is
-called some log² n times with arrays.
+Semantics: the Sort operation of XLA (openxla.org/xla/operation_semantics). A merge sort that merges
+all pairs of runs at once: a binary search finds the position of each element in the other run, so
+the comparator is called about log² n times, with arrays.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def xla_variadic_sort(
     ctx: OpKernelContext, inputs: list[Value], dimension: Value, comparator: FuncAttr
 ) -> Any:
-    """Sort along a dimension; elements of which none is before the other stay in order.
+    """Sort along a dimension, stably.
 
     Raises:
-        InvalidArgumentError: shapes differ, there is no such dimension, or the comparator gives
-            the elements no order.
+        InvalidArgumentError: shapes differ, the dimension is out of range, or the comparator does
+            not define an order of the elements.
     """
     shapes = {value.shape for value in inputs}
     axis = scalar_int("dimension", dimension)
@@ -56,7 +56,7 @@ def xla_variadic_sort(
 
 
 def _order(rows: int, count: int, is_before: Callable[[Value, Value], Value]) -> Value:
-    """Return where the elements of each row come from when they are in order."""
+    """Return the permutation that sorts the elements of each row."""
     order = np.broadcast_to(np.arange(count), (rows, count))
     width = 1
     while width < count and rows:
@@ -66,7 +66,7 @@ def _order(rows: int, count: int, is_before: Callable[[Value, Value], Value]) ->
 
 
 def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]) -> Value:
-    """Merge each two runs of a width."""
+    """Merge each pair of neighbouring sorted runs of length `width`."""
     count = order.shape[1]
     at = np.arange(count)
     start = at // (2 * width) * (2 * width)
@@ -80,7 +80,7 @@ def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]
         half = np.minimum((low + high) // 2, count - 1)
         other = np.take_along_axis(order, half, 1)
         left = is_before(np.where(is_left, other, order), np.where(is_left, order, other))
-        goes_up = left == is_left  # an element that is before no one of the left run is after it
+        goes_up = left == is_left  # on ties, elements of the left run come first
         low = np.where(is_open & goes_up, half + 1, low)
         high = np.where(is_open & ~goes_up, half, high)
     places = at + low - middle
