@@ -100,9 +100,7 @@ def weights(
     pixels = np.arange(size, dtype=np.float32)
     distance = np.abs((pixels + _F(0.5) - centre[:, None]) * (_F(1) / width))
     is_seen = (pixels >= first[:, None]) & (pixels <= last[:, None])
-    is_seen &= ((centre >= 0) & (centre <= size))[
-        :, None
-    ]  # samples outside of the image get no weight
+    is_seen &= ((centre >= 0) & (centre <= size))[:, None]  # samples outside get no weight
     found = np.where(is_seen, kernel.function(distance), _F(0))
     total = found.sum(axis=1, keepdims=True, dtype=np.float32)
     has_weight = np.abs(total) >= _SMALLEST_SUM

@@ -59,7 +59,7 @@ def _places(
     xp: ArrayNamespace, transforms: Value, height: int, width: int
 ) -> tuple[Value, Value, Value]:
     """Return input rows and columns (maps, height, width), and a mask of nonzero depths."""
-    t = [transforms[:, place, None, None] for place in range(8)]
+    t = [transforms[:, index, None, None] for index in range(8)]
     x = np.arange(width, dtype=np.float32)[None, None, :]
     y = np.arange(height, dtype=np.float32)[None, :, None]
     depth = t[6] * x + t[7] * y + _F(1)

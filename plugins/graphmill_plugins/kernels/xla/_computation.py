@@ -58,7 +58,7 @@ class Computation:
         """
         if len(args) != self._arguments:
             raise InvalidArgumentError(
-                f"the function '{self._name}' takes {self._arguments} arguments, here {len(args)}"
+                f"the function '{self._name}' takes {self._arguments} arguments, got {len(args)}"
             )
         shape = np.broadcast_shapes(*(np.shape(arg) for arg in args))
         if self._is_elementwise:

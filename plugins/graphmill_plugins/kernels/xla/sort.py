@@ -40,7 +40,9 @@ def xla_variadic_sort(
         )
     (shape,) = shapes
     if not -len(shape) <= axis < len(shape):
-        raise InvalidArgumentError(f"dimension {axis} is none of shape {shape_text(shape)}")
+        raise InvalidArgumentError(
+            f"dimension {axis} is out of range for shape {shape_text(shape)}"
+        )
     moved = [np.moveaxis(value, axis, -1) for value in inputs]
     count = shape[axis]
     rows = [value.reshape((-1, count)) for value in moved]
