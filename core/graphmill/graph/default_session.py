@@ -50,7 +50,7 @@ def session_for(session: SessionLike | None, what: str) -> SessionLike:
             f"Cannot evaluate {what}: there is no default session; pass one as `session=`, or "
             "call it inside `with session:`"
         )
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def push_default_session(session: SessionLike, graph: GraphLike | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphmill import proto
 from graphmill.errors import InvalidArgumentError, NotFoundError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from graphmill.explain.step import StepRecord
+    from graphmill.graph.builder import Graph as GraphObject
     from graphmill.graph.formats.model_file import LoadedGraph
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.devices.device import DeviceAttributes
@@ -68,7 +69,9 @@ class Session:
         host = host or default_host()
         config = as_message(proto.ConfigProto, config, "config")
         self._target = target
+        self._source: GraphObject | None = None
         self._source_lock = fork_safe_lock()
+        self._loaded: LoadedGraph | None = None
         self._host = host
         self._impl = _new_session(target, config, host)
         self._plans: dict[Any, FetchPlan] = {}
@@ -79,7 +82,7 @@ class Session:
             raise
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> GraphObject:
         """The graph that the session runs; add nodes, but do not change nodes that have run.
 
         For a session of a GraphDef or file it is created on first access.
@@ -352,27 +355,25 @@ class Session:
 
         return run
 
-    def _graph_object(self) -> Graph:
+    def _graph_object(self) -> GraphObject:
         """Create a graph object with the nodes of the session, and follow it."""
-        from graphmill.graph.builder import Graph as BuilderGraph
+        from graphmill.graph.builder import Graph as GraphObject
 
         own = self._impl.graph
-        made = BuilderGraph(self._host.ops)
+        made = GraphObject(self._host.ops)
         made.library, made.versions = own.library.copy(), own.versions
         made.add_copies(list(own.nodes))
         self._impl.follow(made, made.num_node_ids)
         return made
 
     def _take_graph(self, graph: Any) -> None:
-        self._source: Graph | None = None
-        self._loaded: LoadedGraph | None = None
         if graph is None:
             graph = _default_graph()
         self._source_is_given = isinstance(graph, Graph)
         if graph is None:
             return
         if isinstance(graph, Graph):
-            self._source = graph
+            self._source = cast("GraphObject", graph)
             self._impl.follow(graph)
         elif isinstance(graph, (str, os.PathLike)):
             from graphmill.graph.formats.model_file import load_graph

@@ -131,10 +131,10 @@ class ClusterSession(SessionInterface):
             self._state.freeze()
             self._cache.clear()
 
-    def follow(self, source: Graph) -> None:
+    def follow(self, source: Graph, num_taken: int = 0) -> None:
         """Take the nodes of a graph object, now and whenever it has grown."""
         with self._graph_lock:
-            self._source = FollowedGraph(source)
+            self._source = FollowedGraph(source, num_taken)
             self.sync_graph()
 
     def sync_graph(self) -> None:

@@ -18,11 +18,12 @@ class FollowedGraph:
 
     Args:
         source: the graph object.
+        num_taken: the number of its node ids that the session has already.
     """
 
-    def __init__(self, source: Graph) -> None:
+    def __init__(self, source: Graph, num_taken: int = 0) -> None:
         self._source = source
-        self._size = 0
+        self._size = num_taken
         self._edits = source.edit_count
 
     @property
