@@ -1,4 +1,4 @@
-"""The addresses of a cluster's tasks, and how moves to new addresses are handled."""
+"""The addresses of a cluster's tasks, and the errors of calls to tasks that have moved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def task_name(job: str, index: int) -> str:
 
 
 def addresses_of(cluster: proto.ClusterDef) -> dict[str, str]:
-    """Return the addresses of a cluster by the names of its tasks."""
+    """Return the addresses of a cluster by task name."""
     return {
         task_name(job.name, index): job.tasks[index]
         for job in cluster.job
@@ -25,11 +25,11 @@ def addresses_of(cluster: proto.ClusterDef) -> dict[str, str]:
 
 
 def lost_task(task: str, address: str | None) -> AbortedError:
-    """Return what becomes of calls to a task whose process is another one now.
+    """Return the error of calls to a task whose process was replaced.
 
     Args:
         task: its name.
-        address: where it is now; None if it is not there any more.
+        address: its new address; None if it no longer exists.
     """
     where = "is not in the cluster any more" if address is None else f"was restarted at {address}"
     return AbortedError(

@@ -16,11 +16,11 @@ class MethodCounter:
     Threads: `_lock` guards all counts.
 
     Attributes:
-        in_flight: how many calls run or wait.
+        in_flight: the number of running and waiting calls.
         request_bytes, response_bytes: the sizes of messages.
-        seconds: how long calls took, together.
-        codes: how many calls ended with each code of `graphmill.errors`; 0 is success. An error
-            that travels in a response counts as one.
+        seconds: the total duration of calls.
+        codes: the number of calls that ended with each code of `graphmill.errors`; 0 is success. An
+            error within a response counts too.
     """
 
     def __init__(self) -> None:
@@ -57,6 +57,6 @@ class CallCounters:
         self.by_path: Mapping[str, MethodCounter] = {path: MethodCounter() for path in paths}
 
     def num_in_flight(self, path: str) -> int:
-        """Return how many calls of a method run or wait."""
+        """Return the number of running and waiting calls of a method."""
         found = self.by_path.get(path)
         return 0 if found is None else found.in_flight

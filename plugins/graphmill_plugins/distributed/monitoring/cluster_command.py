@@ -14,7 +14,7 @@ _COUNTS = ("sessions", "worker_sessions", "registered_graphs", "running_steps", 
 
 @click.group()
 def cluster() -> None:
-    """Look at a cluster that runs."""
+    """Inspect a running cluster."""
 
 
 @cluster.command()

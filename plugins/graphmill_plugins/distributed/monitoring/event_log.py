@@ -1,8 +1,8 @@
 """Format a server's log: one line per event, with fields.
 
 Loggers are `graphmill.server` (calls, at level DEBUG) and `graphmill.server.master` (sessions, at
-level INFO). The fields travel in the record's attribute `fields`, so that any handler of a user's
-can format them; nothing here configures logging but `write_events`, which `graphmill serve` calls.
+level INFO). The fields are in the record's attribute `fields`, so that any handler can format
+them. Only `write_events`, which `graphmill serve` calls, configures logging.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOGGER: Final = "graphmill"
 
 
 def log_event(logger: logging.Logger, level: int, event: str, /, **fields: object) -> None:
-    """Log an event with fields, if somebody listens."""
+    """Log an event with fields, if the level is enabled."""
     if logger.isEnabledFor(level):
         logger.log(level, event, extra={"fields": fields})
 

@@ -44,7 +44,7 @@ class MetricsEndpoint:
     Args:
         host: the address to listen on.
         port: the port; 0 for a free one.
-        text: returns the metrics now.
+        text: returns the current metrics.
 
     Raises:
         UnavailableError: the port is in use, or the host is not an address of this machine.
@@ -64,7 +64,7 @@ class MetricsEndpoint:
 
     @property
     def address(self) -> str:
-        """Where it listens, as `127.0.0.1:9090`."""
+        """Its address, as `127.0.0.1:9090`."""
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 
@@ -80,7 +80,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that hang up or talk nonsense."""
+        """Ignore clients that disconnect or send invalid requests."""
         del request, client_address
 
 
@@ -100,7 +100,7 @@ def _handler(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-            """Keep scrapes out of the log."""
+            """Do not log scrapes."""
             del format, args
 
     return Handler

@@ -1,7 +1,7 @@
 """Prometheus' text format for metrics.
 
 Semantics: https://prometheus.io/docs/instrumenting/exposition_formats, version 0.0.4. The format
-is a few lines; the client library for Python keeps its metrics in tables of the process.
+is simple, and the client library for Python keeps its metrics in process-wide tables.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Metric(NamedTuple):
     """A metric.
 
     Attributes:
-        name: with its unit, as `graphmill_request_bytes_total`.
-        help: what it counts.
-        kind: whether it only grows.
-        samples: its numbers, by labels.
+        name: its name with the unit, as `graphmill_request_bytes_total`.
+        help: its description.
+        kind: "counter" or "gauge".
+        samples: its values, by labels.
     """
 
     name: str

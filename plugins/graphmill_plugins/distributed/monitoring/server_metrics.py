@@ -40,7 +40,7 @@ class ServerMetrics:
 
     Args:
         task: the name of the server's task.
-        calls: its calls.
+        calls: the counters of its calls.
         master, worker: its services.
     """
 
@@ -53,11 +53,11 @@ class ServerMetrics:
         self._worker = worker
 
     def collect(self) -> list[Metric]:
-        """Return all metrics now."""
+        """Return the current metrics."""
         return [*self._of_calls(), *self._of_state(), *self._of_transfers(self._worker.transfers)]
 
     def counts(self) -> dict[str, int]:
-        """Return the most telling numbers by name, for the status of the task."""
+        """Return the most important counts by name, for the status of the task."""
         codes = [counter.codes.copy() for counter in self._step_counters()]
         sessions = self._worker.worker.sessions.sessions()
         return {

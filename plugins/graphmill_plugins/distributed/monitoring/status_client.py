@@ -22,14 +22,14 @@ _AT_ONCE: Final = 32
 
 
 def cluster_status(target: str, seconds: float) -> list[dict[str, Any]]:
-    """Return the status of each task of the cluster that a server is of, its own first.
+    """Return the status of each task of a server's cluster, its own first.
 
     A task that does not answer has the state "unreachable" and an `error`; one of TensorFlow's
     servers lists its devices and nothing else.
 
     Args:
         target: `grpc://HOST:PORT`.
-        seconds: for how long each task may take.
+        seconds: the timeout for each task.
 
     Raises:
         UnavailableError: the server itself cannot be reached.

@@ -1,6 +1,6 @@
 """`StatusService`: return a task's status as JSON to `graphmill cluster status`.
 
-A service of graphmill's own beside TensorFlow's two; TensorFlow's servers answer UNIMPLEMENTED.
+A service of graphmill in addition to TensorFlow's two; TensorFlow's servers answer UNIMPLEMENTED.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class StatusService:
     Args:
         devices: the server's devices.
         cluster: the other tasks.
-        metrics: what the server counts.
+        metrics: the server's metrics.
 
     Attributes:
-        is_draining: whether the server takes no more calls; set by the server.
+        is_draining: whether the server has stopped accepting calls; set by the server.
     """
 
     def __init__(self, devices: DeviceMgr, cluster: ClusterWorkers, metrics: ServerMetrics) -> None:
@@ -45,7 +45,7 @@ class StatusService:
         self.is_draining = False
 
     def behaviours(self) -> dict[str, Behaviour]:
-        """Return what carries out each method of the service, by its path."""
+        """Return the implementation of each method of the service, by path."""
         return {STATUS_PATH: self.answer}
 
     def answer(self, data: bytes, call: Call) -> bytes:

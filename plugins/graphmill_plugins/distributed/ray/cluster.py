@@ -47,10 +47,10 @@ class TaskStatus:
     """The status of a task.
 
     Attributes:
-        job, index: which task.
-        address: where it is, or was last.
-        incarnation: the number of its present life.
-        health: SERVING, NOT_SERVING, or AWAY while its actor restarts, or if that failed.
+        job, index: the task.
+        address: its current or latest address.
+        incarnation: the number that identifies its process.
+        health: SERVING, NOT_SERVING, or AWAY while its actor restarts or after that failed.
     """
 
     job: str
@@ -74,31 +74,32 @@ def start_cluster(
     timeout: float = 120.0,
     engine: Engine | None = None,
 ) -> RayCluster:
-    """Start a cluster on Ray, and return when all its tasks take calls.
+    """Start a cluster on Ray, and return when all its tasks accept calls.
 
-    Ray is started on this machine if this process is not connected to one, and none is named by
-    RAY_ADDRESS.
+    Ray is started on this machine if this process is not connected to it, and RAY_ADDRESS is not
+    set.
 
     Args:
         tasks: the number of workers, or of the tasks of each job, as `{"worker": 4, "ps": 1}`.
-        name: how others find it: `ray-cluster://NAME` is the target of sessions.
-        resources: what each task takes of Ray's resources; by default one CPU.
+        name: the name of the cluster: `ray-cluster://NAME` is the target of sessions.
+        resources: the Ray resources of each task; by default one CPU.
         strategy: of the placement group: PACK, SPREAD, STRICT_PACK or STRICT_SPREAD.
         config: the default `ConfigProto` of sessions.
-        port_base: the port of the first task; the next has the next. By default each has a free
-            port, another one after each restart, to which TensorFlow's masters do not follow it.
-        others: the addresses of tasks that are not Ray's, as TensorFlow's servers: `{"chief":
+        port_base: the port of the first task; the next task has the next port. By default each task
+            has a free port, which changes with each restart; TensorFlow's masters do not follow
+            that.
+        others: the addresses of tasks outside of Ray, such as TensorFlow's servers: `{"chief":
             ["host:2222"]}`, or by number, `{"worker": {4: "host:2222"}}`.
         is_detached: whether it outlives this process; `RayCluster.connect(name).stop()` ends it.
         runtime_env: Ray's description of the environment of the tasks' processes.
-        timeout: for how many seconds resources, and then the tasks, are waited for.
-        engine: what stands for Ray in tests.
+        timeout: seconds to wait for resources, and again for the tasks.
+        engine: a replacement for Ray in tests.
 
     Raises:
         FailedPreconditionError: ray is not installed.
-        InvalidArgumentError: no task is asked for, or the name or the ports are malformed.
+        InvalidArgumentError: there are no tasks, or the name or the ports are malformed.
         AlreadyExistsError: a cluster of that name is running.
-        ResourceExhaustedError: Ray has not the resources.
+        ResourceExhaustedError: Ray lacks the resources.
         OpError: a task could not be started.
     """
     jobs = _jobs(tasks)
@@ -120,7 +121,7 @@ def start_cluster(
             repeats_calls=True,
             is_detached=is_detached,
         )
-        # The name is taken by this one call; who comes second has changed nothing.
+        # This call claims the name; a second one fails without having changed anything.
         made.own(DIRECTORY, engine.start_actor(Directory, (jobs,), options))
         undo.callback(made.kill)
         bundles = [wanted] * sum(jobs.values())
@@ -145,13 +146,13 @@ def start_cluster(
 
 
 class RayCluster:
-    """A cluster on Ray; it ends with the object that `start_cluster` returned, unless detached.
+    """A cluster on Ray; unless detached, it ends with the object from `start_cluster`.
 
     Args:
-        engine: how its actors are called.
+        engine: calls its actors.
         name: of the cluster.
-        jobs: how many tasks each job has.
-        ends_ray: whether Ray ends with it.
+        jobs: the number of tasks of each job.
+        ends_ray: whether to stop Ray with it.
 
     Attributes:
         name: of the cluster.
@@ -162,7 +163,7 @@ class RayCluster:
         self._engine, self._ends_ray = engine, ends_ray
         self.name, self.jobs = name, jobs
         self._is_stopped = False
-        # Ray ends an actor when nobody has its handle any more.
+        # Ray stops an actor when its last handle is dropped.
         self._owned: dict[str, Any] = {}
 
     def own(self, name: str, actor: Any) -> None:
@@ -184,7 +185,7 @@ class RayCluster:
 
     @property
     def target(self) -> str:
-        """The target of sessions, which find the cluster's first task wherever it is."""
+        """The target of sessions, which resolves to the current address of the first task."""
         return target_of(self.name)
 
     def resolver(
@@ -194,7 +195,7 @@ class RayCluster:
         return RayClusterResolver(self.name, task_type, task_id, engine=self._engine)
 
     def status(self) -> list[TaskStatus]:
-        """Return how each task is."""
+        """Return the status of each task."""
         registered = self.resolver().registrations()
         calls = self._call_all("health")
         found = []
@@ -205,7 +206,7 @@ class RayCluster:
         return found
 
     def kill_task(self, job: str, index: int) -> None:
-        """Kill the process of a task, and return at once; Ray starts it again.
+        """Kill the process of a task without waiting; Ray restarts it.
 
         Raises:
             NotFoundError: there is no such task.
@@ -213,11 +214,11 @@ class RayCluster:
         self._engine.kill(self._actor(job, index), restarts=True)
 
     def restart(self, job: str, index: int, timeout: float = 120.0) -> None:
-        """Kill the process of a task, and return when it has come back and all others know.
+        """Kill the process of a task, and return when it has restarted and all tasks know that.
 
         Raises:
             NotFoundError: there is no such task.
-            DeadlineExceededError: it has not come back after `timeout` seconds.
+            DeadlineExceededError: it has not restarted after `timeout` seconds.
         """
         has_come = threading.Event()
 
@@ -237,11 +238,11 @@ class RayCluster:
         self.wait_ready(timeout)
 
     def drain(self, job: str, index: int, grace: float | None = 30.0) -> None:
-        """Have a task take no more calls, and return when those that run have ended.
+        """Make a task stop accepting calls, and return when running calls have ended.
 
         Args:
-            job, index: which task.
-            grace: for how many seconds they may go on; None to cancel them at once.
+            job, index: the task.
+            grace: seconds that running calls may take to finish; None to cancel them at once.
 
         Raises:
             NotFoundError: there is no such task.
@@ -251,11 +252,11 @@ class RayCluster:
         call.result((grace or 0.0) + _CONTROL_SECONDS)
 
     def wait_ready(self, timeout: float) -> None:
-        """Return when each task knows where all others are; those that restart are waited for.
+        """Return when each task knows the addresses of all others; wait for restarting tasks.
 
         Raises:
-            DeadlineExceededError: one does not after `timeout` seconds.
-            OpError: one could not be started.
+            DeadlineExceededError: a task does not after `timeout` seconds.
+            OpError: a task could not be started.
         """
         directory = find_directory(self._engine, self.name)
         # Those that were about to register have done so after the first round, and all others know
@@ -272,10 +273,10 @@ class RayCluster:
                 call.result(timeout + _CONTROL_SECONDS)
 
     def stop(self, grace: float | None = None) -> None:
-        """End all tasks and give their resources back; a second call does nothing.
+        """Stop all tasks and release their resources; a second call does nothing.
 
         Args:
-            grace: for how many seconds steps may go on; None to cancel them at once.
+            grace: seconds that steps may take to finish; None to cancel them at once.
         """
         if self._is_stopped:
             return
@@ -289,7 +290,7 @@ class RayCluster:
             self._engine.disconnect()
 
     def kill(self) -> None:
-        """End all processes of the cluster at once and give their resources back."""
+        """Kill all processes of the cluster and release their resources."""
         self._is_stopped = True
         names = [task_actor(*task) for task in self._tasks()]
         for name in (*names, DIRECTORY):
@@ -316,7 +317,7 @@ class RayCluster:
         return [(job, index) for job, count in self.jobs.items() for index in range(count)]
 
     def _call_all(self, method: str, *args: Any) -> dict[tuple[str, int], PendingCall]:
-        """Begin a call of each task's actor; one that could not be started again has none."""
+        """Start a call of each task's actor; skip tasks that could not be restarted."""
         calls = {}
         for task in self._tasks():
             try:
@@ -341,7 +342,7 @@ def _jobs(tasks: int | Mapping[str, int]) -> dict[str, int]:
 
 
 def _elsewhere(others: Mapping[str, Any] | None, jobs: dict[str, int]) -> ClusterSpec:
-    """Return the addresses of the tasks that are not Ray's.
+    """Return the addresses of the tasks outside of Ray.
 
     Raises:
         InvalidArgumentError: they are malformed, or Ray starts one of them.

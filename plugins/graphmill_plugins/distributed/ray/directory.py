@@ -1,7 +1,7 @@
 """`Directory`: an actor that stores the addresses of a cluster's tasks.
 
-Tasks and those who watch call `exchange` again and again: it brings their own address and waits for
-what they have not seen. So nothing is lost when the directory restarts: the next calls fill it.
+Tasks and observers call `exchange` repeatedly: it passes their own address, and waits for a newer
+table. So nothing is lost when the directory restarts: the next calls fill it again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Registration:
     Attributes:
         job, index: which task.
         address: `HOST:PORT`.
-        incarnation: another number in each life of its process.
+        incarnation: a number that identifies its process.
     """
 
     job: str
@@ -36,9 +36,9 @@ class Table:
     """The contents of a directory.
 
     Attributes:
-        version: of the table.
-        jobs: how many tasks each job has.
-        tasks: those that have registered their address.
+        version: the version of the table.
+        jobs: the number of tasks of each job.
+        tasks: the tasks that have registered their address.
     """
 
     version: Version
@@ -52,7 +52,7 @@ class Directory:
     Threads: one event loop runs all calls.
 
     Args:
-        jobs: how many tasks each job has.
+        jobs: the number of tasks of each job.
     """
 
     def __init__(self, jobs: dict[str, int]) -> None:
@@ -65,15 +65,15 @@ class Directory:
     async def exchange(
         self, mine: Registration | None, seen: Version | None, seconds: float
     ) -> Table | None:
-        """Take note of the caller's address, and return the table when it is a new one.
+        """Register the caller's address, and return the table when it is newer than the caller's.
 
         Args:
-            mine: where the caller's task is; None for one that only watches.
+            mine: the registration of the caller's task; None for an observer.
             seen: the version that the caller has.
-            seconds: how long to wait for another one.
+            seconds: how long to wait for a newer one.
 
         Returns:
-            None if there is nothing new in that time.
+            None if there is no newer table in that time.
         """
         async with self._changed:
             if mine is not None and self._tasks.get((mine.job, mine.index)) != mine:

@@ -27,11 +27,11 @@ class DirectoryWatch:
     """Polls the directory in a thread until it is closed.
 
     Args:
-        engine: how the directory is called.
+        engine: calls the directory.
         directory: its handle.
         mine: the task that this process is, if any.
         seen: the version of the table that the caller has.
-        changed: takes each new table, in the watch's thread.
+        changed: receives each new table, in the watch's thread.
 
     Threads: any may close it; `_lock` guards the call and the end.
     """
@@ -77,7 +77,7 @@ class DirectoryWatch:
             if not self._is_closed:
                 _logger.warning("the watch of a cluster's directory was cancelled")
         except OpError as error:
-            # Ray restarts the directory and repeats calls to it: it is gone for good.
+            # Ray restarts the directory and repeats calls to it, so a failure is final.
             _logger.warning("the directory of the cluster does not exist any more: %s", error)
 
     def _next_call(self) -> PendingCall | None:

@@ -16,17 +16,17 @@ class PendingCall(Protocol):
     """An actor call in flight."""
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for what the method returns.
+        """Wait for the method's result.
 
         Raises:
-            DeadlineExceededError: there is nothing after `timeout` seconds.
+            DeadlineExceededError: there is no result after `timeout` seconds.
             CancelledError: the call was cancelled.
-            UnavailableError: the actor is gone, or is about to be restarted.
-            OpError: what the method raised.
+            UnavailableError: the actor has ended, or is being restarted.
+            OpError: raised by the method.
         """
 
     def cancel(self) -> None:
-        """End the call and the waiting for it."""
+        """Cancel the call and the wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class ActorOptions:
     """The options with which an actor is started.
 
     Attributes:
-        name, namespace: how it is found.
-        placement: the placement group that it lives in; None for any node.
-        bundle: which bundle of that it takes.
-        resources: what it takes of Ray's resources, as `{"CPU": 1}`.
-        max_concurrency: how many of its methods may run at once.
-        repeats_calls: whether calls are made again after a restart; only where that does no harm.
+        name, namespace: its name.
+        placement: its placement group; None for any node.
+        bundle: its bundle of the placement group.
+        resources: its Ray resources, as `{"CPU": 1}`.
+        max_concurrency: the maximum number of concurrent methods.
+        repeats_calls: whether calls are repeated after a restart; only for idempotent methods.
         is_detached: whether it outlives the process that starts it.
         runtime_env: Ray's description of the environment of its process.
     """
@@ -58,15 +58,15 @@ class ActorOptions:
 class Engine(ABC):
     """Starts, finds, calls and restarts actors.
 
-    An instance is sent to the actors, which use it as well.
+    An instance is sent to the actors, which use it too.
     """
 
     @abstractmethod
     def connect(self, *, may_start: bool) -> bool:
-        """Connect this process; return whether that was not so before.
+        """Connect this process; return whether it was not connected before.
 
         Args:
-            may_start: whether Ray is started on this machine if none is running.
+            may_start: whether to start Ray on this machine if none is running.
 
         Raises:
             UnavailableError: none is running.
@@ -74,7 +74,7 @@ class Engine(ABC):
 
     @abstractmethod
     def disconnect(self) -> None:
-        """End what `connect` began."""
+        """Undo `connect`."""
 
     @abstractmethod
     def place(
@@ -94,7 +94,7 @@ class Engine(ABC):
 
     @abstractmethod
     def remove_placement(self, name: str) -> None:
-        """Give the resources of a placement group back; one that is not there has been removed."""
+        """Release the resources of a placement group, if it exists."""
 
     @abstractmethod
     def start_actor(self, kind: type, args: Sequence[Any], options: ActorOptions) -> Any:
@@ -116,27 +116,27 @@ class Engine(ABC):
     def call(
         self, actor: Any, method: str, *args: Any, outlives_restarts: bool = False
     ) -> PendingCall:
-        """Begin a call of an actor's method.
+        """Start a call of an actor's method.
 
         Args:
             actor: its handle.
-            method: the name.
-            args: what it is given.
-            outlives_restarts: whether it is made again when the actor has restarted; only where
-                that does no harm.
+            method: the name of the method.
+            args: its arguments.
+            outlives_restarts: whether to repeat it when the actor has restarted; only for
+                idempotent methods.
         """
 
     @abstractmethod
     def kill(self, actor: Any, *, restarts: bool) -> None:
-        """End the process of an actor, which is then restarted or not."""
+        """Kill the process of an actor, and restart it or not."""
 
     @abstractmethod
     def node_host(self) -> str:
-        """Return the address under which other nodes reach the one of this actor."""
+        """Return the address at which other nodes reach this actor's node."""
 
 
 def ray_engine() -> Engine:
-    """Return the engine that is Ray.
+    """Return the engine that uses Ray.
 
     Raises:
         FailedPreconditionError: ray is not installed.

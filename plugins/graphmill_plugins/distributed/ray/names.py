@@ -43,13 +43,13 @@ def task_actor(job: str, index: int) -> str:
 
 
 def target_of(cluster: str, job: str | None = None, index: int = 0) -> str:
-    """Return the target of sessions on a cluster, wherever its tasks are at that time."""
+    """Return the target of sessions on a cluster, which follows the tasks' addresses."""
     task = "" if job is None else f"/{job}/{index}"
     return f"{SCHEME}://{cluster}{task}"
 
 
 def parse_target(target: str) -> tuple[str, str | None, int]:
-    """Return the cluster, the job and the number of the task that a target names.
+    """Return the cluster, the job and the task index in a target.
 
     Raises:
         InvalidArgumentError: it is malformed.
@@ -64,7 +64,7 @@ def parse_target(target: str) -> tuple[str, str | None, int]:
 
 
 def first_task(jobs: dict[str, int]) -> tuple[str, int]:
-    """Return the task whose master runs sessions that name none: the chief's, else a worker's."""
+    """Return the default task of sessions: the chief, else a worker."""
     ranked = sorted(jobs, key=lambda job: (_RANKS.get(job, len(_RANKS)), job))
     return ranked[0], 0
 
@@ -85,7 +85,7 @@ def find_directory(engine: Engine, cluster: str) -> Any:
 
 
 def read_table(engine: Engine, directory: Any) -> Table:
-    """Return what a directory knows.
+    """Return the table of a directory.
 
     Raises:
         DeadlineExceededError: it does not answer.

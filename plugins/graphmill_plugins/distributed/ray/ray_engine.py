@@ -150,8 +150,8 @@ class RayCall:
     """An actor call in flight; see `PendingCall`.
 
     Args:
-        reference: Ray's name for what will come.
-        method: for messages.
+        reference: Ray's reference to the result.
+        method: the method, for messages.
     """
 
     def __init__(self, reference: Any, method: str) -> None:
@@ -159,7 +159,7 @@ class RayCall:
         self._method = method
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for what the method returns; see `PendingCall.result`."""
+        """Wait for the method's result; see `PendingCall.result`."""
         with _typed_errors(self._method):
             return ray.get(self._reference, timeout=timeout)
 

@@ -32,11 +32,11 @@ class RayClusterResolver(ClusterResolver):
     """Queries the directory of a cluster from any process of the Ray cluster.
 
     Args:
-        name: of the cluster.
-        task_type, task_id: which task this process is, if any.
-        timeout: for how many seconds tasks are waited for that have not registered their address:
-            the cluster is just starting, or its directory has restarted.
-        engine: what stands for Ray in tests.
+        name: the name of the cluster.
+        task_type, task_id: the task that this process is, if any.
+        timeout: seconds to wait for tasks that have not registered their address, because the
+            cluster is starting or its directory has restarted.
+        engine: a replacement for Ray in tests.
 
     Raises:
         FailedPreconditionError: ray is not installed.
@@ -69,7 +69,7 @@ class RayClusterResolver(ClusterResolver):
         self._num_watching = 0
 
     def cluster_spec(self) -> ClusterSpec:
-        """Return the addresses as they are now; that of a task that restarts is its last one.
+        """Return the current addresses; for a restarting task, the latest one.
 
         Raises:
             UnavailableError: a task has not started within the resolver's timeout.
@@ -78,7 +78,7 @@ class RayClusterResolver(ClusterResolver):
         return _addresses(self.registrations().values())
 
     def registrations(self) -> dict[Task, Registration]:
-        """Return where each task is, and the number of its present life.
+        """Return the address and incarnation of each task.
 
         Raises:
             OpError: as `cluster_spec`.
@@ -142,13 +142,13 @@ class RayClusterResolver(ClusterResolver):
         return table
 
     def _came(self, table: Table) -> None:
-        """Notify the observers of what is new in a table; called in the watch's thread."""
+        """Notify the observers of changes in a table; called in the watch's thread."""
         after = self._merged(table)
         before, self._told = self._told, after
         self._watchers.publish(registered_change(before, after))
 
     def _merged(self, table: Table) -> dict[Task, Registration]:
-        """Return what is known of the tasks; a directory that has restarted knows some of them."""
+        """Merge a table into the known one; a restarted directory has only some of the tasks."""
         with self._lock:
             self._known = {**self._known, **{(t.job, t.index): t for t in table.tasks}}
             return self._known
@@ -157,7 +157,7 @@ class RayClusterResolver(ClusterResolver):
 def registered_change(
     before: dict[Task, Registration], after: dict[Task, Registration]
 ) -> ClusterChange:
-    """Return what has changed between what was known of the tasks and what is known."""
+    """Return the change between two tables."""
     restarted = [task for task, found in after.items() if before.get(task) != found]
     return change_between(_addresses(before.values()), _addresses(after.values()), restarted)
 

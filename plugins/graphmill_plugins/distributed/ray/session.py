@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class RaySessionFactory(SessionFactory):
-    """Makes sessions on the masters of `ray-cluster://CLUSTER[/JOB/TASK]`.
+    """Creates sessions on masters with targets `ray-cluster://CLUSTER[/JOB/TASK]`.
 
-    Each new session goes to where the task is at that time. One whose task restarts ends with
-    UnavailableError, as on `grpc://` targets; the next finds it.
+    Each new session connects to the current address of the task. If the task restarts, the session
+    fails with UnavailableError, as on `grpc://` targets; a new session reaches the task.
 
     Args:
-        engine: what stands for Ray in tests.
+        engine: a replacement for Ray in tests.
     """
 
     def __init__(self, engine: Engine | None = None) -> None:

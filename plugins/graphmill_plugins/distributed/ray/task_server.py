@@ -1,6 +1,6 @@
 """`TaskServer`: a task's actor, with the gRPC server in its process.
 
-Its methods only control it: what sessions do goes over gRPC.
+Its methods only control it: sessions use gRPC.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class TaskDefinition:
     """The arguments with which a task's actor is started and restarted.
 
     Attributes:
-        cluster: its name.
-        jobs: how many tasks each job has.
-        job, index: which of them it is.
+        cluster: the name of the cluster.
+        jobs: the number of tasks of each job.
+        job, index: the task.
         config: the serialized default config of sessions.
-        port: where it listens; 0 for a free one, another one in each life.
-        others: the addresses of tasks that are not Ray's.
+        port: its port; 0 for a free one, which changes with each restart.
+        others: the addresses of tasks outside of Ray.
     """
 
     cluster: str
@@ -54,8 +54,8 @@ class TaskServer:
     """The server of one task inside an actor.
 
     Args:
-        definition: which task.
-        engine: how the directory is found.
+        definition: the definition of the task.
+        engine: finds the directory.
 
     Raises:
         OpError: the address cannot be bound.
@@ -79,26 +79,26 @@ class TaskServer:
         self._watch = DirectoryWatch(engine, directory, self._mine, None, self._came)
 
     def address(self) -> str:
-        """Return where the server listens, `HOST:PORT`."""
+        """Return the address of the server, `HOST:PORT`."""
         return self._mine.address
 
     def incarnation(self) -> int:
-        """Return the number of this life of the task, another one after each restart."""
+        """Return the incarnation of the task, which changes with each restart."""
         return self._mine.incarnation
 
     def pid(self) -> int:
-        """Return the number of the process."""
+        """Return the process id."""
         return os.getpid()
 
     def wait_ready(self, seconds: float, version: Version) -> None:
-        """Return when this task knows where all others are.
+        """Return when this task knows the addresses of all others.
 
         Args:
-            seconds: for how long to wait.
-            version: of the directory's table, which it must have seen, or a later one.
+            seconds: how long to wait.
+            version: the minimum version of the directory's table.
 
         Raises:
-            DeadlineExceededError: it does not after that time; names the missing.
+            DeadlineExceededError: it does not after that time; names the missing tasks.
         """
         with self._changed:
             if not self._changed.wait_for(
@@ -127,15 +127,15 @@ class TaskServer:
         return name
 
     def drain(self, grace: float | None) -> None:
-        """Take no more calls, and return when those that run have ended; the actor stays.
+        """Stop accepting calls, and return when running calls have ended; the actor stays.
 
         Args:
-            grace: for how many seconds they may go on; None to cancel them at once.
+            grace: seconds that running calls may take to finish; None to cancel them at once.
         """
         self._server.stop(grace)
 
     def stop(self, grace: float | None) -> None:
-        """Drain, and leave the directory: nothing is left but to end the actor's process.
+        """Drain, and leave the directory, before the actor's process ends.
 
         Args:
             grace: as of `drain`.
@@ -144,7 +144,7 @@ class TaskServer:
         self.drain(grace)
 
     def _came(self, table: Table) -> None:
-        """Follow the other tasks to where they are now; called in the watch's thread."""
+        """Use new addresses of the other tasks; called in the watch's thread."""
         own = (self._mine.job, self._mine.index)
         with self._changed:
             before = self._tasks

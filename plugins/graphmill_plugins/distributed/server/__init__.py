@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GrpcServerFactory(ServerFactory):
-    """Makes servers that speak TensorFlow's protocol over gRPC."""
+    """Creates servers that speak TensorFlow's protocol over gRPC."""
 
     def new_server(self, server_def: proto.ServerDef, host: Host) -> ServerInterface:
         """Return a server that has not been started; see `ServerFactory.new_server`."""

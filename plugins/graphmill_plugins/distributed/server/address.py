@@ -1,4 +1,4 @@
-"""The address of a task: where it listens, and what it advertises to clients."""
+"""The address of a task: its listening address, and the one that it advertises to clients."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Address(NamedTuple):
     """A host and a port.
 
     Attributes:
-        host: a name or a number; one of IPv6 without its brackets.
-        port: 0 for one that is free.
+        host: a name or an IP address; IPv6 without brackets.
+        port: 0 for a free one.
     """
 
     host: str
@@ -32,7 +32,7 @@ def parse_address(text: str) -> Address:
     """Return the address that `HOST:PORT` names.
 
     Raises:
-        InvalidArgumentError: it is no such text.
+        InvalidArgumentError: the text is malformed.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -48,7 +48,7 @@ def parse_address(text: str) -> Address:
 
 
 def address_of(server_def: proto.ServerDef) -> Address:
-    """Return where the server of a task listens.
+    """Return the listening address of a task's server.
 
     Raises:
         InvalidArgumentError: the cluster lacks the task, or its address is malformed.

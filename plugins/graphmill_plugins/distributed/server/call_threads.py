@@ -13,7 +13,7 @@ IDLE_SECONDS = 30.0
 
 
 class Submitted:
-    """The result of `CallThreads.submit`: tells the server when a call is over."""
+    """The result of `CallThreads.submit`, which notifies the server when a call has ended."""
 
     __slots__ = ("_callback", "_is_done", "_lock")
 
@@ -23,7 +23,7 @@ class Submitted:
         self._is_done = False
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Have `callback` called with this object when the call is over, at once if it is."""
+        """Call `callback` with this object when the call has ended, immediately if it has."""
         with self._lock:
             if not self._is_done:
                 self._callback = callback
@@ -31,7 +31,7 @@ class Submitted:
         callback(self)
 
     def finish(self) -> None:
-        """Note that the call is over."""
+        """Record that the call has ended."""
         with self._lock:
             self._is_done = True
             callback = self._callback
@@ -50,7 +50,7 @@ class _CallThread:
         threading.Thread(target=self._serve, name="graphmill-call", daemon=True).start()
 
     def give(self, work: Callable[[], None] | None) -> None:
-        """Hand work to the idle thread; None ends it."""
+        """Pass work to the idle thread; None ends it."""
         self._work = work
         self._wake.release()
 
@@ -59,7 +59,7 @@ class _CallThread:
         while work is not None:
             self._work = None
             work()
-            del work  # the request and the response of a call that is over
+            del work  # the request and the response of a call that has ended
             if not self._owner.take_back(self):
                 return
             if not self._wake.acquire(timeout=self._owner.idle_seconds):
@@ -70,16 +70,16 @@ class _CallThread:
 
 
 class CallThreads:
-    """Runs each call at once in a thread: an idle one, or else a new one.
+    """Runs each call immediately, in an idle thread or a new one.
 
-    A step may wait for another client's step for as long as it likes (a queue, a barrier), so a
-    call must never wait for a thread that another call holds. The thread that was used last is used
-    first; those that are not needed for a while end.
+    A step may wait indefinitely for another client's step (a queue, a barrier), so a call must
+    never wait for a thread that another call holds. The most recently used thread is used first;
+    threads that are idle for a while end.
 
     Threads: any may submit; `_lock` guards the idle ones.
 
     Args:
-        idle_seconds: for how long a thread without work is kept.
+        idle_seconds: how long an idle thread is kept.
     """
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -107,14 +107,14 @@ class CallThreads:
         return submitted
 
     def take_back(self, thread: _CallThread) -> bool:
-        """Keep a thread that has nothing to do; return False if it is to end."""
+        """Keep an idle thread; return False if it should end."""
         with self._lock:
             if not self._is_shut_down:
                 self._idle.append(thread)
             return not self._is_shut_down
 
     def retire(self, thread: _CallThread) -> bool:
-        """Let an idle thread end; return False if it has just been given work."""
+        """Let an idle thread end; return False if it has just received work."""
         with self._lock:
             if thread not in self._idle:
                 return False
@@ -122,7 +122,7 @@ class CallThreads:
             return True
 
     def shut_down(self) -> None:
-        """End the idle threads; the others end with their calls."""
+        """End idle threads; busy ones end with their calls."""
         with self._lock:
             self._is_shut_down = True
             idle, self._idle = self._idle, []

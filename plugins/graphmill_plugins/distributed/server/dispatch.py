@@ -23,14 +23,14 @@ _log = logging.getLogger("graphmill.server")
 
 
 class Call:
-    """One client call as a service sees it.
+    """One call of a client.
 
     Args:
         context: grpcio's context of the call.
 
     Attributes:
-        code: of the error that the response holds; 0 for none. A status counts by itself.
-        fields: what the log says of the call; None where nobody reads it.
+        code: the code of an error within the response; 0 for none. A status is counted separately.
+        fields: fields for the log; None if the log is off.
     """
 
     __slots__ = ("_context", "code", "fields")
@@ -41,10 +41,10 @@ class Call:
         self.fields: dict[str, object] | None = {} if _log.isEnabledFor(logging.DEBUG) else None
 
     def on_end(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the call is over, or its client is gone.
+        """Call `callback` when the call has ended, or its client has disconnected.
 
         Returns:
-            False if that is so already; `callback` is not called then.
+            False if that has happened; then `callback` is not called.
         """
         return bool(self._context.add_callback(callback))
 
@@ -53,7 +53,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no t
     """The methods of a server, by path.
 
     Args:
-        behaviours: what each method does with the bytes of a request.
+        behaviours: the implementation of each method, on serialized requests.
         counters: count the calls.
     """
 
@@ -66,7 +66,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no t
         }
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Return the handler of a method; None if there is none, which is UNIMPLEMENTED."""
+        """Return the handler of a method; None (UNIMPLEMENTED) if there is none."""
         return self._handlers.get(handler_call_details.method)
 
 

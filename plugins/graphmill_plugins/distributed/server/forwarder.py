@@ -1,7 +1,7 @@
 """`Forwarder`: a local port for clients without TLS, such as TensorFlow's.
 
-What comes in on it goes to a server by TLS, with the credentials of this process; whoever reaches
-the port is let in, so it listens on the loopback interface by default.
+Connections are forwarded to a server by TLS, with the credentials of this process. Anyone who can
+reach the port is accepted, so it listens on the loopback interface by default.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class Forwarder:
     """Forwards connections until it is closed; a context manager.
 
     Args:
-        listen: where clients come; port 0 for a free one.
-        server: where they are led to.
-        context: the TLS on the way there.
+        listen: the address for clients; port 0 for a free one.
+        server: the address of the server.
+        context: the TLS context for the server.
 
     Raises:
         UnavailableError: the port is in use, or the host is not an address of this machine.
 
     Attributes:
-        address: where it listens, as `127.0.0.1:7000`.
+        address: its address, as `127.0.0.1:7000`.
     """
 
     def __init__(self, listen: Address, server: Address, context: ssl.SSLContext) -> None:
@@ -81,7 +81,7 @@ class Forwarder:
             raise self._failure
 
     def close(self) -> None:
-        """End all connections, and listen no more; a second call does nothing."""
+        """Close all connections, and stop listening; a second call does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
@@ -120,7 +120,7 @@ class Forwarder:
         await asyncio.gather(*connections, return_exceptions=True)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Connect a client with the server, until either hangs up."""
+        """Connect a client with the server until one of them disconnects."""
         async with _closed_at_the_end(writer):
             try:
                 back, there = await asyncio.open_connection(
@@ -146,7 +146,7 @@ class Forwarder:
 
 @contextlib.asynccontextmanager
 async def _closed_at_the_end(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
-    """Hang up at the end, without waiting for the other side."""
+    """Close a connection at the end, without waiting for the peer."""
     try:
         yield
     finally:

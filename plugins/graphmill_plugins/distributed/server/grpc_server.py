@@ -56,21 +56,21 @@ MAX_CALLS: Final = 8192
 _STATIC_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Two servers on one port would share its calls.
+    # Otherwise two servers on one port would share its calls.
     ("grpc.so_reuseport", 0),
-    # The defaults cancel some of two thousand calls that come at once.
+    # The defaults cancel some of two thousand simultaneous calls.
     ("grpc.server.max_pending_requests", MAX_CALLS),
     ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_CALLS),
-    # Clients may ask more often whether the server is there than gRPC's five minutes.
+    # Allow clients more frequent pings than gRPC's five minutes.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_pings_without_data", 0),
 )
 
 
 def _options(silence: float) -> tuple[tuple[str, int], ...]:
-    """Return the options of a server that drops clients which are silent.
+    """Return the options of a server that disconnects silent clients.
 
-    gRPC itself asks them, on each connection. Their steps are cancelled.
+    gRPC sends pings on each connection. The steps of such clients are cancelled.
     """
     if not silence:
         return _STATIC_OPTIONS
@@ -88,7 +88,7 @@ class GrpcServer(ServerInterface):
     """The server of one task.
 
     Args:
-        server_def: the cluster, and which task of it this is.
+        server_def: the cluster, and the task of this server.
         host: where ops, kernels, devices and executors come from.
 
     Raises:
@@ -133,11 +133,11 @@ class GrpcServer(ServerInterface):
 
     @property
     def metrics_address(self) -> str | None:
-        """Where the metrics can be read, as `127.0.0.1:9090`; None if nowhere."""
+        """The address of the metrics, as `127.0.0.1:9090`; None without metrics."""
         return None if self._endpoint is None else self._endpoint.address
 
     def start(self) -> None:
-        """Begin to take calls; see `ServerInterface.start`."""
+        """Start to accept calls; see `ServerInterface.start`."""
         with self._lock:
             if self._is_stopping:
                 raise FailedPreconditionError("the server was stopped; make a new one")
@@ -153,7 +153,7 @@ class GrpcServer(ServerInterface):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace: float | None) -> None:
-        """Let calls end, then free everything; see `ServerInterface.stop`."""
+        """Wait for running calls, then free everything; see `ServerInterface.stop`."""
         with self._lock:
             was_stopping, self._is_stopping = self._is_stopping, True
             server = self._server
@@ -177,7 +177,7 @@ class GrpcServer(ServerInterface):
         self._stopped.wait()
 
     def update_cluster(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
-        """Reach the other tasks where they are from now on; see `ServerInterface`."""
+        """Use new addresses of the other tasks from now on; see `ServerInterface`."""
         self._cluster.update(cluster, restarted)
         self._worker.update_cluster(cluster, restarted)
 

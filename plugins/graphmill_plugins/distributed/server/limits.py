@@ -18,10 +18,11 @@ class Limits(NamedTuple):
     """The limits of a server, 0 for none: settings of `distributed` in its own config.
 
     Attributes:
-        max_sessions: how many sessions of clients may be open.
-        max_graph_nodes: how many nodes a session's graph, and one that a master registers, may
-            have; those in functions count.
-        max_running_steps: how many steps may run at once, of clients and of masters together.
+        max_sessions: the maximum number of open client sessions.
+        max_graph_nodes: the maximum number of nodes, including those of functions, of a session's
+            graph and of a graph that a master registers.
+        max_running_steps: the maximum number of concurrent steps, of clients and of masters
+            together.
         allow_reset: whether clients and masters may clear resource containers.
     """
 
@@ -32,7 +33,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, config: proto.ConfigProto | None) -> Limits:
-        """Return what a server's config says.
+        """Return the limits in a server's config.
 
         Raises:
             InvalidArgumentError: a setting is of a wrong kind, or negative.
@@ -49,10 +50,10 @@ class Limits(NamedTuple):
         return cls(**given)
 
     def check_sessions(self, number: int) -> None:
-        """Refuse a session if there are as many as may be.
+        """Refuse a session if the maximum number is open.
 
         Raises:
-            ResourceExhaustedError: there are.
+            ResourceExhaustedError: that is so.
         """
         if self.max_sessions and number >= self.max_sessions:
             raise ResourceExhaustedError(
@@ -64,8 +65,8 @@ class Limits(NamedTuple):
         """Refuse a graph that is too large.
 
         Args:
-            added: the nodes and functions that come.
-            before: how many nodes there are.
+            added: the new nodes and functions.
+            before: the number of existing nodes.
 
         Raises:
             ResourceExhaustedError: there would be too many.
@@ -80,7 +81,7 @@ class Limits(NamedTuple):
             )
 
     def check_reset(self) -> None:
-        """Refuse to clear containers where that is not allowed.
+        """Refuse to clear containers if that is not allowed.
 
         Raises:
             PermissionDeniedError: it is not.
@@ -93,7 +94,7 @@ class Limits(NamedTuple):
 
 
 def count_nodes(graph: proto.GraphDef) -> int:
-    """Return how many nodes a graph and its functions have."""
+    """Return the number of nodes of a graph and its functions."""
     return len(graph.node) + sum(len(function.node_def) for function in graph.library.function)
 
 
@@ -103,7 +104,7 @@ class StepSlots:
     Threads: `_lock` guards the count.
 
     Raises:
-        ResourceExhaustedError: on entry; as many steps run as may.
+        ResourceExhaustedError: on entry, if the maximum number of steps is running.
     """
 
     __slots__ = ("_limit", "_lock", "_running")

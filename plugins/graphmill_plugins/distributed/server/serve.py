@@ -97,8 +97,8 @@ def serve(
 ) -> None:
     """Serve sessions to other processes in TensorFlow's protocol, over gRPC.
 
-    Prints one line, READY HOST:PORT, when it takes calls. SIGTERM and SIGINT let calls that run
-    end, and end the process with exit code 0; a second signal ends it at once.
+    Prints one line, READY HOST:PORT, when it accepts calls. After SIGTERM or SIGINT, running calls
+    may finish, and the process ends with exit code 0; a second signal ends it immediately.
     """
     addresses, job, task = _task(cluster, job, task, str(Address(host, port)))
     handler = write_events(log_level, log_format)
@@ -127,7 +127,7 @@ def _config(text: str | None, metrics_port: int | None) -> Any:
 def _task(
     cluster: str | None, job: str | None, task: int | None, address: str
 ) -> tuple[Any, str | None, int | None]:
-    """Return the cluster and which task of it this process is.
+    """Return the cluster, and the task that this process is.
 
     Raises:
         InvalidArgumentError: the cluster is malformed.
@@ -146,7 +146,7 @@ def _task(
 
 
 def _json(text: str | None, option: str) -> Any:
-    """Return the object that JSON or a file of it stands for; None for None.
+    """Parse an object from JSON text or a JSON file; None for None.
 
     Raises:
         InvalidArgumentError: it is neither.

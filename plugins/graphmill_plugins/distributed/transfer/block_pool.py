@@ -1,7 +1,7 @@
 """`BlockPool`: a bounded pool of a sender's shared-memory blocks.
 
-New memory costs far more than a copy into memory that is there: each page is cleared and mapped
-first. So blocks are kept for a while after their receivers have let go of them.
+New memory costs far more than a copy into existing memory, because each page is cleared and mapped
+first. So blocks are kept for a while after their receivers have released them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 IDLE_SECONDS: Final = 30.0
 """For how long a block that nobody uses is kept."""
 _GRAIN: Final = 64 << 10
-_MOST_SPARE: Final = 2  # a block is at most so many times as large as its tensor
+_MOST_SPARE: Final = 2  # the maximum size of a block, as a multiple of its tensor's size
 
 
 class _Entry:
-    """A block with what the pool knows of its present transfer."""
+    """A block, with the state of its current transfer."""
 
     __slots__ = ("block", "is_given_up", "is_written", "since", "step_id")
 
@@ -35,7 +35,7 @@ class _Entry:
         self.step_id = 0
         self.since = 0.0
         self.is_written = False  # being written now
-        self.is_given_up = True  # nobody will come for what it holds
+        self.is_given_up = True  # its content will not be fetched any more
 
 
 class BlockPool:
@@ -44,8 +44,8 @@ class BlockPool:
     Threads: `_lock` guards the table; tensors are copied outside of it.
 
     Args:
-        max_bytes: how large all blocks are together.
-        clock: gives seconds.
+        max_bytes: the maximum total size of all blocks.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,24 +57,24 @@ class BlockPool:
 
     @property
     def num_bytes(self) -> int:
-        """How large all blocks are together."""
+        """The total size of all blocks."""
         return sum(entry.block.capacity for entry in self._entries)
 
     @property
     def num_in_use(self) -> int:
-        """How many blocks hold a tensor that may be taken, or is held by a receiver."""
+        """The number of blocks whose tensor is offered, or held by a receiver."""
         with self._lock:
             return sum(not self._try_begin(entry, 0) for entry in self._entries)
 
     def put(
         self, array: np.ndarray[Any, Any], step_id: int, transfer_id: int
     ) -> SharedBlock | None:
-        """Copy a tensor into a block; None if there is no memory for it within the bounds.
+        """Copy a tensor into a block; return None if the bounds leave no memory for it.
 
         Args:
             array: the tensor.
-            step_id: its step, whose end gives it up.
-            transfer_id: names the transfer.
+            step_id: its step, whose end withdraws it.
+            transfer_id: identifies the transfer.
         """
         if os.getpid() != self._owner:  # a forked child: the blocks are its parent's
             return None
@@ -91,7 +91,7 @@ class BlockPool:
         return entry.block
 
     def find(self, transfer_id: int) -> SharedBlock | None:
-        """Return the block that holds a transfer which nobody has taken."""
+        """Return the block of a transfer that has not been taken."""
         with self._lock:
             for entry in self._entries:
                 if entry.block.transfer_id == transfer_id and not entry.is_given_up:
@@ -99,7 +99,7 @@ class BlockPool:
         return None
 
     def end_step(self, step_id: int) -> None:
-        """Give up what nobody has taken of a step; close blocks that have long been idle."""
+        """Withdraw the untaken tensors of a step; close blocks that have been idle for long."""
         with self._lock:
             for entry in self._entries:
                 if entry.step_id == step_id:
@@ -107,7 +107,7 @@ class BlockPool:
             self._close_idle(self._clock() - IDLE_SECONDS)
 
     def close(self) -> None:
-        """Let go of all memory; receivers keep what they have mapped."""
+        """Release all memory; receivers keep what they have mapped."""
         with self._lock:
             entries, self._entries = self._entries, []
             for entry in entries:
@@ -125,7 +125,7 @@ class BlockPool:
                 return None
         try:
             made = _Entry(SharedBlock(capacity))
-        except OSError:  # no memory or no file descriptor: the tensor goes another way
+        except OSError:  # no memory or no file descriptor: use another path
             return None
         made.block.begin(transfer_id)
         self._entries.append(made)
@@ -133,7 +133,7 @@ class BlockPool:
         return made
 
     def _try_begin(self, entry: _Entry, transfer_id: int) -> bool:
-        """Take a block unless somebody uses it or may come for it."""
+        """Take a block unless it is in use, or its tensor may still be fetched."""
         if entry.is_written:
             return False
         may_come = not entry.is_given_up and not entry.block.is_taken

@@ -13,13 +13,13 @@ PATHS: Final = (MESSAGE, PIECES, SHARED_MEMORY)
 
 
 class TransferCounters:
-    """Counts RecvTensor's tensors by path and direction for reports.
+    """Counts the tensors of RecvTensor by path and direction.
 
     Threads: `_lock` guards the counts.
 
     Attributes:
         sent_bytes, received_bytes, sent_tensors, received_tensors: counts by path.
-        fallbacks: how often memory could not be shared though both tasks wanted it.
+        fallbacks: how often memory could not be shared although both tasks support it.
     """
 
     def __init__(self) -> None:
@@ -31,18 +31,18 @@ class TransferCounters:
         self.fallbacks = 0
 
     def sent(self, path: str, num_bytes: int) -> None:
-        """Count a tensor that was given to another task."""
+        """Count a tensor that was sent to another task."""
         with self._lock:
             self.sent_bytes[path] += num_bytes
             self.sent_tensors[path] += 1
 
     def received(self, path: str, num_bytes: int) -> None:
-        """Count a tensor that came from another task."""
+        """Count a tensor that was received from another task."""
         with self._lock:
             self.received_bytes[path] += num_bytes
             self.received_tensors[path] += 1
 
     def fell_back(self) -> None:
-        """Count a tensor that went another way than shared memory, as that failed."""
+        """Count a tensor that took another path because shared memory failed."""
         with self._lock:
             self.fallbacks += 1

@@ -17,8 +17,9 @@ _PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
 def host_identity() -> bytes:
     """Return a digest of the running system, its process namespace and the user.
 
-    Processes with the same digest see each other's open files in `/proc`. It is empty where memory
-    cannot be shared so: on other systems than Linux, and without `/proc`.
+    Processes with the same digest see each other's open files in `/proc`. It is empty where that is
+    not
+    possible: on other systems than Linux, and without `/proc`.
     """
     if sys.platform != "linux":
         return b""

@@ -27,15 +27,16 @@ class PieceFetch:
 
     Args:
         offer: the tensor.
-        ask: asks for the piece at an offset; calls a function with the response or an error, once,
-            in any thread; returns what withdraws the call.
-        done: takes the tensor or an error, once, in any thread.
+        ask: requests the piece at an offset; calls a function with the response or an error, once,
+            in any thread; returns a function that cancels the call.
+        done: receives the tensor or an error, once, in any thread.
 
     Raises:
         ResourceExhaustedError: there is no memory for the tensor.
 
-    Threads: any may call anything; `_lock` guards all but the buffer, of which each piece has its
-    own part.
+    Threads: any may call anything; `_lock` guards everything but the buffer, of which each piece
+        has
+    its own part.
     """
 
     def __init__(
@@ -61,10 +62,10 @@ class PieceFetch:
             ) from error
 
     def start(self, first: np.ndarray[Any, Any] | None) -> None:
-        """Begin.
+        """Start the fetch.
 
         Args:
-            first: the first piece, which says how large the others are; None to ask for it, too.
+            first: the first piece, which determines the size of the others; None to request it too.
         """
         if first is None:
             self._calls[0] = _nothing
@@ -73,7 +74,7 @@ class PieceFetch:
             self._store(0, first)
 
     def cancel(self) -> None:
-        """Withdraw all calls, and end with CancelledError unless it is over."""
+        """Cancel all calls, and end with CancelledError unless the fetch has ended."""
         self._end(CancelledError("the fetch of a tensor in pieces was cancelled"))
 
     def _send(self, offset: int) -> None:
@@ -99,10 +100,10 @@ class PieceFetch:
             self._end(failure)
 
     def _store(self, offset: int, piece: Any) -> None:
-        """Copy a piece to its place, and ask for more.
+        """Copy a piece into the buffer, and request more.
 
         Raises:
-            InternalError: it has not the size that was to be expected.
+            InternalError: it has an unexpected size.
         """
         size = getattr(piece, "nbytes", 0)
         self._piece_bytes = self._piece_bytes or size
@@ -128,7 +129,7 @@ class PieceFetch:
             self._done(array, None)
 
     def _next_offsets(self) -> list[int]:
-        """Return what to ask for now, and note it as asked for; under the lock."""
+        """Return the offsets to request now, and mark them as requested; under the lock."""
         found: list[int] = []
         while len(self._calls) < WINDOW and self._next < self._offer.num_bytes:
             found.append(self._next)
@@ -147,4 +148,4 @@ class PieceFetch:
 
 
 def _nothing() -> None:
-    """Withdraw a call that has not been sent."""
+    """Do nothing: the call has not been sent."""

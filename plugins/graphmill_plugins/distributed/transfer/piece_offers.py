@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Offer:
-    """A tensor whose receiver has not got all of it.
+    """A tensor that has not been fetched completely.
 
     Attributes:
         data: its bytes, row by row.
         step_id: its step, whose end withdraws it.
-        num_left: how many bytes nobody has fetched.
-        used: when the last piece was fetched.
+        num_left: the number of bytes that have not been fetched.
+        used: the time of the latest fetch.
     """
 
     data: memoryview
@@ -35,12 +35,12 @@ class _Offer:
 class PieceOffers:
     """The tensors that receivers are fetching.
 
-    Nothing is copied: the array is held, so that nobody writes into it.
+    Nothing is copied: the array is referenced, so that it is not overwritten.
 
     Threads: `_lock` guards the table.
 
     Args:
-        clock: gives seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,7 +52,7 @@ class PieceOffers:
         return len(self._offers)
 
     def put(self, array: np.ndarray[Any, Any], step_id: int, transfer_id: int) -> None:
-        """Offer a tensor; those that nobody has fetched for long are dropped."""
+        """Offer a tensor; drop offers that have not been fetched for long."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         now = self._clock()
         offer = _Offer(memoryview(flat).toreadonly(), step_id, flat.nbytes, now)
@@ -63,7 +63,7 @@ class PieceOffers:
                     del self._offers[key]
 
     def take(self, transfer_id: int, offset: int, most: int) -> memoryview | None:
-        """Return a piece; None if there is no such tensor (any more), or it is shorter.
+        """Return a piece; None if the tensor is not, or no longer, offered, or is shorter.
 
         The tensor is dropped with its last byte.
         """

@@ -27,13 +27,13 @@ class TransferSettings:
 
     Attributes:
         shared_memory: whether tensors of tasks on one host may be in shared memory.
-        shared_memory_min_bytes: from which size on they are.
-        shared_memory_max_bytes: how much shared memory this task makes at most.
-        max_mapped: how many received tensors may be in other tasks' memory at once.
-        pieces: whether large tensors come in pieces where memory is not shared.
-        pieces_min_bytes: above which size they do.
-        piece_bytes: how large a piece is.
-        max_tensor_bytes: the largest tensor that is received so; a bound against broken peers.
+        shared_memory_min_bytes: the minimum size of such tensors.
+        shared_memory_max_bytes: the maximum amount of shared memory of this task.
+        max_mapped: the maximum number of received tensors in other tasks' memory.
+        pieces: whether large tensors are sent in pieces where memory is not shared.
+        pieces_min_bytes: the minimum size of such tensors.
+        piece_bytes: the size of a piece.
+        max_tensor_bytes: the maximum size of such a tensor; a bound against faulty peers.
     """
 
     shared_memory: bool = True

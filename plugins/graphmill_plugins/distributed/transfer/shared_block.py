@@ -1,13 +1,13 @@
 """`SharedBlock`: shared memory that holds one tensor at a time for receivers on the host.
 
-The memory is a file that no folder lists (`memfd_create`). It ends with the last process that has
-it open, however that process ends, so nothing can be left behind in `/dev/shm`. Receivers open it
+The memory is a file that no folder lists (`memfd_create`). It is freed when the last process that
+has it open ends, in whatever way, so nothing can be left behind in `/dev/shm`. Receivers open it
 through `/proc/PID/fd/FD` of the sender.
 
-A header says which transfer the block holds, and which one was taken last. A receiver keeps a
-shared lock on the open file as long as its array lives; the kernel drops the lock when the mapping
-of the array goes, or its process dies. So a sender learns without a message whether it may use a
-block again: it tries to lock it alone.
+A header contains the ids of the transfer that the block holds, and of the one that was taken last.
+A receiver keeps a shared lock on the open file as long as its array lives; the kernel releases the
+lock when the mapping of the array is removed, or its process dies. So a sender finds out without a
+message whether it may reuse a block: it tries to take an exclusive lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from graphmill.errors import AbortedError
 
-assert sys.platform == "linux"  # whoever imports this has asked `host_identity`
+assert sys.platform == "linux"  # importers have checked `host_identity`
 
 DATA: Final = 4096
 """Where the tensor begins; a page, so that every element type is aligned."""
@@ -40,18 +40,18 @@ class SharedBlock:
     """The sender's end of a block.
 
     Args:
-        capacity: how many bytes a tensor may have.
+        capacity: the maximum size of a tensor in bytes.
 
     Raises:
         OSError: there is no memory, or no file can be opened.
 
-    Threads: one at a time; `BlockPool` sees to that.
+    Threads: one at a time, as `BlockPool` ensures.
 
     Attributes:
         capacity: how many bytes a tensor may have.
-        name: no other block has it.
-        transfer_id: what it holds; 0 for nothing yet.
-        num_bytes: how large that is.
+        name: its unique name.
+        transfer_id: the transfer that it holds; 0 for none.
+        num_bytes: the size of its tensor.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -61,7 +61,7 @@ class SharedBlock:
         self.num_bytes = 0
         self.fd = os.memfd_create(self.name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            # Without memory it is to fail here: at the first write that would end the process.
+            # A lack of memory must fail here: at the first write it would end the process.
             os.posix_fallocate(self.fd, 0, DATA + capacity)
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
             self._memory = mmap.mmap(self.fd, DATA + capacity)
@@ -71,14 +71,14 @@ class SharedBlock:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a receiver has taken what it holds."""
+        """Whether a receiver has taken its tensor."""
         taken: int = _WORD.unpack_from(self._memory, _TAKEN)[0]
         return taken == self.transfer_id
 
     def begin(self, transfer_id: int) -> bool:
         """Take the block for another transfer; return False if a receiver still uses it.
 
-        A receiver of an earlier transfer who comes late finds that out by the header.
+        A late receiver of an earlier transfer detects that in the header.
         """
         try:
             fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,7 +100,7 @@ class SharedBlock:
         return memoryview(self._memory)[DATA + start : DATA + end].toreadonly()
 
     def close(self) -> None:
-        """Let go of the memory; it is freed when nobody has it mapped."""
+        """Release the memory; it is freed when no process has it mapped."""
         os.close(self.fd)
         del self._memory
 
@@ -108,11 +108,11 @@ class SharedBlock:
 def map_block(pid: int, fd: int, name: str, transfer_id: int, num_bytes: int) -> mmap.mmap:
     """Return another process's block, mapped for reading; the tensor begins at `DATA`.
 
-    The block is the receiver's until the mapping is gone.
+    The receiver holds the block until the mapping is removed.
 
     Raises:
-        OSError: the process is gone, or does not let this one have its memory.
-        AbortedError: the block does not hold the transfer any more.
+        OSError: the process has ended, or does not permit access to its memory.
+        AbortedError: the block no longer holds the transfer.
     """
     own = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -120,7 +120,7 @@ def map_block(pid: int, fd: int, name: str, transfer_id: int, num_bytes: int) ->
         try:
             fcntl.flock(own, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _is_gone() from None  # the sender is about to use it again
+            raise _is_gone() from None  # the sender is about to reuse it
         if _WORD.unpack(os.pread(own, _WORD.size, 0))[0] != transfer_id:
             raise _is_gone()
         os.pwrite(own, _WORD.pack(transfer_id), _TAKEN)
@@ -131,7 +131,7 @@ def map_block(pid: int, fd: int, name: str, transfer_id: int, num_bytes: int) ->
 
 
 def _check(fd: int, name: str, num_bytes: int) -> None:
-    """Refuse a file that is another one by now, or that could shrink while it is read."""
+    """Refuse a file that has been replaced, or that could shrink while it is read."""
     found = str(Path(f"/proc/self/fd/{fd}").readlink()).removesuffix(" (deleted)")
     if found != f"/memfd:{name}" or not name.startswith(_PREFIX):
         raise _is_gone()

@@ -25,11 +25,11 @@ class OfferedTensor:
     """A tensor offered by a sender.
 
     Attributes:
-        transfer_id: names the transfer.
+        transfer_id: identifies the transfer.
         dtype: its element type.
         shape: its shape.
-        num_bytes: how large it is.
-        shared_memory: where its memory is, if it is shared.
+        num_bytes: its size.
+        shared_memory: the location of its memory, if it is shared.
     """
 
     transfer_id: int
@@ -40,15 +40,15 @@ class OfferedTensor:
 
 
 class TensorReceiver:
-    """Announces which transfers this task supports, and receives tensors.
+    """Announces the transfers that this task supports, and receives tensors.
 
     Args:
-        settings: what this task wants.
+        settings: the settings of this task.
 
     Threads: any may call anything; `_lock` guards the count of mapped tensors.
 
     Attributes:
-        num_mapped: how many received tensors are in other tasks' memory now.
+        num_mapped: the number of received tensors in other tasks' memory.
     """
 
     def __init__(self, settings: TransferSettings) -> None:
@@ -61,7 +61,7 @@ class TensorReceiver:
         self._far = _options(b"", pieces)
 
     def options(self, *, is_near: bool = True) -> bytes:
-        """Return what is added to the bytes of a RecvTensorRequest; b"" if nothing is wanted.
+        """Return the options to append to a serialized RecvTensorRequest; may be empty.
 
         Args:
             is_near: whether memory may be shared with the sender.
@@ -70,7 +70,7 @@ class TensorReceiver:
         return self._far if is_full or not is_near else self._near
 
     def piece_request(self, transfer_id: int, offset: int) -> bytes:
-        """Return the bytes of a RecvTensorRequest for a piece of a tensor."""
+        """Return a serialized RecvTensorRequest for a piece of a tensor."""
         wanted = proto.TensorTransferRequest(
             max_piece_bytes=self._settings.piece_bytes, transfer_id=transfer_id, offset=offset
         )
@@ -79,12 +79,12 @@ class TensorReceiver:
         return request.SerializeToString()
 
     def offered(self, response: proto.RecvTensorResponse) -> OfferedTensor | None:
-        """Return what a response offers; None if the tensor is in the response itself.
+        """Return the tensor that a response offers; None if the response contains the tensor.
 
         Raises:
             InvalidArgumentError: the offer is malformed.
             InternalError: it contradicts itself.
-            ResourceExhaustedError: the tensor is larger than this task takes.
+            ResourceExhaustedError: the tensor is larger than this task accepts.
         """
         options = response.transport_options
         if not options.Is(proto.TensorTransferResponse.DESCRIPTOR):
@@ -106,16 +106,16 @@ class TensorReceiver:
         return OfferedTensor(offer.transfer_id, dtype, shape, offer.num_bytes, memory)
 
     def map(self, offer: OfferedTensor) -> np.ndarray[Any, Any]:
-        """Return a tensor in the sender's memory, read-only; the sender has it back with its end.
+        """Return a read-only tensor in the sender's memory, which is released with the tensor.
 
         Raises:
             OSError: the memory cannot be opened here.
-            AbortedError: the sender has given the tensor up.
+            AbortedError: the sender has withdrawn the tensor.
         """
         memory = offer.shared_memory
         if memory is None or not host_identity():
             raise OSError("the memory of the sender is not shared with this process")
-        # It needs what only Linux has, which `host_identity` has looked for.
+        # It needs Linux, which `host_identity` has checked.
         from graphmill_plugins.distributed.transfer.shared_block import DATA, map_block
 
         mapping = map_block(memory.pid, memory.fd, memory.name, offer.transfer_id, offer.num_bytes)

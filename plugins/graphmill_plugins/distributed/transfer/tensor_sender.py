@@ -36,15 +36,15 @@ class TensorSender:
     """Answers RecvTensor with the tensor or with its location.
 
     Args:
-        settings: what this task offers.
-        counters: where transfers are counted.
-        has_ended: says whether a step has ended on this worker.
+        settings: the settings of this task.
+        counters: count transfers.
+        has_ended: returns whether a step has ended on this worker.
 
     Threads: any may call anything.
 
     Attributes:
-        pool: the shared memory; None where there is none.
-        offers: what receivers fetch in pieces.
+        pool: the shared memory; None without.
+        offers: the tensors that receivers fetch in pieces.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class TensorSender:
         self._identity = host_identity()
 
     def answer(self, request: proto.RecvTensorRequest, value: Value, is_dead: bool) -> bytes:
-        """Return the response with a tensor, or with where the receiver finds it.
+        """Return the response with a tensor, or with its location.
 
         Raises:
-            InvalidArgumentError: it is too large for a message, and the receiver takes no pieces.
+            InvalidArgumentError: it is too large for a message, and the receiver does not support
+                pieces.
             AbortedError: the step has ended meanwhile.
         """
         if is_dead:
@@ -83,7 +84,7 @@ class TensorSender:
         """Return the response with a piece of a tensor that was offered.
 
         Raises:
-            AbortedError: it is not offered any more.
+            AbortedError: it is no longer offered.
             InvalidArgumentError: the piece begins outside of the tensor.
         """
         most = min(max(wanted.max_piece_bytes, MIN_PIECE), self._settings.piece_bytes)
@@ -93,19 +94,19 @@ class TensorSender:
         return self._with_piece(proto.RecvTensorResponse(), piece)
 
     def end_step(self, step_id: int) -> None:
-        """Let go of what nobody has taken of a step."""
+        """Withdraw the untaken tensors of a step."""
         self.offers.end_step(step_id)
         if self.pool is not None:
             self.pool.end_step(step_id)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self.offers.close()
         if self.pool is not None:
             self.pool.close()
 
     def _large(self, value: Value) -> np.ndarray[Any, Any] | None:
-        """Return a value as an array if it is one of numbers, and large."""
+        """Return a value as an array if it is large and numeric."""
         least = min(self._settings.shared_memory_min_bytes, self._settings.pieces_min_bytes)
         if not isinstance(value, np.ndarray) or value.nbytes < least or value.dtype.hasobject:
             return None
@@ -166,7 +167,7 @@ class TensorSender:
         return self._with_piece(response, piece)
 
     def _from_block(self, wanted: proto.TensorTransferRequest) -> memoryview:
-        """Return a piece of a tensor in shared memory, which its receiver could not map."""
+        """Return a piece of a tensor in shared memory that its receiver could not map."""
         block = None if self.pool is None else self.pool.find(wanted.transfer_id)
         if block is None or self.pool is None:
             raise AbortedError(
@@ -186,7 +187,7 @@ class TensorSender:
 
 
 def transfer_request(request: proto.RecvTensorRequest) -> proto.TensorTransferRequest | None:
-    """Return what a receiver of graphmill's can take; None for another receiver.
+    """Return the transfers that a graphmill receiver supports; None for another receiver.
 
     Raises:
         InvalidArgumentError: the message is malformed.
@@ -211,7 +212,7 @@ def _offer(transfer_id: int, array: np.ndarray[Any, Any]) -> proto.TensorTransfe
 def _new_pool(settings: TransferSettings) -> BlockPool | None:
     if not settings.shared_memory or not host_identity():
         return None
-    # It needs what only Linux has, which `host_identity` has looked for.
+    # It needs Linux, which `host_identity` has checked.
     from graphmill_plugins.distributed.transfer.block_pool import BlockPool
 
     return BlockPool(settings.shared_memory_max_bytes)

@@ -30,7 +30,7 @@ class Method(NamedTuple):
 
     @property
     def path(self) -> str:
-        """What the method is called on the wire, as `/tensorflow.MasterService/RunStep`."""
+        """Its path on the wire, as `/tensorflow.MasterService/RunStep`."""
         return f"/{self.service}/{self.name}"
 
     @property

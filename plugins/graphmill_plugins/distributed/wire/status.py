@@ -1,9 +1,9 @@
 """Convert errors to gRPC statuses and to codes in responses, and back.
 
-The canonical codes of TensorFlow are gRPC's numbers. Which way an error goes matters for one code:
-a client sends a request again, with the same request id, when the *status* is UNAVAILABLE. So
-"not accepted, safe to send again" is a status, and "the step failed because a worker is gone" is a
-code in the body wherever the method has one (RunStep, RunGraph).
+The canonical codes of TensorFlow are gRPC's numbers. For one code it matters whether an error is a
+status or part of the response: a client repeats a request, with the same request id, when the
+*status* is UNAVAILABLE. So "not accepted, safe to repeat" is a status, and "the step failed because
+a worker is down" is a code in the response, wherever the method has one (RunStep, RunGraph).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
             """Return the message."""
 
         def trailing_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
-            """Return what came with the status."""
+            """Return the metadata of the status."""
 
 
 MAX_MESSAGE_BYTES: Final = 3000
@@ -80,19 +80,19 @@ def error_message(error: OpError) -> str:
 
 
 def worker_error_message(error: OpError) -> str:
-    """Return the message for a master, which drops errors that follow from others."""
+    """Return the message for a master, which ignores derived errors."""
     text = error_message(error)
     return _cut(_DERIVED + text, MAX_MESSAGE_BYTES) if error.is_derived else text
 
 
 def code_name(code: int) -> str:
-    """Return what gRPC calls a code of an error, as `NOT_FOUND`; `OK` for 0."""
+    """Return gRPC's name of an error code, as `NOT_FOUND`; `OK` for 0."""
     name: str = _STATUS_CODES.get(code, grpc.StatusCode.UNKNOWN).name
     return name
 
 
 def grpc_status(error: OpError) -> tuple[grpc.StatusCode, str]:
-    """Return the status that a handler ends a call with."""
+    """Return the status with which a handler ends a call."""
     status = _STATUS_CODES.get(error.code, grpc.StatusCode.UNKNOWN)
     return status, error_message(error)
 
@@ -113,8 +113,8 @@ def error_from_rpc(failure: RpcFailure, context: str) -> OpError:
     """Return the typed error for a call that failed.
 
     Args:
-        failure: what grpcio raised, or the call.
-        context: what was called where, for the message.
+        failure: grpcio's exception, or the call.
+        context: the method and the task, for the message.
     """
     status = failure.code()
     code = UNKNOWN if status is None else status.value[0]
@@ -129,8 +129,8 @@ def error_from_rpc(failure: RpcFailure, context: str) -> OpError:
 def error_from_receive(failure: RpcFailure, context: str) -> OpError:
     """Return the typed error for a receive that failed at its sender.
 
-    TensorFlow's worker does not tell whether that follows from another error; it nearly always
-    does, as a receive fails with its step. One that was restarted answers ABORTED on its own.
+    TensorFlow's worker does not report whether the error is derived; it nearly always is, because a
+    receive fails with its step. A restarted worker answers ABORTED as a root cause.
     """
     error = error_from_rpc(failure, context)
     is_ours = _OURS in (failure.trailing_metadata() or ())
@@ -139,12 +139,12 @@ def error_from_receive(failure: RpcFailure, context: str) -> OpError:
 
 
 def metadata_of(error: OpError) -> tuple[tuple[str, str | bytes], ...]:
-    """Return what is sent with the status of an error."""
+    """Return the metadata of the status of an error."""
     return (_OURS, (_DETAILS_KEY, _DERIVED_DETAILS)) if error.is_derived else (_OURS,)
 
 
 def in_context(error: OpError, context: str) -> OpError:
-    """Return an error whose message says what was called where."""
+    """Return an error whose message names the method and the task."""
     error.message = f"{error.message} ({context})"
     error.args = (error.message,)
     return error

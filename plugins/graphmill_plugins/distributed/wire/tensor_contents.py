@@ -1,7 +1,7 @@
-"""Take large tensor contents out of the bytes of a message, so that nothing copies them.
+"""Extract large tensor contents from the bytes of a message, so that they are not copied.
 
-A tensor is only touched where its place is plain. Where a part of a message is given twice, which
-protobuf merges, or the bytes are damaged, they are left as they are for protobuf to judge.
+A tensor is only extracted where its position is unambiguous. If a field occurs twice, which
+protobuf merges, or the bytes are damaged, the message is left unchanged for protobuf to parse.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MOST_FIELDS: Final = 8
 
 
 class TensorField(NamedTuple):
-    """Where a kind of message has its tensors.
+    """The position of the tensors in a message type.
 
     Attributes:
-        number: of the field.
+        number: the field number.
         is_repeated: whether it may occur more than once.
         is_named: whether it holds `NamedTensorProto`, not `TensorProto`.
     """
@@ -41,7 +41,7 @@ class TensorField(NamedTuple):
 def take_contents(
     data: bytes, field: TensorField, large: int
 ) -> tuple[bytes, dict[int, memoryview]]:
-    """Return a message without its large tensor contents, and these by the index of the tensor."""
+    """Return a message without its large tensor contents, and the contents by tensor index."""
     try:
         entries = list(_entries(data, field))
         if len(entries) > 1 and not field.is_repeated:
@@ -92,7 +92,7 @@ def _cut_out(
 def _content(
     data: bytes, entry: Field, large: int, *, is_named: bool
 ) -> tuple[Field, Field] | None:
-    """Return the tensor of an entry and its content, if that is there once and large."""
+    """Return the tensor of an entry and its content, if that occurs once and is large."""
     if entry.end - entry.start < large:
         return None
     tensor: Field | None = entry
@@ -105,7 +105,7 @@ def _content(
 
 
 def _only(data: bytes, around: Field, number: int) -> Field | None:
-    """Return the field `number` of a message inside of another one, if it is there once."""
+    """Return the field `number` of a nested message, if it occurs once."""
     fields = list(islice(iterate_fields(data, around.start, around.end), _MOST_FIELDS + 1))
     found = [field for field in fields if field.number == number and field.wire_type == LENGTH]
     return found[0] if len(found) == 1 and len(fields) <= _MOST_FIELDS else None

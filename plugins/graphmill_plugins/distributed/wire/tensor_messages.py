@@ -1,8 +1,9 @@
 """Messages that carry tensors, read and written without copies of large ones.
 
 protobuf's classes copy every byte of a message, and reading an array from them copies it again. So
-large tensor contents are taken out of a message's bytes before protobuf reads them, and a message
-is written as what protobuf writes of its other fields, joined once with the memory of its tensors.
+large tensor contents are extracted from a message's bytes before protobuf parses them. To write a
+message, protobuf serializes its other fields, and the result is joined once with the memory of its
+tensors.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class NamedTensor(NamedTuple):
     """A tensor of a message.
 
     Attributes:
-        name: of the tensor, or its rendezvous key; "" where the message goes by position.
+        name: the name of the tensor, or its rendezvous key; "" where the message uses positions.
         value: a NumPy array or scalar, or a resource handle.
         dtype: its element type, where the value's own is ambiguous (quantised types).
     """
@@ -57,11 +58,11 @@ class NamedTensor(NamedTuple):
 
 
 class TensorMessage(Generic[M]):
-    """A kind of message with one field of tensors.
+    """A message type with one field of tensors.
 
     Attributes:
         message_class: the message.
-        field: where it has its tensors.
+        field: the field with its tensors.
     """
 
     def __init__(self, message_class: type[M], field: str) -> None:
@@ -74,14 +75,14 @@ class TensorMessage(Generic[M]):
     def decode(self, data: bytes, large: int = LARGE_BYTES) -> tuple[M, list[NamedTensor]]:
         """Return a message and its tensors, in order.
 
-        Large arrays are views of `data`, and absent in the message itself.
+        Large arrays are views of `data`, and not in the message itself.
 
         Args:
             data: the message's bytes.
-            large: from how many bytes on a content is not copied.
+            large: the size in bytes from which a content is not copied.
 
         Raises:
-            InvalidArgumentError: the bytes are no such message, or a tensor is malformed.
+            InvalidArgumentError: the message or a tensor is malformed.
             UnimplementedError: a tensor is a variant.
             ResourceExhaustedError: there is not enough memory for a tensor.
         """
@@ -145,7 +146,7 @@ def parse_message(message_class: type[M], data: bytes) -> M:
 
 
 def _small_field(number: int, is_named: bool, tensor: NamedTensor) -> bytes | None:
-    """Return the field of a small numeric array, most of which is the same in every step."""
+    """Return the field of a small numeric array, whose header is cached."""
     value = tensor.value
     if tensor.dtype is not None or not isinstance(value, np.ndarray | np.generic):
         return None
@@ -158,7 +159,7 @@ def _small_field(number: int, is_named: bool, tensor: NamedTensor) -> bytes | No
 def _small_header(
     number: int, is_named: bool, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
 ) -> bytes:
-    """Return what precedes the elements of an array in a field of a message."""
+    """Return the header of an array in a field of a message."""
     header = content_header(dtype, shape)
     size = len(header) + math.prod(shape) * dtype.itemsize
     if is_named:
@@ -168,7 +169,7 @@ def _small_header(
 
 
 def _name_header(name: str, size: int) -> bytes:
-    """Return what stands before the tensor in a NamedTensorProto."""
+    """Return the bytes before the tensor in a NamedTensorProto."""
     text = name.encode()
     return b"".join(
         (_NAME_TAG, write_varint(len(text)), text, length_delimited(TENSOR_FIELD, size))

@@ -84,7 +84,7 @@ def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part],
 
 @lru_cache(maxsize=1024)
 def content_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return what precedes the elements of a non-empty numeric array in its TensorProto.
+    """Return the header of a non-empty numeric array in its TensorProto.
 
     Raises:
         InvalidArgumentError: TensorFlow has no such element type.
@@ -100,11 +100,11 @@ def decode_tensor(message: TensorProto, content: memoryview | None = None) -> Va
 
     Args:
         message: the tensor.
-        content: its `tensor_content`, if that was taken out of the message.
+        content: its `tensor_content`, if that was extracted from the message.
 
     Raises:
-        InvalidArgumentError: dtype, shape and content do not fit, or the value is larger than a
-            message could be.
+        InvalidArgumentError: dtype, shape and content contradict each other, or the value is larger
+            than a message can be.
         UnimplementedError: a variant, whose value lives in a session.
         ResourceExhaustedError: there is not enough memory for the value.
     """
@@ -152,7 +152,7 @@ def _header(enum: int, shape: tuple[int, ...]) -> bytes:
 
 
 def _check_size(message: TensorProto, dtype: DType) -> None:
-    """Refuse a repeated value that is larger than a message: a few bytes could ask for any size."""
+    """Refuse a repeated value that is larger than a message: a few bytes could request any size."""
     shape = tensor_proto_shape(message)
     size = math.prod(shape) * max(dtype.size, 1)
     if size > MAX_MESSAGE_BYTES:
@@ -200,7 +200,7 @@ def _handle_proto(handle: object) -> proto.ResourceHandleProto:
 
 
 def _handles(message: TensorProto) -> Value:
-    """Return a scalar handle, or an array of handles; what they name is looked up when used."""
+    """Return a scalar handle, or an array of handles; their resources are looked up on use."""
     shape = tensor_proto_shape(message)
     if math.prod(shape) != len(message.resource_handle_val):
         raise InvalidArgumentError(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         def __call__(
             self, value: Value, is_dead: bool, error: BaseException | None, path: str = ...
         ) -> None:
-            """Pass the outcome on, and the path that the tensor came."""
+            """Pass on the outcome, and the path of the tensor."""
 
 
 class GrpcPeer(Peer):
@@ -49,10 +49,11 @@ class GrpcPeer(Peer):
     Args:
         name: of the task.
         address: `HOST:PORT`.
-        log: where receives are recorded.
-        receiver: takes large tensors.
-        counters: where transfers are counted.
-        silence: for how many seconds it may be silent while calls wait for it; 0 for any time.
+        log: records receives.
+        receiver: receives large tensors.
+        counters: count transfers.
+        silence: the number of seconds for which it may be silent while calls are in flight; 0 for
+            no limit.
         credentials: for TLS; None for connections without.
     """
 
@@ -81,7 +82,7 @@ class GrpcPeer(Peer):
     ) -> Callable[[], None]:
         """Ask for a tensor of a step; see `Peer`.
 
-        A task that is about to be there again is waited for; the step's end withdraws the call.
+        The call waits for a restarting task; the end of the step cancels it.
         """
         request = proto.RecvTensorRequest(step_id=step_id, rendezvous_key=key, dma_ok=True)
         data = request.SerializeToString()
@@ -113,10 +114,10 @@ class GrpcPeer(Peer):
         return withdrawal
 
     def _take(self, data: bytes, withdrawal: _Withdrawal, finish: Finish) -> None:
-        """Take the tensor of a response, from where that says it is.
+        """Read the tensor of a response, or fetch it from its location.
 
         Raises:
-            OpError: the response, or what it offers, is not what was asked for.
+            OpError: the response, or the offer in it, is invalid.
         """
         message, tensors = RECV_TENSOR_RESPONSE.decode(data)
         offer = self._receiver.offered(message)
@@ -136,7 +137,7 @@ class GrpcPeer(Peer):
             try:
                 array = self._receiver.map(offer)
             except OSError as error:
-                # Another container or a security policy may be between two tasks of one host.
+                # Containers or security policies may separate two tasks of one host.
                 self._may_share_memory = not isinstance(error, PermissionError)
                 self._counters.fell_back()
             else:
@@ -153,7 +154,7 @@ class GrpcPeer(Peer):
     def _ask(
         self, transfer_id: int, offset: int, done: Callable[[bytes | None, OpError | None], None]
     ) -> Callable[[], None]:
-        """Ask for a piece; see `PieceFetch`."""
+        """Request a piece; see `PieceFetch`."""
         request = self._receiver.piece_request(transfer_id, offset)
 
         def finished(data: bytes | None, error: OpError | None) -> None:
@@ -177,7 +178,7 @@ class GrpcPeer(Peer):
 
 
 class _Withdrawal:
-    """What withdraws a receive, whose calls follow each other.
+    """Cancels a receive, which makes several calls in sequence.
 
     Threads: `_lock` guards both attributes.
     """
@@ -190,7 +191,7 @@ class _Withdrawal:
         self._is_called = False
 
     def begin(self, withdraw: Callable[[], object]) -> None:
-        """Withdraw the first call, unless it has been answered and others followed."""
+        """Set the first call, unless it has been answered and others have followed."""
         with self._lock:
             if self._withdraw is not None:
                 return
@@ -200,7 +201,7 @@ class _Withdrawal:
             withdraw()
 
     def become(self, withdraw: Callable[[], object]) -> None:
-        """Withdraw something else from now on, at once if that was called already."""
+        """Set the next call, and cancel it immediately if the receive has been cancelled."""
         with self._lock:
             self._withdraw = withdraw
             is_called = self._is_called
@@ -216,16 +217,16 @@ class _Withdrawal:
 
 
 class GrpcPeers(Peers):
-    """The tasks of one cluster but this one, connected to when they are first needed.
+    """The other tasks of a cluster, connected on first use.
 
     Threads: `_lock` guards the table.
 
     Args:
         cluster: names and addresses of all tasks.
-        log: where receives are recorded.
-        receiver: takes large tensors.
-        counters: where transfers are counted.
-        silence: for how many seconds a task may be silent; 0 for any time.
+        log: records receives.
+        receiver: receives large tensors.
+        counters: count transfers.
+        silence: the number of seconds for which a task may be silent; 0 for no limit.
         credentials: for TLS; None for connections without.
     """
 
@@ -267,11 +268,11 @@ class GrpcPeers(Peers):
             return made
 
     def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
-        """Reach the tasks where they are from now on; receives from those that moved are aborted.
+        """Use new addresses of the tasks; abort receives from tasks that have moved.
 
         Args:
             cluster: names and addresses of all tasks.
-            restarted: names of those that are another process now, perhaps at the old address.
+            restarted: names of tasks whose process was replaced, perhaps at the old address.
         """
         addresses = addresses_of(cluster)
         with self._lock:
@@ -285,11 +286,11 @@ class GrpcPeers(Peers):
             peer.close(lost_task(task, addresses.get(task)))
 
     def logging(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Switch the log of receives, or return it of some steps."""
+        """Switch the log of receives, or return it for some steps."""
         return self._log.answer(request)
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         with self._lock:
             peers, self._peers = self._peers, {}
         for peer in peers.values():

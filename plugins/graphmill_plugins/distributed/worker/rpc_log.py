@@ -1,4 +1,4 @@
-"""`RpcLog`: how long the receives of a step took, which a master fetches for its trace.
+"""`RpcLog`: record the durations of a step's receives, which a master fetches for its trace.
 
 Semantics: `tensorflow/core/distributed_runtime/worker_cache_logger.cc`.
 """
@@ -17,7 +17,7 @@ _OP: Final = "RecvTensor"
 
 
 class RpcLog:
-    """The receives from other tasks, by step, while a master asks for them.
+    """The receives from other tasks by step, recorded while a master has switched the log on.
 
     Threads: `_lock` guards the table.
     """
@@ -33,17 +33,17 @@ class RpcLog:
         return self._num_users > 0
 
     def switch(self, *, on: bool) -> None:
-        """Count one more or one fewer master that asks for the log."""
+        """Count one more or one fewer master that uses the log."""
         with self._lock:
             self._num_users = max(self._num_users + (1 if on else -1), 0)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all records."""
         with self._lock:
             self._steps.clear()
 
     def answer(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Do what a master asks for."""
+        """Answer a master's request."""
         if request.enable_rpc_logging or request.disable_rpc_logging:
             self.switch(on=request.enable_rpc_logging)
         if request.clear:
@@ -52,7 +52,7 @@ class RpcLog:
         return proto.LoggingResponse(step=[found for found in taken if found is not None])
 
     def record(self, step_id: int, key: str, started: int, value: object) -> None:
-        """Record a receive that ends now."""
+        """Record a receive that has just ended."""
         source, _, target, edge, _ = key.split(";", 4)
         times = (thread_id(), started, started, now())
         stats = NodeStats(f"{_OP}:{edge} from {source}", _OP, *times, describe_outputs(value, 1))
@@ -65,7 +65,7 @@ class RpcLog:
         collector.record(target, stats)
 
     def take(self, step_id: int) -> proto.LabeledStepStats | None:
-        """Return what was recorded of a step, and forget it; None if there is nothing."""
+        """Remove and return the records of a step; None if there are none."""
         with self._lock:
             collector = self._steps.pop(step_id, None)
         if collector is None:

@@ -51,18 +51,18 @@ _NOT_HERE: Final = {
 
 
 class Call(Protocol):
-    """One call of a client, as the server's dispatch gives it.
+    """One call of a client, as the dispatch of the server passes it.
 
     Attributes:
-        code: of the error that the response holds; 0 for none.
-        fields: what the log says of the call; None where nobody reads it.
+        code: the code of an error within the response; 0 for none.
+        fields: fields for the log; None if the log is off.
     """
 
     code: int
     fields: dict[str, object] | None
 
     def on_end(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the call is over; return False if that is so already."""
+        """Call `callback` when the call has ended; return False if it has."""
         ...
 
 
