@@ -37,7 +37,7 @@ class Accumulator(ABC):
     Attributes:
         name: for messages.
         dtype: element type of the gradients.
-        shape: what is known of their shape.
+        shape: their static shape.
         reduction: "MEAN" or "SUM".
     """
 
@@ -120,7 +120,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def add(self, *gradient: Value, is_first: bool) -> None:
-        """Add a gradient to the sum, or begin a sum with it."""
+        """Add a gradient to the sum, or start a sum with it."""
 
     @abstractmethod
     def result(self, count: int) -> Any:

@@ -95,7 +95,7 @@ class Enqueue(Attempt):
         self._next = 0
 
     def run(self, queue: Queue) -> int:
-        """Put what there is room for; what was put stays, even if the rest is cancelled."""
+        """Add as many elements as there is room for; they stay, even if the rest is cancelled."""
         if queue.is_closed:
             self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
             return _COMPLETE
@@ -140,7 +140,7 @@ class Dequeue(Attempt):
         self._taken: list[Element] = []
 
     def run(self, queue: Queue) -> int:
-        """Take what is there."""
+        """Take the available elements."""
         taken = self._taken
         if queue.is_closed and len(queue.entries) < self._count - len(taken):
             outcome = self._run_closed(queue)
@@ -235,7 +235,7 @@ class Queue(ABC):
         return len(self.entries)
 
     def put_now(self, element: Element) -> bool:
-        """Add an element if nobody waits and there is room: `submit`, without an attempt."""
+        """Add an element if no attempt waits and there is room: `submit`, without an attempt."""
         with self._lock:
             if self.is_closed or self._enqueues or self._dequeues:
                 return False
@@ -245,7 +245,7 @@ class Queue(ABC):
             return True
 
     def take_now(self) -> Element | None:
-        """Take an element if nobody waits and there is one: `submit`, without an attempt."""
+        """Take an element if no attempt waits and there is one: `submit`, without an attempt."""
         with self._lock:
             if self._enqueues or self._dequeues or self.available < 1:
                 return None
@@ -264,7 +264,8 @@ class Queue(ABC):
     def cancel(self, attempt: Attempt) -> None:
         """End an attempt that still waits, with CancelledError.
 
-        What an enqueue has put already stays in the queue; what a dequeue has taken is lost.
+        Elements that an enqueue has added stay in the queue; elements that a dequeue has taken are
+        lost.
         """
         with self._lock:
             if attempt.has_ended:

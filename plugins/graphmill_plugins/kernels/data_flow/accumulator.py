@@ -2,7 +2,7 @@
 
 Semantics: tensorflow/core/kernels/conditional_accumulator_op.cc,
 conditional_accumulator_base_op.h, sparse_conditional_accumulator_op.cc. Taking waits until enough
-gradients have come; no thread waits meanwhile.
+gradients have arrived; no thread waits meanwhile.
 """
 
 from __future__ import annotations

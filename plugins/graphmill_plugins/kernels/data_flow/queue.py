@@ -100,7 +100,7 @@ def _check_defined(shapes: tuple[Shape, ...] | None) -> None:
 
 @kernel("FIFOQueue", "FIFOQueueV2", stateful=True, effects=_STATE)
 class FifoQueueKernel(_QueueKernel):
-    """Hand on a queue that gives its elements in the order in which they came."""
+    """Return the handle of a first-in, first-out queue."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -112,7 +112,7 @@ class FifoQueueKernel(_QueueKernel):
 
 @kernel("PaddingFIFOQueue", "PaddingFIFOQueueV2", stateful=True, effects=_STATE)
 class PaddingFifoQueueKernel(_QueueKernel):
-    """Hand on a queue whose elements may differ in size, and are padded with zeros in a batch."""
+    """Return the handle of a queue whose elements are padded with zeros in a batch."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -146,7 +146,7 @@ class PriorityQueueKernel(_QueueKernel):
 
 @kernel("RandomShuffleQueue", "RandomShuffleQueueV2", stateful=True, effects=("rng", "state"))
 class RandomShuffleQueueKernel(_QueueKernel):
-    """Hand on a queue that gives its elements in random order."""
+    """Return the handle of a queue that returns its elements in random order."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -157,7 +157,7 @@ class RandomShuffleQueueKernel(_QueueKernel):
         self._make()  # for its checks
 
     def _make(self) -> Queue:
-        # Random numbers are much to import for graphs whose queues have none.
+        # Importing random numbers is expensive for graphs whose queues have none.
         from graphmill_plugins.kernels.random._stream import random_numbers
 
         return RandomShuffleQueue(

@@ -27,7 +27,7 @@ class _Yielder:
     """Yields the records of an epoch in random order, limited by a buffer.
 
     Args:
-        pattern: what the paths of the files match.
+        pattern: the pattern of the files' paths.
         compression: "", "ZLIB" or "GZIP".
         buffer_size: how many records are held at a time.
         shift: the share of the files by which their order is turned in each epoch.

@@ -30,7 +30,7 @@ class Stack:
     Attributes:
         name: for messages.
         dtype: element type of the tensors.
-        max_size: how many it may hold; negative for any number.
+        max_size: the maximum number of elements; negative for no limit.
     """
 
     def __init__(self, name: str, dtype: dtypes.DType, max_size: int) -> None:

@@ -35,7 +35,7 @@ class Area(Store):
     """Holds elements up to a count and a size in bytes; 0 means no limit.
 
     Attributes:
-        elements: for a `Stage` by place, for a map by key.
+        elements: by index for a `Stage`, by key for a map.
         partial: for a map the elements of which components are missing, by key.
     """
 

@@ -370,7 +370,7 @@ def group_by_reducer_dataset(
 def directed_interleave_dataset(
     ctx: OpKernelContext, selector: Value, sources: list[Value], stop_on_empty_dataset: bool = False
 ) -> Dataset:
-    """Make a dataset that takes each element from the dataset a selector names."""
+    """Make a dataset that takes each element from the dataset that a selector chooses."""
     del ctx
     return function_datasets.DirectedInterleave(
         dataset_of(selector),

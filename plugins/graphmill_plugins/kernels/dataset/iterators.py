@@ -72,7 +72,7 @@ class IteratorResource:
     Threads: `_lock` is held while an element is taken; `start` replaces everything at once.
 
     Attributes:
-        dtypes, shapes: what its elements are said to be; empty if nothing was said.
+        dtypes, shapes: the declared types and shapes of its elements; empty without a declaration.
     """
 
     def __init__(self, types: Sequence[DType], shapes: Sequence[Shape], name: str) -> None:
@@ -92,7 +92,7 @@ class IteratorResource:
         """Start iterating over a dataset.
 
         Raises:
-            InvalidArgumentError: its elements are not what the iterator is for.
+            InvalidArgumentError: its elements do not have the declared types and shapes.
         """
         if self.dtypes:
             check_structure(self.dtypes, self.shapes, dataset.dtypes, dataset.shapes)
@@ -341,7 +341,7 @@ def iterator_get_next_sync(
 def element_fault(
     element: Element | None, types: Sequence[DType], shapes: Sequence[Shape]
 ) -> BaseException | None:
-    """Return what is wrong with an element."""
+    """Return the error of an invalid element."""
     if element is None:
         return OutOfRangeError("End of sequence")
     if len(element) != len(types):

@@ -51,7 +51,7 @@ class MultiDeviceIterator:
     Threads: `_lock` guards what waits for devices, and is held while an element is taken.
 
     Attributes:
-        iterator: where the elements come from.
+        iterator: the source of the elements.
         incarnation: how often a dataset was begun.
     """
 
@@ -76,7 +76,7 @@ class MultiDeviceIterator:
         """Return the next element for a device, None at the end.
 
         Raises:
-            InvalidArgumentError: there is no such device, or another incarnation was begun.
+            InvalidArgumentError: there is no such device, or the iterator was restarted.
         """
         if not 0 <= shard < len(self._waiting):
             raise InvalidArgumentError(

@@ -51,7 +51,7 @@ def tensor_dataset(
 
 
 def _checked(dataset: Dataset, shapes: Sequence[Shape]) -> Dataset:
-    """Return a dataset whose elements have the shapes that its node says.
+    """Return a dataset, after a check of its elements' shapes against the node's attr.
 
     Raises:
         InvalidArgumentError: they have others.
@@ -134,7 +134,7 @@ class _SparseRows(Sequence[tuple[Any, ...]]):
 def range_dataset(
     ctx: OpKernelContext, start: Value, stop: Value, step: Value, output_types: Sequence[Any]
 ) -> Dataset:
-    """Make a dataset of numbers from `start` to before `stop`."""
+    """Make a dataset of the numbers from `start` up to, but excluding, `stop`."""
     del ctx
     first, end, hop = (
         int(scalar(start, "start")),
@@ -322,7 +322,7 @@ def generator_dataset(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> Dataset:
-    """Make a dataset of what a function gives, call after call, until it raises OutOfRange."""
+    """Make a dataset of the results of repeated calls of a function, until it raises OutOfRange."""
     return Generator(
         CapturedFunction(ctx, init_func, init_args),
         CapturedFunction(ctx, next_func, next_args),

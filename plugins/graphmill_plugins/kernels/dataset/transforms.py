@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "ExperimentalMaxIntraOpParallelismDataset",
 )
 def same_dataset(ctx: OpKernelContext, source: Value, *rest: Value) -> Dataset:
-    """Return the dataset: what these ops ask for changes how fast it is, never its elements."""
+    """Return the dataset: these ops change its speed, never its elements."""
     del ctx, rest
     return dataset_of(source)
 

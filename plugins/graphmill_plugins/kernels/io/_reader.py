@@ -42,7 +42,7 @@ class Read:
 
 
 class Reader:
-    """Takes work from a queue, and records out of the work.
+    """Reads records from the work units of a queue.
 
     Threads: `_lock` guards the requests that wait; the first of them alone touches all else.
 
@@ -125,10 +125,10 @@ class Reader:
         return found
 
     def start(self, work: bytes) -> None:
-        """Begin a piece of work."""
+        """Start a work unit."""
 
     def next(self) -> Record | None:
-        """Return the next key and record of the work, None at its end."""
+        """Return the next key and record of the work unit, None at its end."""
         raise NotImplementedError
 
     def stop(self) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Add(Protocol):
-    """Takes a tensor or slice, as the writers do."""
+    """The method of a writer that adds a tensor or slice."""
 
     def __call__(
         self,

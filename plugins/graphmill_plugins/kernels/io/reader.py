@@ -178,7 +178,7 @@ def reader_num_records_produced(ctx: OpKernelContext, reader: Any) -> Value:
     "ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2", stateful=True, effects=_STATE
 )
 def reader_num_work_units_completed(ctx: OpKernelContext, reader: Any) -> Value:
-    """Return how many pieces of work a reader has read to the end."""
+    """Return the number of work units that a reader has completed."""
     return np.int64(reader_of(ctx, reader).finished)
 
 
@@ -198,5 +198,5 @@ def reader_restore_state(ctx: OpKernelContext, reader: Any, state: Value) -> Non
 
 @kernel("ReaderReset", "ReaderResetV2", stateful=True, effects=_STATE)
 def reader_reset(ctx: OpKernelContext, reader: Any) -> None:
-    """Have a reader begin again."""
+    """Reset a reader to its initial state."""
     reader_of(ctx, reader).reset()

@@ -1,7 +1,7 @@
 """Index a lookup table with dense integer keys by one array.
 
-Numbers of words, of users, of classes: most integer keys are such. A look-up in a dictionary is a
-step of Python for each key, which takes fifteen times as long.
+Most integer keys are indices of words, users or classes. A lookup in a dictionary is a Python call
+for each key, which takes fifteen times as long.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class IntegerIndex:
         Args:
             entries: of the table; another mapping is another state of it.
             keys: integers.
-            default: what the others get, one for all.
+            default: the value of all other keys.
         """
         if keys.size < _FEW or default.size != 1:
             return None
@@ -79,7 +79,7 @@ class _Places:
         return self._with(default).take(np.minimum(from_low, last).view(np.int64))
 
     def _with(self, default: Any) -> Any:
-        """Return the values with the default wherever there is none; kept for the next time."""
+        """Return the values, with the default for missing keys; cached."""
         name = default[0] if default.dtype.hasobject else default.tobytes()
         known, filled = self._filled
         if known != name:

@@ -233,7 +233,7 @@ class InitializableTable(LookupTable):
 
 
 class Buckets:
-    """The number of places of a dense table, which doubles when they are too full.
+    """The number of buckets of a dense table, which doubles when too many are in use.
 
     Raises:
         InvalidArgumentError: it is not a power of two, or less than four.

@@ -125,7 +125,7 @@ def table_of(ctx: OpKernelContext, handle: Any) -> LookupTable:
     """Return the table that a handle, or a reference to (container, name), points to.
 
     Raises:
-        FailedPreconditionError, NotFoundError: it is gone.
+        FailedPreconditionError, NotFoundError: it no longer exists.
         InvalidArgumentError: the handle is that of something else.
     """
     if isinstance(handle, ResourceHandle):

@@ -28,13 +28,13 @@ PARSED_TYPES = (dtypes.float32, dtypes.int64, dtypes.string)
 
 @dataclass(frozen=True, slots=True)
 class DenseColumn:
-    """A feature of which each example has as many values as its shape says.
+    """A feature with a fixed shape in each example.
 
     Attributes:
         key: its name.
         dtype: its element type.
         shape: of one example's values; the first size may be unknown, and is then the largest.
-        default: what stands for it where it is missing; no values at all if it must be there.
+        default: the value for examples without the feature; empty if the feature is required.
     """
 
     key: bytes
@@ -57,7 +57,7 @@ def dense_column(key: bytes, dtype: DType, shape: Shape, default: Value) -> Dens
     """Return a dense column.
 
     Raises:
-        InvalidArgumentError: shape or default value are none for such a column.
+        InvalidArgumentError: shape or default value are invalid for such a column.
     """
     name = key.decode(errors="replace")
     if dtype not in PARSED_TYPES:

@@ -119,7 +119,7 @@ def _are_digits(words: Any) -> Any:
 
 
 def _number(words: Any) -> Any:
-    """Return the number that eight digits are."""
+    """Return the integer that eight digits spell."""
     value = words - _ZEROS
     value = (value * _U64(10) + (value >> _U64(8))) & _U64(0x00FF00FF00FF00FF)
     value = (value * _U64(100) + (value >> _U64(16))) & _U64(0x0000FFFF0000FFFF)

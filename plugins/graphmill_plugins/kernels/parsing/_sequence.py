@@ -104,8 +104,8 @@ def parse_sequences(
 
     Args:
         serialized: the messages.
-        names: what messages of errors call each, or none.
-        columns: what is asked of them.
+        names: the names of the examples in error messages, or none.
+        columns: the requested features.
 
     Returns:
         The context's sparse indices, values, shapes; its dense values; its ragged values, splits;

@@ -56,7 +56,7 @@ def types_of(given: Sequence[np.dtype[Any]]) -> list[DType]:
 
 
 class Wheres(Sequence[str]):
-    """For each of some examples how messages begin that are about it.
+    """The prefixes of error messages about some examples.
 
     Args:
         names: of the examples.
@@ -74,7 +74,7 @@ class Wheres(Sequence[str]):
 
 
 def where_texts(serialized: Value, names: Value, what: str = "names") -> Sequence[str]:
-    """Return for each example how messages begin that are about it.
+    """Return, for each example, the prefix of error messages about it.
 
     Raises:
         InvalidArgumentError: there are names, but not one for each.

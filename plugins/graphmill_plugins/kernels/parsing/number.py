@@ -44,7 +44,7 @@ def _to_float(item: bytes) -> float:
 
 
 def _floats(items: list[bytes]) -> Any:
-    """Return the numbers in strings, as float64."""
+    """Parse the numbers in strings, as float64."""
     if len(items) > FEW:
         found = read_decimals(items)
         result = found.floats()

@@ -52,7 +52,7 @@ class StepScan:
 
     Args:
         keys: of the lists.
-        wheres: how messages begin that are about each example.
+        wheres: the prefix of error messages about each example.
     """
 
     def __init__(self, keys: Iterable[bytes], wheres: Sequence[str]) -> None:

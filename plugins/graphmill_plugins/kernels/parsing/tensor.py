@@ -152,7 +152,7 @@ def decode_compressed(content: Value, compression_type: str) -> Value:
 
     Raises:
         DataLossError: a string is not compressed in this way.
-        InvalidArgumentError: the type of compression is unknown, or too much comes out.
+        InvalidArgumentError: the type of compression is unknown, or the result is too large.
     """
     check_compression(compression_type)
     if not compression_type:
@@ -169,7 +169,7 @@ def decode_compressed(content: Value, compression_type: str) -> Value:
 
 
 def _inflated_so_far(item: bytes, compression_type: str, reason: DataLossError) -> bytes:
-    """Return what comes out of a string that is cut short."""
+    """Return the decompressed beginning of a truncated string."""
     inflater = zlib.decompressobj(zlib.MAX_WBITS + (16 if compression_type == "GZIP" else 0))
     try:
         content = inflater.decompress(item, _LARGEST + 1)

@@ -33,7 +33,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 _FEW = 4  # counters for which Python's numbers are faster than NumPy's arrays
-_SOME = 1 << 10  # counters for which calls of NumPy take longer than what they do
+_SOME = 1 << 10  # counters for which the overhead of NumPy calls dominates
 _PIECE = 1 << 14  # counters whose results fit in a processor's cache
 RESERVED_PER_OUTPUT = 256
 """Counters that TensorFlow sets aside for each output, however many it uses."""
@@ -146,7 +146,7 @@ def _pairs_in_few_calls(generator: Philox, offsets: Value) -> Value:
 
 
 def _few_pairs(generator: Philox, offsets: Value) -> Value:
-    """Do the same for a few counters: Python's numbers take less than a hundred calls of NumPy."""
+    """Do the same for a few counters with Python's integers, which is faster than NumPy calls."""
     counter = int(generator.low) | int(generator.high) << 64
     key0, key1 = int(generator.key) & _MASK32, int(generator.key) >> 32
     found = [_pair(counter + offset, key0, key1) for offset in offsets.reshape(-1).tolist()]
@@ -311,7 +311,7 @@ def truncated_normal(generator: Philox, count: int, dtype: np.dtype[Any]) -> Val
 
 
 def _fill_truncated(generator: Philox, first: int, out: Value) -> None:
-    """Fill the groups of outputs (groups, size) from number `first` on."""
+    """Fill the groups of outputs (groups, size), starting at index `first`."""
     groups, size = out.shape
     stride = np.uint64(size * RESERVED_PER_OUTPUT // 4)
     starts = np.arange(first, first + groups, dtype=np.uint64) * stride
@@ -350,7 +350,7 @@ def output_shape(shape: Value) -> tuple[tuple[int, ...], int]:
 
     Raises:
         InvalidArgumentError: it is not a vector of sizes.
-        ResourceExhaustedError: as many numbers fit in no memory.
+        ResourceExhaustedError: so many numbers do not fit into memory.
     """
     array = np.asarray(shape)
     if array.ndim != 1:

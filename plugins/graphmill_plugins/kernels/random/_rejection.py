@@ -86,7 +86,7 @@ def _tried_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
 
 
 def _try_gamma(normals: Buffer, uniforms: Buffer, shape: Any, out: Any, outputs: Any) -> Any:
-    """Try some outputs once, and return those whose samples were refused."""
+    """Try some outputs once, and return those whose samples were rejected."""
     alpha = shape[outputs]
     is_small = alpha < 1
     d = alpha + np.where(is_small, 2 / 3, -1 / 3)

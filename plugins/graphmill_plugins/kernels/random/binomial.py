@@ -34,7 +34,7 @@ _TAILS = np.array(
 
 
 def _tail(k: Any) -> Any:
-    """Return what Stirling's formula leaves of log(k!)."""
+    """Return the error term of Stirling's formula for log(k!)."""
     square = (k + 1) * (k + 1)
     far = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
     return np.where(k <= 9, _TAILS[np.clip(k, 0, 9).astype(np.intp)], far)
@@ -174,7 +174,7 @@ def stateful_random_binomial(
         raise InvalidArgumentError(f"Unsupported algorithm id: {int(algorithm)}")
     sizes, _ = _philox.output_shape(shape)
     flat_counts, flat_probs, samples = _parameters(sizes, counts, probs)
-    outputs = flat_counts.size * _RESERVED * (samples + 3) // 4  # what TensorFlow sets aside
+    outputs = flat_counts.size * _RESERVED * (samples + 3) // 4  # reserved by TensorFlow
     _, generator = advanced(resource, outputs * _philox.RESERVED_PER_OUTPUT)
     drawn = binomial(generator, flat_counts, flat_probs, samples)
     return drawn.reshape(sizes).astype(dtype)

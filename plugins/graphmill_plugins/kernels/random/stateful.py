@@ -59,13 +59,13 @@ class GuardedPhilox(Variable):
         return generator
 
     def _numbers(self) -> list[Any]:
-        """Return the value as Python's numbers, or, while it is traced, as traced ones."""
+        """Return the value as Python integers, or as traced values while it is traced."""
         if self._xp is np:
             return np.asarray(self.value).tolist()  # type: ignore[no-any-return]
         return list(self.value)
 
     def reserve_outputs(self, count: int) -> _philox.Philox:
-        """Advance the generator by what TensorFlow reserves for `count` outputs."""
+        """Advance the generator by the samples that TensorFlow reserves for `count` outputs."""
         return self.reserve(count * _philox.RESERVED_PER_OUTPUT)
 
 

@@ -44,7 +44,7 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
 
     Raises:
         InvalidArgumentError: the pattern is none of RE2's.
-        UnimplementedError: it uses what has no counterpart here (`\C`, scripts, `(?U)`).
+        UnimplementedError: it uses a feature without a counterpart here (`\C`, scripts, `(?U)`).
     """
     translated = _Translator(pattern).run()
     try:
@@ -56,7 +56,7 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
 def for_ascii(pattern: re.Pattern[str]) -> re.Pattern[bytes] | None:
     """Return a bytes pattern equivalent to `pattern` on ASCII text; None if unsure."""
     text = pattern.pattern.replace(f"[^{_INVALID}]", r"[\x00-\x7f]").replace(_INVALID, "")
-    # What is escaped by code is beyond what bytes know.
+    # Characters that are escaped by code are not in bytes patterns.
     return re.compile(text.encode()) if text.isascii() and r"\u" not in text.lower() else None
 
 

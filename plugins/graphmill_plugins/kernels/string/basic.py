@@ -55,7 +55,7 @@ def _by_encoding(
     if encoding == "":
         return plain
     if encoding == "utf-8":
-        # What is no UTF-8 becomes U+FFFD, as ICU reads it.
+        # Invalid UTF-8 becomes U+FFFD, as in ICU.
         return lambda item: text(item.decode("utf-8", "replace")).encode()
     raise errors.InvalidArgumentError(
         f"only utf-8 or '' (no encoding) is supported, received {encoding}"
@@ -133,7 +133,7 @@ def substr(
     len: Value,  # noqa: A002 - the input's own name
     unit: str,
 ) -> Value:
-    """Return from each string `len` units from `pos` on; a negative `pos` counts from the end."""
+    """Return `len` units of each string from `pos` on; a negative `pos` counts from the end."""
     if pos.shape != len.shape:
         raise errors.InvalidArgumentError(
             f"pos and len should have the same shape, got: {list(pos.shape)} vs. {list(len.shape)}"

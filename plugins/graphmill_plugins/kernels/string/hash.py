@@ -140,7 +140,7 @@ def fingerprint64(text: bytes) -> int:
 
 
 def _finish(text: bytes, x: int, y: int, z: int, v: tuple[int, int], w: tuple[int, int]) -> int:
-    """Hash the last 64 bytes, which may overlap with what was hashed before."""
+    """Hash the last 64 bytes, which may overlap with bytes that were hashed before."""
     size = len(text)
     start = size - 64
     factor = _K1 + ((z & 0xFF) << 1)

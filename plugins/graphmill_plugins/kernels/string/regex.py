@@ -113,7 +113,7 @@ _ASCII = [bytes([code]) for code in range(128)]
 
 
 def _plain_replacer(text: str, pattern: re.Pattern[str], rewrite: str) -> _Replace | None:
-    """Return what replaces all matches of a simple pattern by a text; None if it is not simple."""
+    """Return a function that replaces all matches of a simple pattern; None if it is not simple."""
     if _WORDS.fullmatch(text):
         old, new = encode(text), encode(rewrite)
         return lambda item: item.replace(old, new)
@@ -132,7 +132,7 @@ def _plain_replacer(text: str, pattern: re.Pattern[str], rewrite: str) -> _Repla
 
 
 def _ascii_replacer(pattern: re.Pattern[bytes], new: bytes, *, is_repeated: bool) -> _Replace:
-    """Return what replaces the bytes of a class in ASCII text, by a table where that is enough."""
+    """Return a function that replaces the bytes of a class in ASCII text."""
     matched = b"".join(filter(pattern.fullmatch, _ASCII))
     if not new:
         return lambda item: item.translate(None, matched)

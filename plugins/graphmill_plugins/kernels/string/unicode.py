@@ -99,7 +99,8 @@ def _decode_utf_8(
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    # Where a string begins with a byte that continues a character, the one before is cut short.
+    # If a string begins with a continuation byte, the previous string ends in an incomplete
+    # character.
     begins = (np.frombuffer(data + b" ", np.uint8) & 0xC0) != 0x80
     if not begins[first].all():
         return None

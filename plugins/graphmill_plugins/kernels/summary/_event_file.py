@@ -99,7 +99,7 @@ def _next_number() -> int:
 class SummaryWriter:
     """The resource of a writer's handle; it has no file until one is created.
 
-    A file that nobody closed is finished when the session drops the writer.
+    A file that was not closed is finished when the session drops the writer.
 
     Threads: `_lock` guards the creation of the file.
     """

@@ -70,7 +70,7 @@ def create_summary_file_writer(
     flush_millis: Value,
     filename_suffix: Value,
 ) -> None:
-    """Begin an event file, unless the writer has one."""
+    """Create an event file, unless the writer has one."""
     del ctx
     _writer(writer).create(
         as_path(sole_text(logdir, "logdir")),

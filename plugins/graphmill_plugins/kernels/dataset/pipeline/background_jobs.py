@@ -47,7 +47,7 @@ class Job:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Do the work, if nobody has; never raises."""
+        """Do the work unless that has happened; never raises."""
         with self._lock:
             if self._is_done:
                 return
@@ -59,7 +59,7 @@ class Job:
             self._is_done, self._work = True, None
 
     def result(self) -> Any:
-        """Return what the work gave, doing it now if need be.
+        """Return the result of the work, doing it now if necessary.
 
         Raises:
             BaseException: whatever the work raised.
@@ -94,9 +94,9 @@ class Prefetching(ElementIterator):
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget who waits and who fills the buffer: these threads are not in this process.
+        """Forget the waiting and filling threads, which are not in this process.
 
-        If one was just advancing the input, nobody can continue that.
+        If one was advancing the input, that cannot be continued.
         """
         self._waiting.clear()
         self._is_torn = self._is_torn or self._is_making
@@ -222,7 +222,7 @@ class Waiter:
         step.deregister(token)
 
     def __call__(self, element: Element | None, error: BaseException | None) -> None:
-        """Notify the waiter, if nobody has."""
+        """Notify the waiter, unless that has happened."""
         with self._lock:
             if self._was_told:
                 return

@@ -87,7 +87,7 @@ def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
 
 
 class ListOfElements(Dataset):
-    """Elements that are there already; a window, or what a batch was cut into."""
+    """Elements that exist already: a window, or the rows of a batch."""
 
     def __init__(
         self, elements: Sequence[Element], types: Sequence[DType], shapes: Sequence[Shape]
@@ -126,7 +126,7 @@ class Range(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """Number of numbers; what ends with the largest there is stands for one without an end."""
+        """Number of elements; a range up to the largest integer counts as infinite."""
         return INFINITE if self._range.stop == _ENDLESS else len(self._range)
 
     def iterate(self, scope: Scope) -> Elements:
@@ -170,7 +170,7 @@ class _Taking(ElementIterator):
 
 
 class Skip(Derived):
-    """What follows the first elements; nothing for a negative count."""
+    """The elements after the first `count`; none for a negative count."""
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -325,7 +325,7 @@ class _Zipping(ElementIterator):
 
 
 class Shard(Derived):
-    """Every `count`-th element, from number `index` on."""
+    """Every `count`-th element, starting at `index`."""
 
     def __init__(self, source: Dataset, count: int, index: int, *, needs_all: bool = False) -> None:
         if count <= 0:

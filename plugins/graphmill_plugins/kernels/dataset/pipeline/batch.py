@@ -235,7 +235,7 @@ class _Unbatching(ElementIterator):
 
 
 class Rebatch(Dataset):
-    """Batches cut and joined to other sizes, which come round again and again."""
+    """Batches that are split and joined to a repeating sequence of sizes."""
 
     def __init__(self, source: Dataset, sizes: Sequence[int], *, drops_rest: bool) -> None:
         if not sizes or min(sizes) <= 0:

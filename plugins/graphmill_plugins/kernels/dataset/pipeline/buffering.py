@@ -112,7 +112,7 @@ class _Caching(ElementIterator):
 class FileCache(Derived):
     """The elements, kept in a checkpoint by the first iterator that reaches the end.
 
-    The keys are TensorFlow's, so that each reads what the other has written.
+    The keys are TensorFlow's, so that each can read the other's files.
     """
 
     waits = True
@@ -288,7 +288,7 @@ class _Windowing(ElementIterator):
 
 
 class Generator(Dataset):
-    """What a function gives, called with a state that another one made, until OutOfRange."""
+    """The results of a function, called with the state of another function, until OutOfRange."""
 
     waits = True
 

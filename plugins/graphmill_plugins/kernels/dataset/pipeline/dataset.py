@@ -41,7 +41,7 @@ _call_numbers = itertools.count(-1, -1)
 
 
 class Scope:
-    """What the iterators of one walk through a pipeline share.
+    """The state that the iterators of one pass through a pipeline share.
 
     Threads: `_step` is set by the thread that takes an element, and read by that thread only;
     everything else is made once.
@@ -116,7 +116,7 @@ class Scope:
         return results
 
     def _own(self, function: CapturedFunction) -> tuple[Any, Any]:
-        """Return runtime and handle of a function: its own for each walk if it draws numbers."""
+        """Return runtime and handle of a function: its own for each pass if it has random ops."""
         if not function.draws_numbers:
             return function.functions, function.handle
         with self._lock:
@@ -142,7 +142,7 @@ class CapturedFunction:
         functions, handle: the runtime, and the function there.
         name, attrs: of the function.
         captured: the values that follow the arguments in each call.
-        draws_numbers: whether it has random ops, which begin again with each walk.
+        draws_numbers: whether it has random ops, which restart with each pass.
     """
 
     __slots__ = ("attrs", "captured", "draws_numbers", "functions", "handle", "name")
@@ -162,7 +162,7 @@ class CapturedFunction:
             return None
 
     def truth(self, scope: Scope, args: Sequence[Value], what: str) -> bool:
-        """Return the one boolean that a call gives.
+        """Return the boolean result of a call.
 
         Raises:
             InvalidArgumentError: it gives something else.
@@ -173,7 +173,7 @@ class CapturedFunction:
         return bool(results[0])
 
     def dataset(self, scope: Scope, args: Sequence[Value]) -> Dataset:
-        """Return the dataset that a call gives.
+        """Return the dataset that a call returns.
 
         Raises:
             InvalidArgumentError: it gives something else.
@@ -187,7 +187,7 @@ class CapturedFunction:
 
 
 def is_one_scalar(results: Sequence[Value], dtype: type[np.generic]) -> bool:
-    """Return whether a function gave one scalar of an element type, which is of numbers."""
+    """Return whether a function returned one scalar of a numeric element type."""
     return len(results) == 1 and dtype_of_value(results[0]) == dtype and not results[0].ndim
 
 
@@ -242,7 +242,7 @@ class Dataset(ABC):
 
 
 class Derived(Dataset):
-    """A dataset whose elements are made like those of its input."""
+    """A dataset whose elements have the structure of its input's."""
 
     def __init__(self, source: Dataset, *others: Dataset) -> None:
         super().__init__(source.dtypes, source.shapes, (source, *others))
@@ -260,7 +260,7 @@ class ElementIterator(ABC):
 
 
 def dataset_kernel(*ops: str, effects: Iterable[str] = (), **options: Any) -> Callable[[Any], Any]:
-    """Declare a kernel that makes a dataset, or does something with one, on the host."""
+    """Declare a kernel that creates or uses a dataset on the host."""
     return kernel(*ops, host=True, stateful=True, effects=effects, **options)
 
 
@@ -301,7 +301,7 @@ def structure(
 
 
 def on_drop(owner: Any, action: Callable[[], None]) -> weakref.finalize[..., Any]:
-    """Have `action` called when nobody holds `owner` any more, unless it is detached before."""
+    """Call `action` when `owner` is garbage collected, unless it is detached before."""
     finalizer = weakref.finalize(owner, action)
     finalizer.atexit = False
     return finalizer

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AssertCardinality(Derived):
-    """The elements, which must be as many as was said."""
+    """The elements, whose number must be the asserted one."""
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -30,7 +30,7 @@ class AssertCardinality(Derived):
 
     @property
     def cardinality(self) -> int:
-        """What was said."""
+        """The asserted number."""
         return self._count
 
     def iterate(self, scope: Scope) -> Elements:
@@ -90,7 +90,7 @@ class _Ignoring(ElementIterator):
 
 
 class Unique(Derived):
-    """The elements of one component that have not come before."""
+    """The elements of one component, without duplicates."""
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""

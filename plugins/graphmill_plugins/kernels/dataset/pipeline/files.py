@@ -30,7 +30,7 @@ class Records(Dataset):
     Args:
         paths: the files.
         compression: "", "ZLIB" or "GZIP".
-        buffer_size: how many bytes are read at a time; 0 for the usual number.
+        buffer_size: the number of bytes to read at a time; 0 for the default.
     """
 
     waits = True
@@ -57,7 +57,7 @@ class Records(Dataset):
         return self.part(index, stream)
 
     def part(self, index: int, stream: BinaryIO) -> FilePart:
-        """Return what takes the pieces out of an open file."""
+        """Return a reader of the pieces of an open file."""
         raise NotImplementedError
 
 
@@ -186,7 +186,7 @@ class FixedLength(Records):
         self._header, self._record, self._footer = header, record, footer
 
     def part(self, index: int, stream: BinaryIO) -> FilePart:
-        """Return what takes the pieces out of an open file."""
+        """Return a reader of the pieces of an open file."""
         if not self.compression:
             self._check_size(self.paths[index])
         if len(read_exactly(stream, self._header)) < self._header:

@@ -37,7 +37,7 @@ _INT64: Final = np.int64
 
 
 class Map(Dataset):
-    """What a function makes of each element; it may end the sequence by raising OutOfRange.
+    """The results of a function for each element; it may end the sequence by raising OutOfRange.
 
     Args:
         parallel: how many calls may run at the same time, in threads of the session. The order of
@@ -131,7 +131,7 @@ class _MappingAhead(ElementIterator):
 
 
 class Filter(Derived):
-    """The elements for which a function says true."""
+    """The elements for which a function returns true."""
 
     waits = True
 
@@ -156,7 +156,7 @@ class _Filtering(ElementIterator):
 
 
 class TakeWhile(Derived):
-    """The elements before the first one for which a function says false."""
+    """The elements before the first one for which a function returns false."""
 
     waits = True
 
@@ -184,7 +184,7 @@ class _TakingWhile(ElementIterator):
 
 
 class Scan(Dataset):
-    """What a function makes of a state and each element; it gives the next state too."""
+    """The results of a function of a state and each element; it also returns the next state."""
 
     waits = True
 
@@ -228,11 +228,11 @@ class _Scanning(ElementIterator):
 
 
 class Interleave(Dataset):
-    """The elements of the datasets that a function gives, some of which are open at a time.
+    """The elements of the datasets that a function returns, of which several are open at a time.
 
     Args:
         cycle: how many are open; 1 is one after the other (`FlatMap`).
-        block: how many elements are taken from one before the next.
+        block: the number of consecutive elements of one dataset.
         ahead: how many elements of each open one are made ahead of time; 0 for none.
     """
 
@@ -317,7 +317,7 @@ class DirectedInterleave(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """Infinite if one of the inputs is, whatever the selector says; else unknown."""
+        """Infinite if one of the inputs is, for any selector; else unknown."""
         counts = [source.cardinality for source in self.inputs[1:]]
         return INFINITE if INFINITE in counts else UNKNOWN
 

@@ -34,7 +34,7 @@ _INT64: Final = np.int64
 
 
 class GroupByWindow(Dataset):
-    """Elements of one key gathered in windows, of each of which a function makes a dataset."""
+    """Elements of one key gathered in windows; a function turns each window into a dataset."""
 
     waits = True
 
@@ -110,7 +110,7 @@ class _Grouping(ElementIterator):
 
 
 class GroupByReducer(Dataset):
-    """Elements of one key reduced to a state, of which a function makes the one of the result."""
+    """Elements of one key reduced to a state, which a function turns into an element."""
 
     waits = True
 

@@ -30,7 +30,7 @@ _MOST_EPOCHS: Final = 3
 
 
 class SeedGenerator:
-    """Gives each iterator its two seeds: new ones each time, or always the same.
+    """Returns the two seeds of each iterator: new ones each time, or always the same.
 
     Threads: `_lock` guards the stream of seeds.
     """
@@ -157,7 +157,7 @@ class _Shuffling(ElementIterator):
 
 
 class RandomNumbers(Dataset):
-    """Random numbers of 32 bits, for ever."""
+    """An infinite sequence of 32-bit random numbers."""
 
     def __init__(self, seeds: SeedGenerator) -> None:
         super().__init__((dtypes.int64,), ((),))
