@@ -10,6 +10,8 @@ import pytest
 
 import graphmill
 
+pytestmark = pytest.mark.divided
+
 SOURCE = Path(__file__).parents[2] / "docs" / "examples" / "graphmill-downstream"
 X = np.float32([-2, -0.25, 0.25, 2])
 SHRUNK = [-1.5, 0, 0, 1.5]

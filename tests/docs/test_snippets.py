@@ -26,6 +26,8 @@ from graphmill.cli.main import run_command_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",

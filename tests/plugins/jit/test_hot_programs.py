@@ -12,7 +12,7 @@ from graphmill.testing.generators.control_flow_programs import random_program
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 
 @pytest.mark.parametrize("seed", [20, 25, 52, 56])  # with effects in conditions of loops

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.divided
+
 FAR = "/job:worker/replica:0/task:1"
 
 

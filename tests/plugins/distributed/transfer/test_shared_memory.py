@@ -23,6 +23,8 @@ if not host_identity():
 from graphmill_plugins.distributed.transfer.block_pool import IDLE_SECONDS, BlockPool
 from graphmill_plugins.distributed.transfer.shared_block import DATA, map_block
 
+pytestmark = pytest.mark.divided
+
 MEGABYTE = 1 << 20
 A = np.arange(MEGABYTE // 4, dtype=np.float32).reshape(4, -1)
 SHARED_FILES = Path("/dev/shm")

@@ -12,7 +12,7 @@ from graphmill.errors import CancelledError, DeadlineExceededError, InvalidArgum
 from graphmill.explain import explain_all
 from graphmill.ops import math, state
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 pytest.importorskip("jax")
 

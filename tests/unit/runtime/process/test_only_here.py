@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.divided
+
 ROOT = Path(__file__).parents[4]
 HERE = ROOT / "core" / "graphmill" / "runtime" / "process"
 
