@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.lowering.policies.effects_policy import EffectsPolicy
-from graphmill.lowering.verify import PassVerifier
 from graphmill.plugin.settings import plugin_settings
 from graphmill.runtime.checks.validation import is_validation_on
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
+    from graphmill.lowering.verify import PassVerifier
     from graphmill.plugin.host import Host
     from graphmill.plugin.settings import SettingValue
     from graphmill.proto.config_pb2 import ConfigProto
@@ -112,7 +112,7 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
         if is_switched_off(name) or _is_named(name, options.forbidden):
             continue
         owner = options.host.passes.provenance(name)
-        verifier = PassVerifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
+        verifier = _verifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
         try:
             graph_pass(graph, options)
             if verifier is not None:
@@ -126,3 +126,10 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
                 f"{type(error).__name__}: {error}. Disable the plugin to run without it",
                 plugin=owner.plugin,
             ) from error
+
+
+def _verifier(graph: Graph, description: str) -> PassVerifier:
+    # Imported here: sessions without GRAPHMILL_VALIDATE do not need it.
+    from graphmill.lowering.verify import PassVerifier
+
+    return PassVerifier(graph, description)
