@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmill.spi import hookimpl
+from graphmill.spi import has_ops, hookimpl
 
 
 def drop_check_numerics(graph, options):
@@ -21,4 +21,9 @@ def drop_check_numerics(graph, options):
 
 @hookimpl
 def graphmill_register_passes(passes):
-    passes.add("drop_check_numerics", drop_check_numerics, phase="PRE_PLACEMENT")
+    passes.add(
+        "drop_check_numerics",
+        drop_check_numerics,
+        phase="PRE_PLACEMENT",
+        applies=has_ops("CheckNumerics"),
+    )

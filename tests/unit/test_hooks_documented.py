@@ -49,7 +49,7 @@ EFFECTS: dict[str, Callable[[Host], bool]] = {
     "graphmill_register_devices": lambda host: host.devices.priority("NPU") == 150,
     "graphmill_register_executors": lambda host: "COUNTING" in host.executors,
     "graphmill_register_passes": lambda host: (
-        host.passes.place("drop_asserts").phase == "PRE_PLACEMENT"
+        host.passes.schedule("drop_asserts").phase == "PRE_PLACEMENT"
     ),
     "graphmill_register_transports": lambda host: "carrier" in host.transports,
     "graphmill_register_session_factories": lambda host: "pigeon" in host.session_factories,

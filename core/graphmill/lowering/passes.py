@@ -108,13 +108,16 @@ def run_passes(phase: str, graph: Graph, options: PassOptions) -> None:
         InternalError: a pass left an inconsistent graph; the message names pass and plugin.
     """
     validates = is_validation_on()
-    for name, graph_pass in options.host.passes.in_phase(phase):
+    passes = options.host.passes
+    for name, schedule in passes.scheduled_in(phase):
         if is_switched_off(name) or _is_named(name, options.forbidden):
             continue
-        owner = options.host.passes.provenance(name)
+        owner = passes.provenance(name)
         verifier = _verifier(graph, f"{name!r} of {owner} ({phase})") if validates else None
         try:
-            graph_pass(graph, options)
+            if schedule.applies is not None and not schedule.applies(graph, options):
+                continue
+            passes.get(name)(graph, options)
             if verifier is not None:
                 verifier.check()
         except OpError as error:

@@ -176,8 +176,8 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
     When: after all plugins have registered executors.
     How often: once for each host.
     May change: `passes`, by `add`, each with its phase (`PRE_PLACEMENT`, `POST_PLACEMENT`,
-        `POST_REWRITE_FOR_EXEC`, `HOT_PLACEMENT`, `POST_PARTITIONING`, `HOT`) and
-        order.
+        `POST_REWRITE_FOR_EXEC`, `HOT_PLACEMENT`, `POST_PARTITIONING`, `HOT`), order, and
+        optionally a condition: `applies` returns for which graphs it has to run.
     Threads: the one that assembles the host.
 
     Example::

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Pass: TypeAlias = "Callable[[Graph, PassOptions], None]"
 """A graph pass, which edits a graph in place."""
 
+Condition: TypeAlias = "Callable[[Graph, PassOptions], bool]"
+"""Whether a pass may have something to do in a graph."""
+
 HOT: Final = "HOT"
 """Runs on each partition of a hot signature's graph, rebuilt in the background."""
 HOT_PLACEMENT: Final = "HOT_PLACEMENT"
@@ -38,11 +41,22 @@ TensorFlow does not have.
 """
 
 
-class PassPlace(NamedTuple):
-    """When a pass runs: in `phase`, lower `order` first, then by name."""
+class PassSchedule(NamedTuple):
+    """When a pass runs: in `phase`, lower `order` first, then by name, if `applies` allows it."""
 
     phase: str
     order: int
+    applies: Condition | None = None
+
+
+def has_ops(*ops: str) -> Condition:
+    """Return a condition for `passes.add(applies=...)`: the graph has a node of one of these ops.
+
+    Nodes in the bodies of functions that the graph calls do not count: bodies are graphs of their
+    own, for which passes run too.
+    """
+    wanted = frozenset(ops)
+    return lambda graph, _: any(node.op in wanted for node in graph.nodes)
 
 
 class PassRegistry(Registry[Pass]):
@@ -55,9 +69,9 @@ class PassRegistry(Registry[Pass]):
         super().__init__(
             "pass", hook="graphmill_register_passes", prepare=_prepare_pass, failures=failures
         )
-        self._places: dict[tuple[str, Provenance], PassPlace] = {}
-        self._by_phase: dict[str, tuple[tuple[str, PassPlace], ...]] = {}
-        """Cache for `places_in`, which is called whenever a graph is lowered."""
+        self._schedules: dict[tuple[str, Provenance], PassSchedule] = {}
+        self._by_phase: dict[str, tuple[tuple[str, PassSchedule], ...]] = {}
+        """Cache for `scheduled_in`, which is called whenever a graph is lowered."""
 
     def add_pass(
         self,
@@ -66,6 +80,7 @@ class PassRegistry(Registry[Pass]):
         *,
         phase: str,
         order: int = 0,
+        applies: Condition | None = None,
         owner: Provenance,
         priority: int = 0,
         replace: bool = False,
@@ -77,10 +92,11 @@ class PassRegistry(Registry[Pass]):
             value: the pass, a class to instantiate, or "package.module:Attribute".
             phase: one of `PHASES`.
             order: lower runs earlier in the phase; equal ones run in the order of names.
+            applies: returns whether the pass has to run for a graph; by default it always runs.
             owner, priority, replace: as in `Registry.add`.
 
         Raises:
-            InvalidArgumentError: the phase does not exist.
+            InvalidArgumentError: the phase does not exist, or `applies` is not callable.
             PluginConflictError: the name is already registered with the same rank.
         """
         if phase not in PHASES:
@@ -90,8 +106,14 @@ class PassRegistry(Registry[Pass]):
                 f"{', '.join(PHASES)}",
                 plugin=owner.plugin,
             )
+        if applies is not None and not callable(applies):
+            raise errors.InvalidArgumentError(
+                f"pass {name!r} from {owner}: `applies` has to be a function of a graph and its "
+                f"PassOptions, not {applies!r}; has_ops('Op', ...) makes one from names of ops",
+                plugin=owner.plugin,
+            )
         self.add(name, value, owner=owner, priority=priority, replace=replace)
-        self._places[name, owner] = PassPlace(phase, order)
+        self._schedules[name, owner] = PassSchedule(phase, order, applies)
         self._by_phase.clear()
 
     def withdraw(self, owner: Provenance) -> None:
@@ -99,23 +121,19 @@ class PassRegistry(Registry[Pass]):
         super().withdraw(owner)
         self._by_phase.clear()
 
-    def place(self, name: str) -> PassPlace:
-        """Return phase and order of the pass `name` (`NotFoundError` if there is none)."""
-        return self._places.get((name, self.provenance(name)), PassPlace(PHASES[0], 0))
+    def schedule(self, name: str) -> PassSchedule:
+        """Return the schedule of the pass `name` (`NotFoundError` if there is none)."""
+        return self._schedules.get((name, self.provenance(name)), PassSchedule(PHASES[0], 0))
 
-    def places_in(self, phase: str) -> tuple[tuple[str, PassPlace], ...]:
-        """Return names and places of a phase's passes in running order, without importing them."""
+    def scheduled_in(self, phase: str) -> tuple[tuple[str, PassSchedule], ...]:
+        """Return names and schedules of a phase's passes in order, without importing them."""
         found = self._by_phase.get(phase)
         if found is None:
-            places = ((name, self.place(name)) for name in self.keys())
-            of_phase = (item for item in places if item[1].phase == phase)
+            scheduled = ((name, self.schedule(name)) for name in self.keys())
+            of_phase = (item for item in scheduled if item[1].phase == phase)
             found = tuple(sorted(of_phase, key=lambda item: (item[1].order, item[0])))
             self._by_phase[phase] = found
         return found
-
-    def in_phase(self, phase: str) -> tuple[tuple[str, Pass], ...]:
-        """Return names and passes of a phase in running order; imports the passes."""
-        return tuple((name, self.get(name)) for name, _ in self.places_in(phase))
 
     def without(self, names: Iterable[str]) -> PassRegistry:
         """Return a copy of this registry without the passes `names`."""
@@ -124,7 +142,7 @@ class PassRegistry(Registry[Pass]):
         with self._lock:
             remaining = {key: list(v) for key, v in self._entries.items() if key not in removed}
         other._entries.update(remaining)
-        other._places.update(self._places)
+        other._schedules.update(self._schedules)
         return other
 
 

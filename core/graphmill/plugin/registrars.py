@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.ops.inference.shape_inference import ShapeFunction
     from graphmill.ops.inference.value_inference import ValueFunction
     from graphmill.plugin.gradient_registry import GradientRegistry
-    from graphmill.plugin.pass_registry import Pass, PassRegistry
+    from graphmill.plugin.pass_registry import Condition, Pass, PassRegistry
     from graphmill.plugin.records import PluginRecord
     from graphmill.registry import Provenance, Registry
     from graphmill.runtime.kernels.kernel_registry import KernelRegistry
@@ -99,6 +99,7 @@ class PassRegistrar(_Registrar):
         *,
         phase: str,
         order: int = 0,
+        applies: Condition | None = None,
         priority: int = 0,
         replace: bool = False,
     ) -> None:
@@ -110,10 +111,15 @@ class PassRegistrar(_Registrar):
             phase: `PRE_PLACEMENT`, `POST_PLACEMENT`, `POST_REWRITE_FOR_EXEC`,
                 `HOT_PLACEMENT`, `POST_PARTITIONING` or `HOT`.
             order: lower runs earlier in the phase; equal ones run in the order of names.
+            applies: called with each graph of the phase and its `PassOptions`; returns whether the
+                pass may have something to do. Where it returns False the pass is neither imported
+                nor run. By default it runs for every graph. `graphmill.spi.has_ops` makes such a
+                condition from names of ops.
             priority, replace: which of two passes of one name wins, as in `Registrar.add`.
 
         Raises:
-            InvalidArgumentError: the phase does not exist, or the reference is malformed.
+            InvalidArgumentError: the phase does not exist, `applies` is not callable, or the
+                reference is malformed.
         """
         try:
             self._registry.add_pass(
@@ -121,6 +127,7 @@ class PassRegistrar(_Registrar):
                 value,
                 phase=phase,
                 order=order,
+                applies=applies,
                 owner=self.owner,
                 priority=priority,
                 replace=replace,

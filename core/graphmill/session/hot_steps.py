@@ -84,7 +84,7 @@ class HotSteps:
         self._lock = fork_safe_lock()
         self._session = session
         self.mode = _mode(config)
-        names = {name for name, _ in session.host.passes.places_in(HOT)}
+        names = {name for name, _ in session.host.passes.scheduled_in(HOT)}
         self.why_never = ""
         if self.mode == "off":
             self.why_never = "compilation is off (config.graphmill.jit, or global_jit_level)"

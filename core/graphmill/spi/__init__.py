@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host as Host
     from graphmill.plugin.markers import hookimpl as hookimpl
     from graphmill.plugin.pass_registry import PHASES as PHASES
+    from graphmill.plugin.pass_registry import has_ops as has_ops
     from graphmill.plugin.registrars import GradientRegistrar as GradientRegistrar
     from graphmill.plugin.registrars import KernelRegistrar as KernelRegistrar
     from graphmill.plugin.registrars import LoweringRegistrar as LoweringRegistrar
@@ -156,7 +157,7 @@ else:
             "graphmill.plugin.gradient_declaration": "gradient",
             "graphmill.plugin.host": "Host",
             "graphmill.plugin.markers": "hookimpl",
-            "graphmill.plugin.pass_registry": "PHASES",
+            "graphmill.plugin.pass_registry": "PHASES has_ops",
             "graphmill.plugin.registrars": (
                 "GradientRegistrar KernelRegistrar LoweringRegistrar OpRegistrar PassRegistrar "
                 "Registrar"

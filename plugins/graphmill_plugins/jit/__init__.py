@@ -19,10 +19,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.spi import hookimpl
+from graphmill.spi import has_ops, hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.spi import KernelRegistrar, LoweringRegistrar, OpRegistrar, PassRegistrar
+    from graphmill.spi import (
+        Graph,
+        KernelRegistrar,
+        LoweringRegistrar,
+        OpRegistrar,
+        PassRegistrar,
+    )
+    from graphmill.spi.passes import PassOptions
 
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
@@ -31,6 +38,10 @@ SEGMENTS_PASS = "jit_segments"
 HITS_PASS = "jit_accidental_hits"
 FUNCTIONALIZE_PASS = "jit_functionalize"
 CLUSTER_PASS = "jit_clusters"
+_SEGMENT_OPS = (
+    *("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"),
+    *("SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2"),
+)
 
 
 @hookimpl
@@ -65,22 +76,45 @@ def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
 def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
     passes.add(
-        GATHER_PASS, f"{__name__}.rewrites.merge_host_devices:gather_on_host", phase="HOT_PLACEMENT"
+        GATHER_PASS,
+        f"{__name__}.rewrites.merge_host_devices:gather_on_host",
+        phase="HOT_PLACEMENT",
+        applies=_has_several_devices,
     )
     passes.add(
-        FUNCTIONALIZE_PASS, f"{__name__}.functionalize:functionalize_hot", phase=_PHASE, order=10
+        FUNCTIONALIZE_PASS,
+        f"{__name__}.functionalize:functionalize_hot",
+        phase=_PHASE,
+        order=10,
+        applies=_has_control_flow,
     )
-    passes.add(COUNT_PASS, f"{__name__}.idioms.multi_hot:count_one_hots", phase=_PHASE, order=5)
+    passes.add(
+        COUNT_PASS,
+        f"{__name__}.idioms.multi_hot:count_one_hots",
+        phase=_PHASE,
+        order=5,
+        applies=has_ops("OneHot"),
+    )
     passes.add(
         SEGMENTS_PASS,
         f"{__name__}.idioms.constant_segments:count_constant_segments",
         phase=_PHASE,
         order=5,
+        applies=has_ops(*_SEGMENT_OPS),
     )
     passes.add(
         HITS_PASS,
         f"{__name__}.idioms.sampled_softmax_mask:mark_accidental_hits",
         phase=_PHASE,
         order=5,
+        applies=has_ops("ComputeAccidentalHits"),
     )
     passes.add(CLUSTER_PASS, f"{__name__}.regions.clusters:form_clusters", phase=_PHASE, order=20)
+
+
+def _has_several_devices(_graph: Graph, options: PassOptions) -> bool:
+    return len(options.devices) > 1
+
+
+def _has_control_flow(graph: Graph, _options: PassOptions) -> bool:
+    return any(node.op_def.traits.is_control_flow for node in graph.nodes)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from graphmill.spi import hookimpl
 
 if TYPE_CHECKING:
-    from graphmill.spi import PassRegistrar
+    from graphmill.spi import Graph, PassRegistrar
+    from graphmill.spi.passes import PassOptions
 
 _PHASE = "POST_REWRITE_FOR_EXEC"
 
@@ -25,10 +26,15 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         f"{home}.lower_functional_ops:lower_functional_ops",
         phase="PRE_PLACEMENT",
         order=100,
+        applies=_has_several_tasks,
     )
     # First, so that passes of other plugins in this phase see the inlined bodies.
     passes.add(
-        "function_inlining", f"{home}.function_inlining:inline_functions", phase=_PHASE, order=-100
+        "function_inlining",
+        f"{home}.function_inlining:inline_functions",
+        phase=_PHASE,
+        order=-100,
+        applies=_has_calls,
     )
     passes.add("identity_pruning", f"{home}.identity_pruning:prune", phase=_PHASE, order=20)
     passes.add("constant_folding", f"{home}.constant_folding:fold", phase=_PHASE, order=30)
@@ -36,3 +42,11 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         "common_subexpressions", f"{home}.common_subexpressions:merge", phase=_PHASE, order=40
     )
     passes.add("read_before_write", f"{home}.read_before_write:order_reads", phase=_PHASE, order=50)
+
+
+def _has_several_tasks(_graph: Graph, options: PassOptions) -> bool:
+    return len({device.name.partition("/device:")[0] for device in options.devices}) > 1
+
+
+def _has_calls(graph: Graph, _options: PassOptions) -> bool:
+    return any(node.op_def.calls or node.op in graph.library for node in graph.nodes)

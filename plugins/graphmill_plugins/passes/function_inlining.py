@@ -69,7 +69,7 @@ def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBo
     body = function_with_effects(name, attrs, call.graph.library, options)
     devices = list(options.devices)
     device = next((d for d in devices if d.name == call.assigned_device), devices[0])
-    has_passes = any(map(options.host.passes.places_in, ("PRE_PLACEMENT", "POST_PLACEMENT")))
+    has_passes = any(map(options.host.passes.scheduled_in, ("PRE_PLACEMENT", "POST_PLACEMENT")))
     if has_passes:
         place_body(body.graph, device, options)
         body = body.without_lost_nodes()

@@ -37,9 +37,7 @@ _LOOP: Final = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
 
 
 def lower_functional_ops(graph: Graph, options: PassOptions) -> None:
-    """Lower the functional ops that need it, at any depth, if there are several tasks."""
-    if len({device.name.partition("/device:")[0] for device in options.devices}) < 2:
-        return
+    """Lower the functional ops that need it, at any depth, in a graph for several tasks."""
     # Each node with the functions that it was copied from; recursive calls are not inlined.
     pending: list[tuple[Node, tuple[str, ...]]] = [(node, ()) for node in graph.nodes]
     while pending:

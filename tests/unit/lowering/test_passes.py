@@ -63,6 +63,43 @@ def test_p4_passes_can_be_switched_off(run: Any, monkeypatch: pytest.MonkeyPatch
     assert run("POST_PLACEMENT", forbidden=["late"]) == ["a"]
 
 
+class Conditional:
+    """A plugin with a pass that applies to graphs with a node; its module does not exist."""
+
+    def __init__(self, applies: Any) -> None:
+        self.applies = applies
+
+    @hookimpl
+    def graphmill_register_passes(self, passes: Any) -> None:
+        passes.add("picky", "no_such_module:run", phase="POST_PLACEMENT", applies=self.applies)
+
+
+def run_conditional(applies: Any) -> None:
+    host = Host(plugins=[Conditional(applies)], load_entry_points=False)
+    run_passes("POST_PLACEMENT", Graph(), PassOptions(proto.ConfigProto(), None, host))  # type: ignore[arg-type]
+
+
+def test_a_pass_is_imported_only_where_it_applies() -> None:
+    seen = []
+
+    def applies(graph: Any, options: PassOptions) -> bool:
+        seen.append((len(graph.nodes), options.host.passes.keys()))
+        return len(seen) > 1
+
+    run_conditional(applies)
+    assert len(seen) == 1
+    with pytest.raises(errors.OpError, match="no_such_module"):
+        run_conditional(applies)
+
+
+def test_p4_a_condition_that_raises_names_its_pass(run: Any) -> None:
+    def applies(graph: Any, options: PassOptions) -> bool:
+        raise ValueError("no idea")
+
+    with pytest.raises(errors.InternalError, match=r"'picky'.*ValueError: no idea"):
+        run_conditional(applies)
+
+
 def test_a_pass_reads_the_settings_of_its_plugin() -> None:
     config = proto.ConfigProto()
     entry = config.graph_options.rewrite_options.custom_optimizers.add(name="mine")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphmill.plugin.pass_registry import PassRegistry
+import pytest
+
+from graphmill import Graph, ops
+from graphmill.errors import InvalidArgumentError
+from graphmill.plugin.pass_registry import PassRegistry, has_ops
 from graphmill.registry import Provenance
 
 ONE = Provenance("one", "dist-one", "1")
@@ -16,7 +20,7 @@ def nothing(graph: Any, options: Any) -> None:
 
 
 def names(passes: PassRegistry, phase: str) -> list[str]:
-    return [name for name, _ in passes.in_phase(phase)]
+    return [name for name, _ in passes.scheduled_in(phase)]
 
 
 def test_a_pass_that_is_registered_later_runs_too() -> None:
@@ -53,3 +57,19 @@ def test_passes_that_are_left_out_stay_in_the_first_registry() -> None:
     assert names(passes, "HOT") == ["kept", "out"]
     assert names(passes.without(["out"]), "HOT") == ["kept"]
     assert names(passes, "HOT") == ["kept", "out"]
+
+
+def test_a_condition_has_to_be_callable() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"has_ops\('Op', \.\.\.\)") as caught:
+        PassRegistry().add_pass("p", nothing, phase="HOT", applies="OneHot", owner=ONE)  # type: ignore[arg-type]
+    assert caught.value.plugin == "one"
+
+
+def test_has_ops_finds_an_op_of_a_graph() -> None:
+    graph = Graph()
+    with graph.as_default():
+        ops.math.exp(graph.placeholder("float32"))
+    options: Any = None
+    assert has_ops("Log", "Exp")(graph, options)
+    assert not has_ops("Log")(graph, options)
+    assert not has_ops()(graph, options)

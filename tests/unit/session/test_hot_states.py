@@ -55,7 +55,7 @@ class RandomEvents:
         host = SimpleNamespace(
             background=self.background,
             fault_warnings=FaultWarnings(),
-            passes=SimpleNamespace(places_in=lambda _: [("a_pass", None)]),
+            passes=SimpleNamespace(scheduled_in=lambda _: [("a_pass", None)]),
         )
         session = SimpleNamespace(host=host, is_closed=False, hot_partitions=self.built)
         config = proto.ConfigProto()

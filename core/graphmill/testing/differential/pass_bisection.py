@@ -31,7 +31,7 @@ def without_passes(host: Host, names: Iterable[str]) -> Host:
 
 def pass_names(host: Host) -> list[str]:
     """Return the names of all passes of a host in the order in which they run."""
-    return [name for phase in PHASES for name, _ in host.passes.in_phase(phase)]
+    return [name for phase in PHASES for name, _ in host.passes.scheduled_in(phase)]
 
 
 def bisect(
