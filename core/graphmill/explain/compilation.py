@@ -7,13 +7,14 @@ are statistics, updated without a lock: concurrent updates may lose one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from graphmill.explain.plain import INLINE, as_plain
+from graphmill.explain.plain import Record, as_plain
 from graphmill.runtime.state_machine import Story
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphmill.graph.graph import Graph
 
 INTERPRETED: Final = "interpreted"
@@ -44,8 +45,7 @@ class CompileRecord(NamedTuple):
     cache: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class CallCounts:
+class CallCounts(Record):
     """The number of calls that each tier has served; updated by the tiers, read through records.
 
     Attributes:
@@ -54,13 +54,15 @@ class CallCounts:
             repeated, to report what is wrong with the values.
     """
 
-    num_straight: int = 0
-    num_compiled: int = 0
-    num_checks_failed: int = 0
+    __slots__ = ("num_checks_failed", "num_compiled", "num_straight")
+
+    def __init__(self) -> None:
+        self.num_straight = 0
+        self.num_compiled = 0
+        self.num_checks_failed = 0
 
 
-@dataclass(slots=True, eq=False)
-class SignatureRecord:
+class SignatureRecord(Record):
     """One signature of a cluster, or several that share a record.
 
     Attributes:
@@ -77,16 +79,33 @@ class SignatureRecord:
             `num_compiled` and `num_checks_failed`.
     """
 
-    signature: str
-    tier: str = STRAIGHT_LINE
-    is_wanted: bool = False
-    reason: str = ""
-    seconds: float = 0.0
-    compiles: list[CompileRecord] = field(default_factory=list)
-    straight_ns: int = 0
-    compiled_ns: int = 0
-    state: str = ""
-    counts: CallCounts = field(default_factory=CallCounts, metadata={INLINE: True})
+    __slots__ = (
+        *("signature", "tier", "is_wanted", "reason", "seconds", "compiles"),
+        *("straight_ns", "compiled_ns", "state", "counts"),
+    )
+    inlined: ClassVar[frozenset[str]] = frozenset({"counts"})
+
+    def __init__(
+        self,
+        signature: str,
+        tier: str = STRAIGHT_LINE,
+        *,
+        is_wanted: bool = False,
+        reason: str = "",
+        seconds: float = 0.0,
+        compiled_ns: int = 0,
+        counts: CallCounts | None = None,
+    ) -> None:
+        self.signature = signature
+        self.tier = tier
+        self.is_wanted = is_wanted
+        self.reason = reason
+        self.seconds = seconds
+        self.compiles: list[CompileRecord] = []
+        self.straight_ns = 0
+        self.compiled_ns = compiled_ns
+        self.state = ""
+        self.counts = counts or CallCounts()
 
     @property
     def num_straight(self) -> int:
@@ -116,8 +135,7 @@ class SignatureRecord:
         self.counts.num_checks_failed = count
 
 
-@dataclass(slots=True, eq=False)
-class ClusterRecord:
+class ClusterRecord(Record):
     """A region of a graph that became one node.
 
     Attributes:
@@ -128,11 +146,16 @@ class ClusterRecord:
         story: the latest changes of state of its signatures, with their causes.
     """
 
-    name: str
-    nodes: tuple[str, ...]
-    source: str = ""
-    signatures: list[SignatureRecord] = field(default_factory=list)
-    story: Story = field(default_factory=Story)
+    __slots__ = ("name", "nodes", "source", "signatures", "story")  # noqa: RUF023 - as shown
+
+    def __init__(
+        self, name: str, nodes: tuple[str, ...], *, signatures: Iterable[SignatureRecord] = ()
+    ) -> None:
+        self.name = name
+        self.nodes = nodes
+        self.source = ""
+        self.signatures = list(signatures)
+        self.story = Story()
 
     @property
     def tier(self) -> str:
@@ -174,8 +197,7 @@ class OutsideNote(NamedTuple):
     reason: str
 
 
-@dataclass(slots=True, eq=False)
-class Compilation:
+class Compilation(Record):
     """How a compiler handled the graph of one device.
 
     Attributes:
@@ -184,9 +206,12 @@ class Compilation:
         regions: loops and conditionals.
     """
 
-    clusters: list[ClusterRecord] = field(default_factory=list)
-    outside: list[OutsideNote] = field(default_factory=list)
-    regions: list[RegionNote] = field(default_factory=list)
+    __slots__ = ("clusters", "outside", "regions")
+
+    def __init__(self) -> None:
+        self.clusters: list[ClusterRecord] = []
+        self.outside: list[OutsideNote] = []
+        self.regions: list[RegionNote] = []
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values, ready for JSON."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import FailedPreconditionError, OpError
@@ -30,7 +29,6 @@ DISABLE_VARIABLE: Final = "GRAPHMILL_DISABLE_PASSES"
 """Environment variable: names of passes to disable, separated by commas."""
 
 
-@dataclass(frozen=True, slots=True)
 class PassOptions:
     """The argument of a pass besides the graph.
 
@@ -45,14 +43,30 @@ class PassOptions:
         session_handle: the key under which devices hold the session's kernels.
     """
 
-    config: ConfigProto
-    devices: DeviceMgr
-    host: Host
-    forbidden: frozenset[str] = frozenset()
-    effects: EffectsPolicy = field(default_factory=EffectsPolicy)
-    new_rendezvous: Callable[[int], Rendezvous] = lambda _: IntraProcessRendezvous()
-    functions: Callable[[Device], FunctionLibraryRuntime] | None = None
-    session_handle: str = ""
+    __slots__ = (
+        *("config", "devices", "host", "forbidden", "effects"),
+        *("new_rendezvous", "functions", "session_handle"),
+    )
+
+    def __init__(
+        self,
+        config: ConfigProto,
+        devices: DeviceMgr,
+        host: Host,
+        forbidden: frozenset[str] = frozenset(),
+        effects: EffectsPolicy | None = None,
+        new_rendezvous: Callable[[int], Rendezvous] | None = None,
+        functions: Callable[[Device], FunctionLibraryRuntime] | None = None,
+        session_handle: str = "",
+    ) -> None:
+        self.config = config
+        self.devices = devices
+        self.host = host
+        self.forbidden = forbidden
+        self.effects = effects or EffectsPolicy()
+        self.new_rendezvous = new_rendezvous or (lambda _: IntraProcessRendezvous())
+        self.functions = functions
+        self.session_handle = session_handle
 
     def settings(self, plugin: str) -> dict[str, SettingValue]:
         """Return the settings for one plugin in the session's configuration; may be empty.

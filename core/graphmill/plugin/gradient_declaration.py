@@ -14,8 +14,7 @@ the inputs, in order: a list, or a single value for one input; None for an input
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +23,7 @@ GRADIENTS_ATTRIBUTE = "__graphmill_gradients__"
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GradientDef:
+class GradientDef(NamedTuple):
     """A gradient function and its ops.
 
     Attributes:

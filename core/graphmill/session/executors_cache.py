@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from graphmill.runtime.process.fork import fork_safe_lock
@@ -29,7 +28,6 @@ NEVER: Final = sys.maxsize
 """A step count that is never reached."""
 
 
-@dataclass(slots=True)
 class ExecutorsAndKeys:
     """The executors of one signature, and what is needed to call them.
 
@@ -54,28 +52,47 @@ class ExecutorsAndKeys:
         placements: why each node is on its device; empty where the session has one device.
     """
 
-    items: tuple[PerPartition, ...]
-    feeds: tuple[str, ...]
-    fetches: tuple[str, ...]
-    targets: tuple[str, ...]
-    feed_types: tuple[DType, ...]
-    fetch_types: tuple[DType, ...]
-    feed_shapes: tuple[Shape, ...]
-    step_count: int = 0
-    last_step: int = 0
-    converters: tuple[Callable[[Any], Any], ...] = field(default=())
-    to_host: tuple[Callable[[Any], Any], ...] = field(default=())
-    placements: tuple[PlacementRecord, ...] = field(default=())
-    needed_feeds: dict[str, set[str]] = field(default_factory=dict)
-    form: CallableRewrites | None = None
-    hot: HotGraph = field(default_factory=HotGraph)
-    serving: tuple[PerPartition, ...] = field(init=False)
-    build_at: int = NEVER
-    num_watched: int = 0
-    is_closed: bool = False
+    __slots__ = (
+        *("items", "feeds", "fetches", "targets", "feed_types", "fetch_types", "feed_shapes"),
+        *("converters", "to_host", "placements", "needed_feeds", "form"),
+        *("step_count", "last_step", "hot", "serving", "build_at", "num_watched", "is_closed"),
+    )
 
-    def __post_init__(self) -> None:
-        self.serving = self.items
+    def __init__(
+        self,
+        items: tuple[PerPartition, ...],
+        feeds: tuple[str, ...] = (),
+        fetches: tuple[str, ...] = (),
+        targets: tuple[str, ...] = (),
+        feed_types: tuple[DType, ...] = (),
+        fetch_types: tuple[DType, ...] = (),
+        feed_shapes: tuple[Shape, ...] = (),
+        *,
+        converters: tuple[Callable[[Any], Any], ...] = (),
+        to_host: tuple[Callable[[Any], Any], ...] = (),
+        placements: tuple[PlacementRecord, ...] = (),
+        needed_feeds: dict[str, set[str]] | None = None,
+        form: CallableRewrites | None = None,
+    ) -> None:
+        self.items = items
+        self.feeds = feeds
+        self.fetches = fetches
+        self.targets = targets
+        self.feed_types = feed_types
+        self.fetch_types = fetch_types
+        self.feed_shapes = feed_shapes
+        self.converters = converters
+        self.to_host = to_host
+        self.placements = placements
+        self.needed_feeds = needed_feeds or {}
+        self.form = form
+        self.step_count = 0
+        self.last_step = 0
+        self.hot = HotGraph()
+        self.serving = items
+        self.build_at = NEVER
+        self.num_watched = 0
+        self.is_closed = False
 
     @property
     def hot_items(self) -> tuple[PerPartition, ...] | None:
@@ -89,7 +106,6 @@ class ExecutorsAndKeys:
             item.executor.close()
 
 
-@dataclass(slots=True)
 class CachedExecutors:
     """An entry for one caller: the shared executors, and the caller's order of feeds and fetches.
 
@@ -101,9 +117,17 @@ class CachedExecutors:
             if the orders are the same.
     """
 
-    executors: ExecutorsAndKeys
-    feed_order: tuple[int, ...] | None
-    fetch_order: tuple[int, ...] | None
+    __slots__ = ("executors", "feed_order", "fetch_order")
+
+    def __init__(
+        self,
+        executors: ExecutorsAndKeys,
+        feed_order: tuple[int, ...] | None,
+        fetch_order: tuple[int, ...] | None,
+    ) -> None:
+        self.executors = executors
+        self.feed_order = feed_order
+        self.fetch_order = fetch_order
 
 
 class ExecutorsCacheWarning(UserWarning):

@@ -269,7 +269,7 @@ class GraphView:
 
     def _lay_out_frames(self, graph: Graph, by_node: Mapping[Node, NodeItem]) -> FrameView:
         if not self.has_control_flow:
-            return FrameView(FrameInfo((), nodes=list(by_node)), by_node)
+            return FrameView(FrameInfo((), nodes=by_node), by_node)
         frames, infos = analyse_frames(graph)
         views: dict[FramePath, FrameView] = {
             path: FrameView(info, by_node) for path, info in infos.items()

@@ -120,7 +120,7 @@ class RegisteredGraph:
         for device in devices:
             device.op_segment.add_hold(registration.session_handle)
         try:
-            self.executors = ExecutorsAndKeys(self._partitions(), (), (), (), (), (), ())
+            self.executors = ExecutorsAndKeys(self._partitions())
             self._hot_steps = HotSteps(self, config, factory)
             self._hot_steps.prepare(self.executors)
         except NotFoundError as error:

@@ -6,7 +6,6 @@ Semantics: `tensorflow/core/graph/control_flow.cc` (BuildControlFlowInfo) and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
@@ -23,7 +22,6 @@ FramePath = tuple[str, ...]
 """The names of the frames that a node is in, from the outside in; empty for the root frame."""
 
 
-@dataclass(slots=True)
 class FrameInfo:
     """The static properties of a frame.
 
@@ -34,10 +32,15 @@ class FrameInfo:
         nodes: its nodes, without `Enter` nodes (which are in the parent frame).
     """
 
-    path: FramePath
-    input_count: int = 0
-    parallel_iterations: int = 1
-    nodes: list[Node] = field(default_factory=list)
+    __slots__ = ("input_count", "nodes", "parallel_iterations", "path")
+
+    def __init__(
+        self, path: FramePath, parallel_iterations: int = 1, nodes: Iterable[Node] = ()
+    ) -> None:
+        self.path = path
+        self.input_count = 0
+        self.parallel_iterations = parallel_iterations
+        self.nodes = list(nodes)
 
     @property
     def name(self) -> str:
@@ -157,7 +160,7 @@ def _note_enter(node: Node, path: FramePath, infos: dict[FramePath, FrameInfo]) 
         raise InvalidArgumentError(
             f"has parallel_iterations={parallel}; at least 1 is needed", node=node.name, op=node.op
         )
-    info = infos.setdefault(child, FrameInfo(child, 0, parallel))
+    info = infos.setdefault(child, FrameInfo(child, parallel))
     if info.parallel_iterations != parallel:
         raise InvalidArgumentError(
             f"enters frame '{child[-1]}' with parallel_iterations={parallel}, another Enter has "

@@ -6,8 +6,7 @@ Semantics: `InstantiateFunction` in `tensorflow/core/framework/function.cc`, `Pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, OpError, suggest
 from graphmill.graph.algorithms import ancestors, topological_order
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionBody:
+class FunctionBody(NamedTuple):
     """A function ready to be run.
 
     Attributes:
@@ -51,13 +49,13 @@ class FunctionBody:
 
     def with_arg_types(self, arg_types: tuple[DType, ...]) -> FunctionBody:
         """Return the same function with additional arguments, which it does not read."""
-        return replace(self, arg_types=arg_types)
+        return self._replace(arg_types=arg_types)
 
     def without_lost_nodes(self) -> FunctionBody:
         """Return the same function without control results that a pass has removed."""
         present = set(self.graph.nodes)
         remaining = tuple(node for node in self.control_rets if node in present)
-        return replace(self, control_rets=remaining)
+        return self._replace(control_rets=remaining)
 
     def copy(self, library: FunctionLibrary) -> FunctionBody:
         """Return a body with copies of the nodes in a new graph; attrs are shared, not copied.

@@ -62,11 +62,22 @@ class ShapeAttr(tuple[int, ...]):
         return f"ShapeAttr({tuple(self)!r})"
 
 
-@dataclass(frozen=True, slots=True)
 class AttrPlaceholder:
     """Stands for the function's attr `name` as the value of a node's attr in a function body."""
 
-    name: str
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AttrPlaceholder) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"AttrPlaceholder({self.name!r})"
 
 
 @dataclass(frozen=True, slots=True, eq=True)

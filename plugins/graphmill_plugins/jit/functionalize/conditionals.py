@@ -6,7 +6,6 @@ one side only, and the `Merge` nodes of both sides. Values may leave a side only
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphmill.spi import topological_order
@@ -37,7 +36,6 @@ def is_boundary(node: Node) -> bool:
     return is_argument_or_result(node) or is_transfer(node)
 
 
-@dataclass(slots=True, eq=False)
 class Conditional:
     """A conditional formed by `Switch` and `Merge` nodes.
 
@@ -49,11 +47,21 @@ class Conditional:
         merges: the `Merge` nodes, through which values leave; alive if the conditional is alive.
     """
 
-    around: Branch
-    pred: Tensor
-    switches: list[Node]
-    sides: tuple[list[Node], list[Node]]
-    merges: list[Node]
+    __slots__ = ("around", "merges", "pred", "sides", "switches")
+
+    def __init__(
+        self,
+        around: Branch,
+        pred: Tensor,
+        switches: list[Node],
+        sides: tuple[list[Node], list[Node]],
+        merges: list[Node],
+    ) -> None:
+        self.around = around
+        self.pred = pred
+        self.switches = switches
+        self.sides = sides
+        self.merges = merges
 
     @property
     def name(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -121,7 +120,7 @@ class IfMaker:
         node_name = unique_name(graph, f"{self._item.name}/{op_def.name}", _SIDES)
         names = [f"{node_name}/{side}" for side in _SIDES]
         for name, body in zip(names, part.bodies, strict=True):
-            graph.library.add_body(name, replace(body, name=name))
+            graph.library.add_body(name, body._replace(name=name))
         self.functions += names
         pred, pred_output = pred_of(self._item.switches[0])
         inputs = [self._source(tensor) for tensor in part.captures.tensors]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import FuncAttr
@@ -126,7 +125,7 @@ class WhileMaker:
         node_name = unique_name(graph, f"{loop.name}/{op_def.name}", _KINDS)
         self.functions = [f"{node_name}/{kind}" for kind in _KINDS]
         for name, body in zip(self.functions, bodies, strict=True):
-            graph.library.add_body(name, replace(body, name=name))
+            graph.library.add_body(name, body._replace(name=name))
         attrs = op_def.with_defaults(
             {
                 "T": self._captures.types,

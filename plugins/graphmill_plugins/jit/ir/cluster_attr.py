@@ -5,7 +5,6 @@ It is separate from `cluster_op`, which every host loads; the attr is needed onl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graphmill.spi import FuncAttr
@@ -26,7 +25,6 @@ FunctionKey: TypeAlias = tuple[str, int]
 """Name of a function, and hash of the attr that calls it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ClusterAttr(FuncAttr):
     """The region of a cluster; its `name` is not a function of the library.
 
@@ -41,11 +39,31 @@ class ClusterAttr(FuncAttr):
         owner: the library function that its nodes belong to; None for the session's graph.
     """
 
-    body: FunctionBody | None = None
-    mode: str = "tiered"
-    cache_dir: str = ""
-    cache_bytes: int = 0
-    record: ClusterRecord | None = None
-    functions: Mapping[FunctionKey, FunctionBody] = field(default_factory=dict)
-    calls: int = CALLS
-    owner: FuncAttr | None = None
+    __slots__ = (
+        *("body", "cache_bytes", "cache_dir", "calls", "functions", "mode", "owner", "record"),
+    )
+    # Only the name and the attrs are frozen: a data class would cost a millisecond to create.
+    __setattr__ = object.__setattr__
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        body: FunctionBody | None = None,
+        mode: str = "tiered",
+        cache_dir: str = "",
+        cache_bytes: int = 0,
+        record: ClusterRecord | None = None,
+        functions: Mapping[FunctionKey, FunctionBody] | None = None,
+        calls: int = CALLS,
+        owner: FuncAttr | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.body = body
+        self.mode = mode
+        self.cache_dir = cache_dir
+        self.cache_bytes = cache_bytes
+        self.record = record
+        self.functions = functions or {}
+        self.calls = calls
+        self.owner = owner

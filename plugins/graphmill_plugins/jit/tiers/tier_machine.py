@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ClusterRecord, SignatureRecord
 
+    class Background(Protocol):
+        """The interface of the background compiler."""
+
+        @property
+        def is_idle(self) -> bool:
+            """Whether no cluster is being compiled."""
+
+
 TRIAL_CALLS: Final = 8  # program calls before the faster of two tiers is chosen
 VARIED_TRIAL_CALLS: Final = 16  # the same if the duration of a call depends on the values
 CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
@@ -36,14 +44,6 @@ _ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynch
 _BEING_COMPILED: Final = "it is being compiled"
 _WITHOUT_PROGRAM: Final = (State.COUNTING, State.NO_SLOT, State.QUEUED, State.COMPILING)
 _REPLACED: Final = "another signature, with other static values or variable shapes, has its program"
-
-
-class Background(Protocol):
-    """The interface of the background compiler."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no cluster is being compiled."""
 
 
 class TierRules(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILES = sorted(Path(graphmill_plugins.jit.__file__).parent.rglob("*.py"))
-FIELDS = {part.name for kind in (ClusterRecord, SignatureRecord) for part in fields(kind)}
+FIELDS = {part for kind in (ClusterRecord, SignatureRecord) for part in kind.__slots__}
 FIELDS |= {"num_straight", "num_compiled", "num_checks_failed"}
 
 
