@@ -10,12 +10,12 @@ import numpy as np
 from graphmill.spi import Ref, ResourceHandle, Variable
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.ir.handles import RESOURCE, VARIANT
-from graphmill_plugins.jit.ir.pytrees import flatten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from graphmill.spi import Node
+    from graphmill_plugins.jit.ir.pytrees import Flat
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBody
     from graphmill_plugins.jit.ir.traced_variable import TracedVariable
 
@@ -98,21 +98,21 @@ class Inputs:
             else values[index].shape
             for index in self.arrays
         ]
-        pytrees = [flatten(values[index]).key for index in self.pytrees]
+        pytrees = [_flatten(values[index]).key for index in self.pytrees]
         return (*((static,) if static else ()), *arrays, *pytrees, *slots, *shapes)
 
     def why_no_key(self, values: Sequence[Any]) -> str:
         """Return why inputs have no signature."""
         try:
             for index in self.pytrees:
-                flatten(values[index])
+                _flatten(values[index])
         except NotTraceable as error:
             return str(error)
         return "a variable has no value yet, or a handle is not of a variable"
 
     def leaves(self, values: Sequence[Any]) -> list[Any]:
         """Return the arrays of all pytrees in the order of the program's arguments."""
-        return [leaf for index in self.pytrees for leaf in flatten(values[index]).leaves]
+        return [leaf for index in self.pytrees for leaf in _flatten(values[index]).leaves]
 
     @staticmethod
     def static_of(key: Hashable) -> frozenset[int]:
@@ -155,3 +155,10 @@ class Inputs:
             TracedVariable(slot, isinstance(values[index], Ref), getattr(values[index], "name", ""))
             for index, slot in zip(self.handles, slots, strict=True)
         ]
+
+
+def _flatten(value: Any) -> Flat:
+    # Imported here: most clusters have no pytrees.
+    from graphmill_plugins.jit.ir.pytrees import flatten
+
+    return flatten(value)

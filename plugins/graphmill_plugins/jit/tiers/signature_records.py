@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi import COMPILED, STRAIGHT_LINE, SignatureRecord
-from graphmill_plugins.jit.ir.pytrees import flatten
 from graphmill_plugins.jit.tiers.states import SERVED_COMPILED, State
 
 if TYPE_CHECKING:
@@ -96,6 +95,9 @@ def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
 
 
 def _pytree(value: Any) -> str:
+    # Imported here: most clusters have no pytrees.
+    from graphmill_plugins.jit.ir.pytrees import flatten
+
     leaves = ", ".join(_array(leaf, is_static=False) for leaf in flatten(value).leaves)
     return f"{type(value).__name__}({leaves})"
 
