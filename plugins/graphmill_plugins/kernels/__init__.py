@@ -80,7 +80,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "image.resize_grad",
         "image.transform",
     ),
-    "io": ("io.checkpoint", "io.file", "io.reader"),
+    "io": ("io.checkpoint", "io.file", "io.reader", "io.remap"),
     "linalg": ("linalg.einsum", "linalg.decompositions", "linalg.solve"),
     "logging": ("logging.debug", "logging.ops"),
     "lookup": ("lookup.ops", "lookup.text_file"),

@@ -188,6 +188,7 @@ OPS: dict[str, str] = {
         "ReaderSerializeStateV2 TFRecordReader TFRecordReaderV2 TextLineReader TextLineReaderV2 "
         "WholeFileReader WholeFileReaderV2"
     ),
+    "io.remap": "GenerateVocabRemapping LoadAndRemapMatrix",
     "jax.array_index": (
         "Gather GatherNd GatherV2 InplaceAdd InplaceSub InplaceUpdate ScatterNd "
         "ScatterNdNonAliasingAdd StridedSliceGrad TensorScatterAdd TensorScatterMax "
