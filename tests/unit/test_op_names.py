@@ -101,11 +101,12 @@ COMPILER = Part(
         "functionalize/while_nodes.py": "StatelessWhile While",
         "regions/contraction.py": "_Arg _Retval",
         # Patterns of several ops: what embeddings and their gradients are in TensorFlow …
-        "idioms/constant_segments.py": """
-            Const SparseSegmentMean SparseSegmentMeanGradV2 SparseSegmentMeanWithNumSegments
+        "idioms/constant_segments.py": "Const Unique UnsortedSegmentSum",
+        "idioms/__init__.py": """
+            ComputeAccidentalHits OneHot
+            SparseSegmentMean SparseSegmentMeanGradV2 SparseSegmentMeanWithNumSegments
             SparseSegmentSqrtN SparseSegmentSqrtNGradV2 SparseSegmentSqrtNWithNumSegments
             SparseSegmentSum SparseSegmentSumGradV2 SparseSegmentSumWithNumSegments
-            Unique UnsortedSegmentSum
         """,
         # … lists and tensor arrays, whose traced form only the lowerings of this compiler know …
         "idioms/list_length.py": """
@@ -118,9 +119,9 @@ COMPILER = Part(
             TensorListStack
         """,
         # … vectors of words or categories, the candidates of sampled losses, sparse updates.
-        "idioms/multi_hot.py": "OneHot Sum",
+        "idioms/multi_hot.py": "Sum",
         "idioms/sampled_softmax_mask.py": """
-            AllCandidateSampler Cast ComputeAccidentalHits ConcatV2 FixedUnigramCandidateSampler
+            AllCandidateSampler Cast ConcatV2 FixedUnigramCandidateSampler
             LearnedUnigramCandidateSampler LogUniformCandidateSampler Reshape Reshape Reshape
             SparseToDense ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler
         """,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.spi import has_ops, hookimpl
+from graphmill.spi import hookimpl
 
 if TYPE_CHECKING:
     from graphmill.spi import (
@@ -33,15 +33,8 @@ if TYPE_CHECKING:
 
 _PHASE = "HOT"
 GATHER_PASS = "jit_gather"
-COUNT_PASS = "jit_multi_hot"
-SEGMENTS_PASS = "jit_segments"
-HITS_PASS = "jit_accidental_hits"
 FUNCTIONALIZE_PASS = "jit_functionalize"
 CLUSTER_PASS = "jit_clusters"
-_SEGMENT_OPS = (
-    *("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"),
-    *("SparseSegmentSumGradV2", "SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2"),
-)
 
 
 @hookimpl
@@ -75,6 +68,8 @@ def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
 @hookimpl
 def graphmill_register_passes(passes: PassRegistrar) -> None:
     """Register the passes."""
+    from graphmill_plugins.jit.idioms import register_idioms
+
     passes.add(
         GATHER_PASS,
         f"{__name__}.rewrites.merge_host_devices:gather_on_host",
@@ -88,27 +83,7 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         order=10,
         applies=_has_control_flow,
     )
-    passes.add(
-        COUNT_PASS,
-        f"{__name__}.idioms.multi_hot:count_one_hots",
-        phase=_PHASE,
-        order=5,
-        applies=has_ops("OneHot"),
-    )
-    passes.add(
-        SEGMENTS_PASS,
-        f"{__name__}.idioms.constant_segments:count_constant_segments",
-        phase=_PHASE,
-        order=5,
-        applies=has_ops(*_SEGMENT_OPS),
-    )
-    passes.add(
-        HITS_PASS,
-        f"{__name__}.idioms.sampled_softmax_mask:mark_accidental_hits",
-        phase=_PHASE,
-        order=5,
-        applies=has_ops("ComputeAccidentalHits"),
-    )
+    register_idioms(passes)
     passes.add(CLUSTER_PASS, f"{__name__}.regions.clusters:form_clusters", phase=_PHASE, order=20)
 
 

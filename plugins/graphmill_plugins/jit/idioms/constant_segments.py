@@ -15,32 +15,22 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import TensorAttr
 from graphmill.spi.graphs import is_constant
+from graphmill_plugins.jit.idioms import SCALES, WITH_COUNT
 from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from graphmill.spi import Edge, Graph, Node
     from graphmill.spi.passes import PassOptions
 
-_WITH_COUNT: Final = {
-    "SparseSegmentSum": "SparseSegmentSumWithNumSegments",
-    "SparseSegmentMean": "SparseSegmentMeanWithNumSegments",
-    "SparseSegmentSqrtN": "SparseSegmentSqrtNWithNumSegments",
-}
-_SCALES: Final = {
-    "SparseSegmentSumGradV2": b"sum",
-    "SparseSegmentMeanGradV2": b"mean",
-    "SparseSegmentSqrtNGradV2": b"sqrtn",
-}
-"""The scale of the rows of a segment, by gradient op."""
 _SUMMED_IN_OWN_TYPE: Final = frozenset({"float32", "float64"})  # sums have no higher precision
 
 
 def count_constant_segments(graph: Graph, options: PassOptions) -> None:
     """Replace sparse segment reductions, and their gradients, whose segment ids are constant."""
     for node in list(graph.nodes):
-        if node.op in _WITH_COUNT:
+        if node.op in WITH_COUNT:
             _count_segments(graph, node, options)
-        elif node.op in _SCALES:
+        elif node.op in SCALES:
             _keep_duplicates(graph, node, options)
 
 
@@ -70,7 +60,7 @@ def _count_segments(graph: Graph, node: Node, options: PassOptions) -> None:
     )
     new = graph.add_node(
         unique_name(graph, f"{node.name}/known", ()),
-        options.host.ops.get(_WITH_COUNT[node.op]),
+        options.host.ops.get(WITH_COUNT[node.op]),
         [*((edge.src, edge.src_output) for edge in node.in_edges), (constant, 0)],
         _before(graph, node),
         {**node.attrs, "Tnumsegments": dtypes.int64},
@@ -91,7 +81,7 @@ def _keep_duplicates(graph: Graph, node: Node, options: PassOptions) -> None:
         [(grad.src, grad.src_output), (ids.src, ids.src_output)],
         _before(graph, node),
         {
-            "scale": _SCALES[node.op],
+            "scale": SCALES[node.op],
             "T": node.attrs["T"],
             "Tsegmentids": node.attrs["Tsegmentids"],
         },

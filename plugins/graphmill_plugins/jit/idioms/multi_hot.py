@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.graphs import is_constant
+from graphmill_plugins.jit.idioms import ONE_HOT
 from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def count_one_hots(graph: Graph, options: PassOptions) -> None:
 def _attrs_of(total: Node) -> dict[str, Any] | None:
     """Return the attrs of the `_MultiHot` that replaces a `Sum`; None if none can."""
     one_hot = total.in_edges[0].src
-    if one_hot.op != "OneHot" or one_hot.attrs["axis"] != -1 or len(one_hot.out_edges) != 1:
+    if one_hot.op != ONE_HOT or one_hot.attrs["axis"] != -1 or len(one_hot.out_edges) != 1:
         return None
     constants = [_constant(edge.src) for edge in (*one_hot.in_edges[1:], total.in_edges[1])]
     if total.attrs["T"].name not in _EXACT or any(value is None for value in constants):

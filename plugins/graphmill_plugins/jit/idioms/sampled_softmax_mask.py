@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.spi.graphs import is_constant, without_forwarding
+from graphmill_plugins.jit.idioms import HITS
 from graphmill_plugins.jit.ir.unique_name import unique_name
 
 if TYPE_CHECKING:
     from graphmill.spi import Edge, Graph, Node
     from graphmill.spi.passes import PassOptions
 
-_HITS: Final = "ComputeAccidentalHits"
 _SAMPLERS: Final = frozenset(
     {
         "AllCandidateSampler",
@@ -56,7 +56,7 @@ def _between(dense: Node) -> list[Node] | None:
     """Return the nodes between a `SparseToDense` and its hits, or None for other patterns."""
     pairs, _, values, default = dense.in_edges
     hits, joined = values.src, pairs.src
-    if hits.op != _HITS or values.src_output != 2 or not _are_unique(hits.in_edges[1]):
+    if hits.op != HITS or values.src_output != 2 or not _are_unique(hits.in_edges[1]):
         return None
     if joined.op != "ConcatV2" or len(joined.in_edges) != 3 or _constant(default) != 0:
         return None
