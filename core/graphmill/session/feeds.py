@@ -14,6 +14,7 @@ from graphmill.dtypes import as_dtype, resource, string
 from graphmill.errors import InvalidArgumentError
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_traits import Source
+from graphmill.runtime.resources.session_state import StoredTensor
 from graphmill.runtime.resources.variables import ResourceHandle
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 _PLACEHOLDERS = (Source.PLACEHOLDER, Source.PLACEHOLDER_WITH_DEFAULT)
 # The kinds of values that may be fed, by the kind of the tensor's type (see `DType.kind`).
 _FROM_KINDS = {
-    **dict.fromkeys("iub", frozenset("iub")),
+    **dict.fromkeys("iu", frozenset("iubf")),
+    "b": frozenset("iub"),
     "q": frozenset("qiub"),
     "f": frozenset("fiub"),
     "c": frozenset("cfiub"),
@@ -112,6 +114,9 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
 
 
 def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    if isinstance(value, ResourceHandle) and isinstance(value.resource, StoredTensor):
+        # As in TensorFlow, the handle of a stored tensor can be fed as text, and in its place.
+        value = value.resource.handle if dtype is string else value.resource.value
     if dtype is string:
         return _to_strings(name, value)
     expected = dtype.as_numpy_dtype
@@ -129,15 +134,21 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Cast `array` to `dtype`, if that loses neither the kind of number nor an integer's value.
+    """Cast `array` to `dtype`, if no value changes but by the rounding of floating-point numbers.
 
-    So 1.5 and 2**40 are refused for int32, but 0 and 1 are accepted for bool.
+    So 1.5 and 2**40 are refused for int32, but 2.0 is accepted, as are 0 and 1 for bool.
     """
     if _kind(array) in _FROM_KINDS[dtype.kind]:
         with np.errstate(all="ignore"):
             cast = array.astype(dtype.as_numpy_dtype)
         if dtype.kind in "fc" or np.array_equal(cast, array):
             return cast
+        if array.dtype.kind not in "iub":
+            raise InvalidArgumentError(
+                f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
+                f"{dtype.name}: {array[cast != array].flat[0]} is not an integer of that type; "
+                "round or convert it first"
+            )
         raise InvalidArgumentError(
             f"a value fed for tensor '{name}' does not fit in {dtype.name}: values from "
             f"{array.min()} to {array.max()}"

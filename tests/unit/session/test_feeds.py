@@ -49,6 +49,9 @@ def converted(value: Any, dtype: str, shape: tuple[int, ...] | None = None) -> A
         ([[], []], "float32", np.zeros((2, 0), np.float32)),
         (np.zeros((0, 2), np.float32), "float32", np.zeros((0, 2), np.float32)),
         (5, "qint8", np.array(5, np.int8)),
+        (2.0, "int32", np.array(2, np.int32)),
+        (np.zeros(1, np.float32), "int64", np.zeros(1, np.int64)),
+        ([1.0, -2.0], "int8", np.array([1, -2], np.int8)),
     ],
 )
 def test_s6_values_become_tensors_of_the_graphs_type(
@@ -62,8 +65,13 @@ def test_s6_values_become_tensors_of_the_graphs_type(
 @pytest.mark.parametrize(
     ("value", "dtype", "words"),
     [
-        (1.5, "int32", "dtype float64 for tensor 'x:0', which has dtype int32; convert it first"),
-        (np.zeros(1, np.float32), "int32", "dtype float32"),
+        (1.5, "int32", "dtype int32: 1.5 is not an integer of that type; round or convert"),
+        (np.array([0, 0.5], np.float32), "int32", "of dtype float32 for tensor 'x:0'.* 0.5 is"),
+        (2.0**40, "int32", "1099511627776.0 is not an integer of that type"),
+        (-1.0, "uint8", "-1.0 is not an integer of that type"),
+        ([1.0, float("nan")], "int32", "nan is not an integer of that type"),
+        (float("inf"), "int64", "inf is not an integer of that type"),
+        (1j, "int32", "dtype complex128"),
         (2**40, "int32", "does not fit in int32: values from 1099511627776"),
         ([300], "int8", "does not fit in int8"),
         (-1, "uint8", "does not fit in uint8"),

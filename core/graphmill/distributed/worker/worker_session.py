@@ -60,7 +60,7 @@ class WorkerSession:
         self.is_isolated = is_isolated
         self.graphs = GraphMgr(host, devices)
         self.cancellation = CancellationManager(parent)
-        self.state = SessionState()
+        self.state = SessionState(keeps_all=True)
         for device in devices:
             device.op_segment.add_hold(handle)
 

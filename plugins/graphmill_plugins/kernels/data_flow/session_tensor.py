@@ -26,20 +26,25 @@ def _state(ctx: OpKernelContext) -> Any:
     return state
 
 
+def _store(ctx: OpKernelContext, value: Value) -> str:
+    handle: str = _state(ctx).add(ctx.node_name, value, ctx.device.name, ctx.step_id)
+    return handle
+
+
 @kernel("GetSessionHandle", stateful=True, effects={"state"})
 def get_session_handle(ctx: OpKernelContext, value: Value) -> Value:
-    """Store a tensor in the session; return its handle as a string."""
+    """Store a tensor in the session if its handle is fetched; return the handle as a string."""
     handle = np.empty((), object)
-    handle[()] = _state(ctx).add(ctx.node_name, keepable(value), ctx.device.name).encode()
+    handle[()] = _store(ctx, keepable(value)).encode()
     return handle
 
 
 @kernel("GetSessionHandleV2", stateful=True, effects={"state"})
 def get_session_handle_v2(ctx: OpKernelContext, value: Value) -> ResourceHandle:
-    """Store a tensor in the session; return its handle as a resource."""
-    value = keepable(value)
-    name = _state(ctx).add(ctx.node_name, value, ctx.device.name)
-    return ResourceHandle(ctx.device.name, "session", name, "SessionTensor", value)
+    """Store a tensor in the session if its handle is fetched; return it as a resource."""
+    name = _store(ctx, keepable(value))
+    stored = _state(ctx).reference(name)
+    return ResourceHandle(ctx.device.name, "session", name, "SessionTensor", stored)
 
 
 @kernel("GetSessionTensor", stateful=True, effects={"state"})
@@ -48,7 +53,7 @@ def get_session_tensor(ctx: OpKernelContext, handle: Value, dtype: np.dtype[Any]
     value = _state(ctx).get(_text(handle))
     if not has_dtype(value, as_dtype(dtype)):
         raise InvalidArgumentError(
-            f"the kept tensor is of {dtype_of_value(value)}, the node expects {dtype}"
+            f"the stored tensor is of {dtype_of_value(value)}, the node expects {dtype}"
         )
     return value
 
