@@ -25,11 +25,13 @@ class CallableRewrites(NamedTuple):
         connections: pairs of tensor names; consumers of the second tensor read the first instead.
         feed_devices, fetch_devices: pairs of a tensor's name and the device on which it is fed or
             fetched.
+        skips_sync: whether its steps end before the devices have finished (`fetch_skip_sync`).
     """
 
     connections: tuple[tuple[str, str], ...] = ()
     feed_devices: tuple[tuple[str, str], ...] = ()
     fetch_devices: tuple[tuple[str, str], ...] = ()
+    skips_sync: bool = False
 
 
 def callable_rewrites(options: Any, full: Graph, devices: DeviceMgr) -> CallableRewrites | None:
@@ -47,6 +49,7 @@ def callable_rewrites(options: Any, full: Graph, devices: DeviceMgr) -> Callable
         ),
         _checked_devices(options.feed_devices, full, devices),
         _checked_devices(options.fetch_devices, full, devices),
+        options.fetch_skip_sync,
     )
     return None if rewrites == CallableRewrites() else rewrites
 

@@ -30,6 +30,7 @@ from graphmill.session.executors_cache import (
     ExecutorsAndKeys,
     ExecutorsCache,
     Signature,
+    syncs_devices,
 )
 from graphmill.session.feeds import feed_converter, inferred_shape, static_shape
 from graphmill.session.hot_steps import HotSteps
@@ -37,7 +38,12 @@ from graphmill.session.partial_run import PartialRuns
 from graphmill.session.session_devices import create_devices
 from graphmill.session.step_call import execute, make_call
 from graphmill.session.thread_pools import ThreadPools
-from graphmill.session.transfer import compose, copies_in, copies_out, skip_if_on_device
+from graphmill.session.transfer import (
+    compose,
+    copies_in,
+    copies_out,
+    skip_if_on_device,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -422,6 +428,7 @@ class DirectSession(SessionInterface):
             placements=tuple(placements),
             needed_feeds=needed_feeds,
             form=form,
+            syncs_devices=syncs_devices(items, form),
         )
         if not (is_partial or watches):
             self.hot_steps.prepare(executors)

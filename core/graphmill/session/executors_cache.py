@@ -5,6 +5,7 @@ Semantics: `GetOrCreateExecutors` in `tensorflow/core/common_runtime/direct_sess
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -13,7 +14,7 @@ from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.session.hot_states import HotGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.lowering.callable_options import CallableRewrites
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Names of feeds, fetches and targets."""
 
+_SYNC_VARIABLE: Final = "TF_SYNC_ON_FINISH"
 NEVER: Final = sys.maxsize
 """A step count that is never reached."""
 
@@ -41,6 +43,7 @@ class ExecutorsAndKeys:
         last_step: id of its latest step, for eviction from the cache.
         needed_feeds: the feeds that each fetch needs, in a partial run.
         form: further options of a callable.
+        syncs_devices: whether a step ends only when its devices have finished their work.
         hot: the hot graph of the signature, or its state on the way there; see `HotSteps`.
         serving: the partitions that ordinary steps run: `items`, or those of the hot graph; set by
             `HotSteps`.
@@ -54,7 +57,7 @@ class ExecutorsAndKeys:
 
     __slots__ = (
         *("items", "feeds", "fetches", "targets", "feed_types", "fetch_types", "feed_shapes"),
-        *("converters", "to_host", "placements", "needed_feeds", "form"),
+        *("converters", "to_host", "placements", "needed_feeds", "form", "syncs_devices"),
         *("step_count", "last_step", "hot", "serving", "build_at", "num_watched", "is_closed"),
     )
 
@@ -73,6 +76,7 @@ class ExecutorsAndKeys:
         placements: tuple[PlacementRecord, ...] = (),
         needed_feeds: dict[str, set[str]] | None = None,
         form: CallableRewrites | None = None,
+        syncs_devices: bool = False,
     ) -> None:
         self.items = items
         self.feeds = feeds
@@ -86,6 +90,7 @@ class ExecutorsAndKeys:
         self.placements = placements
         self.needed_feeds = needed_feeds or {}
         self.form = form
+        self.syncs_devices = syncs_devices
         self.step_count = 0
         self.last_step = 0
         self.hot = HotGraph()
@@ -104,6 +109,22 @@ class ExecutorsAndKeys:
         self.is_closed = True
         for item in (*self.items, *(self.hot.items or ())):
             item.executor.close()
+
+
+def syncs_devices(items: Sequence[PerPartition], form: CallableRewrites | None = None) -> bool:
+    """Return whether a step must wait for its devices before it ends.
+
+    Semantics: `sync_on_finish_` in `tensorflow/core/common_runtime/direct_session.cc`, with its
+    environment variable.
+
+    Args:
+        items: the partitions.
+        form: further options of a callable, which may ask not to wait.
+    """
+    if form is not None and form.skips_sync:
+        return False
+    is_off = os.environ.get(_SYNC_VARIABLE, "").lower() in ("0", "false")
+    return not is_off and any(item.device.may_be_in_flight for item in items)
 
 
 class CachedExecutors:

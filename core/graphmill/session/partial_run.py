@@ -76,6 +76,7 @@ class RunState:
             session_state=session.session_state,
             stats_collector=collector,
             step_container=StepContainer(step_id),
+            sync_on_finish=executors.syncs_devices,
         )
         self._barrier = ExecutorBarrier(len(executors.items), self._args)
         self._watch = DeadlockDetector(self._args)
@@ -163,6 +164,8 @@ class RunState:
         """Free the resources of the step."""
         self._args.close()
         self._cancellation.close()
+        fetched = set(self.executors.fetches) - self.pending_fetches
+        self._session.session_state.finish_step(self._args.step_id, fetched)
         container = self._args.step_container
         if container is not None and container.is_used:
             self._session.devices.clear_containers([container.name])

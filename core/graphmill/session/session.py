@@ -174,7 +174,7 @@ class Session:
             callable_options: a `CallableOptions`: `feed`, `fetch`, `target`, `run_options`;
                 `tensor_connection` replaces one tensor by another; `feed_devices` and
                 `fetch_devices` are full device names: a fetch stays on its device, a feed may be on
-                it.
+                it; with `fetch_skip_sync` a call does not wait for its devices.
 
         Raises:
             InvalidArgumentError: a device, a tensor or a connection is wrong.
@@ -186,6 +186,9 @@ class Session:
         plan, key = self._signature(fetches, message.feed, list(message.target))
         options = message.run_options if message.HasField("run_options") else None
         return self._impl.make_callable(key, plan.rebuild, options, message)
+
+    _make_callable_from_options = make_callable_from_options
+    """Its name in `tf.compat.v1.Session`, which programs use though it is private there."""
 
     def extend(self, graph_def: Any) -> None:
         """Add nodes to the graph (row S3); on an error the session is unchanged.

@@ -72,6 +72,7 @@ def run_step(
         cancellation_manager=session.cancellation if cancellation is None else cancellation,
         session_state=session.session_state,
         step_container=container,
+        sync_on_finish=executors.syncs_devices,
     )
     _run(session, executors, args)
     return _results(executors, frame, lends=session.lends_fetches)
@@ -111,6 +112,7 @@ def run_step_with_options(
         session_state=session.session_state,
         stats_collector=collector,
         step_container=StepContainer(step_id),
+        sync_on_finish=executors.syncs_devices,
         start_time=time.monotonic(),
         deadline=None if timeout is None else time.monotonic() + timeout,
     )
@@ -160,6 +162,7 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
     if count >= executors.build_at:
         # After the choice of items: this step runs on those, however soon the rebuild is done.
         session.hot_steps.build_later(executors)
+    is_done = False
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
@@ -182,8 +185,13 @@ def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs
         raise InternalError(
             f"the executor ({kinds}) failed: {type(error).__name__}: {error}"
         ) from error
+    else:
+        is_done = True
     finally:
         args.close()
+        if session.session_state.has_unsettled:
+            fetches = executors.fetches if is_done else ()
+            session.session_state.finish_step(args.step_id, fetches)
         container = args.step_container
         if container is not None and container.is_used:
             session.devices.clear_containers([container.name])

@@ -41,24 +41,16 @@ def copies_out(
     Args:
         items: the partitions.
         types: element types of the fetches.
-        stays: the fetches that stay on their devices; the client waits until they are computed.
+        stays: the fetches that stay on their devices.
     """
     devices = _devices_of(items, is_result)
     staying = {i for i, does_stay in enumerate(stays) if does_stay}
     return tuple(
         identity
         if device is None or device.is_host_memory or is_always_host(dtype)
-        else (_wait_for_device(device) if i in staying else compose(device.to_host, _scalar))
+        else (identity if i in staying else compose(device.to_host, _scalar))
         for i, device, dtype in ((i, devices.get(i), dtype) for i, dtype in enumerate(types))
     )
-
-
-def _wait_for_device(device: Device) -> Copy:
-    def wait(value: Value) -> Value:
-        device.sync()
-        return value
-
-    return wait
 
 
 def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:

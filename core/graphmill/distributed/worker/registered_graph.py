@@ -23,7 +23,7 @@ from graphmill.lowering.partitioning.build_executors import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.session.executors_cache import ExecutorsAndKeys
+from graphmill.session.executors_cache import ExecutorsAndKeys, syncs_devices
 from graphmill.session.hot_steps import HotSteps
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class RegisteredGraph:
     Attributes:
         handle: 16 hexadecimal digits.
         executors: its executors, and the state of its hot graph.
-        waits_for_devices: whether a step must wait for its devices before it ends.
+        syncs_devices: whether a step ends only when its devices have finished their work.
         last_used: the start of its latest step, by `time.monotonic`.
         is_closed: whether it has been closed.
 
@@ -132,7 +132,7 @@ class RegisteredGraph:
             self._let_go()
             raise
         items = self.executors.items
-        self.waits_for_devices = not all(item.device.is_host_memory for item in items)
+        self.syncs_devices = syncs_devices(items)
 
     def acquire(self) -> bool:
         """Start a use; return whether that is still possible."""

@@ -80,7 +80,7 @@ class WorkerStep:
             session_state=session.state,
             session_handle=session.handle,
             step_container=self._container,
-            sync_on_finish=graph.waits_for_devices,
+            sync_on_finish=graph.syncs_devices,
             start_time=time.monotonic(),
             collectives=TaskCollectives(
                 rendezvous, session.device_names, len(graph.executors.items)

@@ -156,7 +156,19 @@ class Device(ABC):
         """
 
     def sync(self) -> None:  # noqa: B027 - a device that computes at once has nothing to wait for
-        """Wait until all work in flight on the device is done."""
+        """Wait until all work in flight on the device is done.
+
+        A step ends with it, unless `TF_SYNC_ON_FINISH=0` is set; devices that do not override it
+        are not waited for.
+
+        Raises:
+            OpError: work that had been started has failed; the step fails with it.
+        """
+
+    @property
+    def may_be_in_flight(self) -> bool:
+        """Whether work may continue after its kernel has returned: whether `sync` is overridden."""
+        return type(self).sync is not Device.sync
 
     def close(self) -> None:
         """Free the device's resources; called when its session is closed or its server stopped."""
