@@ -25,10 +25,10 @@ def handle_text(handle: Any) -> Value:
 
 
 def named_handle(string_handle: Value) -> ResourceHandleProto:
-    """Return the resource handle in a string handle.
+    """Parse a string handle into a resource handle.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or no handle.
+        InvalidArgumentError: it is not a scalar, or not a serialised handle.
     """
     from google.protobuf.message import DecodeError
 

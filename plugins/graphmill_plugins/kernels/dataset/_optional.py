@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Optional:
-    """An element, or nothing; a scalar of dtype variant.
+    """An element or nothing, as a scalar of dtype variant.
 
     Attributes:
         values: the components, or None.
@@ -55,27 +55,27 @@ class Optional:
         """Return the sums of the components.
 
         Raises:
-            InvalidArgumentError: only one of both holds something, or they differ in components.
+            InvalidArgumentError: only one has a value, or their components differ.
         """
         other = optional_of(other)
-        mine, theirs = self.values, other.values
-        if (mine is None) != (theirs is None):
+        left, right = self.values, other.values
+        if (left is None) != (right is None):
             raise InvalidArgumentError(
                 "Cannot add optionals because one has a value and the other doesn't."
             )
-        if mine is None or theirs is None:
+        if left is None or right is None:
             return self
-        if len(mine) != len(theirs):
+        if len(left) != len(right):
             raise InvalidArgumentError(
                 f"Cannot add optionals because they have different numbers of components "
-                f"({len(mine)} vs. {len(theirs)})."
+                f"({len(left)} vs. {len(right)})."
             )
         if self.types != other.types:
             raise InvalidArgumentError(
                 "Cannot add optionals because they have different types of components "
                 f"({_names(self.types)} vs. {_names(other.types)})."
             )
-        parts = zip(mine, theirs, self.types, strict=True)
+        parts = zip(left, right, self.types, strict=True)
         return Optional(tuple(_sum(xp, a, b, dtype) for a, b, dtype in parts), self.types)
 
 

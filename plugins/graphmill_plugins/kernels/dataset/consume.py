@@ -1,7 +1,7 @@
 """Kernels that consume a whole dataset within a step, or return its length.
 
 Semantics: tensorflow/core/kernels/data/iterator_ops.cc, reduce_dataset_op.cc and
-experimental/to_tf_record_op.cc. They run in a thread of the session.
+experimental/to_tf_record_op.cc. They run in a thread of the session's pool.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeErr
 from graphmill.spi.files import TFRecordWriter
 from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.dataset.iterators import element_fault
+from graphmill_plugins.kernels.dataset.iterators import element_error
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Waiter
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     Done = Callable[..., None]
 
 
-class _WholeKernel:
-    """Consumes a whole dataset in a thread of the session."""
+class _ConsumingKernel:
+    """Base of kernels that consume a whole dataset in a thread of the session's pool."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -71,53 +71,53 @@ class _WholeKernel:
 
 
 @dataset_kernel("DatasetToSingleElement", async_=True)
-class DatasetToSingleElementKernel(_WholeKernel):
+class DatasetToSingleElementKernel(_ConsumingKernel):
     """Return the only element of a dataset."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
         """Return the components of the element."""
-        with _Walk(ctx, inputs[0]) as walk:
-            element = walk.next()
+        with _Iteration(ctx, inputs[0]) as iteration:
+            element = iteration.next()
             if element is None:
                 raise InvalidArgumentError("Dataset was empty.")
-            if walk.next() is not None:
+            if iteration.next() is not None:
                 raise InvalidArgumentError("Dataset had more than one element.")
-        fault = element_fault(element, *self._expected)
-        if fault is not None:
-            raise fault
+        error = element_error(element, *self._expected)
+        if error is not None:
+            raise error
         return list(element)
 
 
 @dataset_kernel("ReduceDataset", async_=True)
-class ReduceDatasetKernel(_WholeKernel):
-    """Call a function on a state and each element, which returns the next state."""
+class ReduceDatasetKernel(_ConsumingKernel):
+    """Fold a function over the elements: it maps a state and an element to the next state."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
         """Return the last state."""
         dataset, state, captured = inputs
         function = CapturedFunction(ctx, self._function, captured)
-        with _Walk(ctx, dataset) as walk:
-            while (element := walk.next()) is not None:
-                state = walk.scope.call(function, [*state, *element])
-        fault = element_fault(tuple(state), *self._expected)
-        if fault is not None:
-            raise fault
+        with _Iteration(ctx, dataset) as iteration:
+            while (element := iteration.next()) is not None:
+                state = iteration.scope.call(function, [*state, *element])
+        error = element_error(tuple(state), *self._expected)
+        if error is not None:
+            raise error
         return list(state)
 
 
 @dataset_kernel(
     "DatasetToTFRecord", "ExperimentalDatasetToTFRecord", async_=True, effects=("fs.write",)
 )
-class DatasetToTFRecordKernel(_WholeKernel):
-    """Write the elements of a dataset, a string each, to a TFRecord file."""
+class DatasetToTFRecordKernel(_ConsumingKernel):
+    """Write the elements of a dataset, one string each, to a TFRecord file."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
         """Write the file."""
         dataset, filename, compression = inputs
         path = scalar_path(filename, "filename")
         kind = decode(scalar(compression, "compression_type"))
-        with _Walk(ctx, dataset) as walk, TFRecordWriter(path, kind) as writer:
-            while (element := walk.next()) is not None:
+        with _Iteration(ctx, dataset) as iteration, TFRecordWriter(path, kind) as writer:
+            while (element := iteration.next()) is not None:
                 writer.write(scalar(element[0], "an element"))
 
 
@@ -128,8 +128,8 @@ def dataset_cardinality(ctx: OpKernelContext, dataset: Value) -> Value:
     return np.int64(dataset_of(dataset).cardinality)
 
 
-class _Walk:
-    """One iteration over a dataset within a step, which stops its background work at the end."""
+class _Iteration:
+    """An iteration over a dataset within a step; leaving the context stops background work."""
 
     def __init__(self, ctx: OpKernelContext, dataset: Any) -> None:
         self.scope = Scope(ctx)
@@ -150,7 +150,7 @@ class _Walk:
 
 
 @dataset_kernel("InitializeTableFromDataset", async_=True, effects=("state",))
-class InitializeTableFromDatasetKernel(_WholeKernel):
+class InitializeTableFromDatasetKernel(_ConsumingKernel):
     """Fill a table from a dataset of keys and values."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
@@ -164,8 +164,8 @@ class InitializeTableFromDatasetKernel(_WholeKernel):
                 f"{len(source.dtypes)} components"
             )
         elements = []
-        with _Walk(ctx, source) as walk:
-            while (element := walk.next()) is not None:
+        with _Iteration(ctx, source) as iteration:
+            while (element := iteration.next()) is not None:
                 elements.append(element)
         if not elements:
             raise OutOfRangeError("end of iterator: the dataset of keys and values is empty")

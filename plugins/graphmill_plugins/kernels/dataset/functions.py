@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _AUTOMATIC: Final = -1
 
 
-def _parallel(number: Value) -> int:
-    """Return how many calls may run at a time; as many as there are processors for -1."""
+def _parallel_calls(number: Value) -> int:
+    """Return the number of concurrent calls; -1 stands for the number of processors."""
     count = int(scalar(number, "num_parallel_calls"))
     if count < 1 and count != _AUTOMATIC:
         raise InvalidArgumentError(f"num_parallel_calls must be greater than zero, got {count}.")
@@ -55,7 +55,7 @@ def map_dataset(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        keeps_count=preserve_cardinality,
+        preserves_cardinality=preserve_cardinality,
     )
 
 
@@ -75,8 +75,8 @@ def parallel_map_dataset(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        parallel=_parallel(num_parallel_calls),
-        keeps_count=preserve_cardinality,
+        parallel=_parallel_calls(num_parallel_calls),
+        preserves_cardinality=preserve_cardinality,
     )
 
 
@@ -100,11 +100,11 @@ def map_and_batch_dataset(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         (types, rows),
-        parallel=_parallel(num_parallel_calls),
-        keeps_count=preserve_cardinality,
+        parallel=_parallel_calls(num_parallel_calls),
+        preserves_cardinality=preserve_cardinality,
     )
     size = int(scalar(batch_size, "batch_size"))
-    return Batch(mapped, size, drops_rest=bool(scalar(drop_remainder, "drop_remainder")))
+    return Batch(mapped, size, drops_remainder=bool(scalar(drop_remainder, "drop_remainder")))
 
 
 @dataset_kernel("FilterDataset")
@@ -124,7 +124,7 @@ def parallel_filter_dataset(
     predicate: Any,
 ) -> Dataset:
     """Make a dataset of the elements that satisfy a predicate, in order."""
-    _parallel(num_parallel_calls)
+    _parallel_calls(num_parallel_calls)
     return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
 
@@ -155,7 +155,7 @@ def scan_dataset(
         initial_state,
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        keeps_count=preserve_cardinality,
+        preserves_cardinality=preserve_cardinality,
     )
 
 
@@ -168,7 +168,7 @@ def flat_map_dataset(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Dataset:
-    """Make a dataset of the elements of the datasets that a function returns."""
+    """Make a dataset that concatenates the datasets that a function returns."""
     return function_datasets.Interleave(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
@@ -192,23 +192,23 @@ def interleave_dataset(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        cycle=_cycle(cycle_length),
+        cycle=_cycle_length(cycle_length),
         block=int(scalar(block_length, "block_length")),
     )
 
 
-def _cycle(length: Value) -> int:
+def _cycle_length(length: Value) -> int:
     cycle = int(scalar(length, "cycle_length"))
     return _processors() if cycle == _AUTOMATIC else cycle
 
 
-def _calls_at_once(cycle_length: Value, num_parallel_calls: Value) -> int:
-    """Return how many calls may run at the same time.
+def _concurrent_calls(cycle_length: Value, num_parallel_calls: Value) -> int:
+    """Return the number of concurrent calls of an interleaved dataset.
 
     Raises:
-        InvalidArgumentError: more than there are datasets to call for.
+        InvalidArgumentError: it exceeds the cycle length.
     """
-    cycle, calls = _cycle(cycle_length), _parallel(num_parallel_calls)
+    cycle, calls = _cycle_length(cycle_length), _parallel_calls(num_parallel_calls)
     if int(num_parallel_calls) != _AUTOMATIC and calls > cycle:
         raise InvalidArgumentError(
             f"`num_parallel_calls` must be at most `cycle_length`, got {calls} and {cycle}"
@@ -234,9 +234,9 @@ def parallel_interleave_dataset(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        cycle=_cycle(cycle_length),
+        cycle=_cycle_length(cycle_length),
         block=block,
-        ahead=block if _calls_at_once(cycle_length, num_parallel_calls) > 1 else 0,
+        buffer=block if _concurrent_calls(cycle_length, num_parallel_calls) > 1 else 0,
     )
 
 
@@ -262,9 +262,9 @@ def parallel_interleave_dataset_v4(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        cycle=_cycle(cycle_length),
+        cycle=_cycle_length(cycle_length),
         block=block,
-        ahead=max(buffer, block) if _calls_at_once(cycle_length, num_parallel_calls) > 1 else 0,
+        buffer=max(buffer, block) if _concurrent_calls(cycle_length, num_parallel_calls) > 1 else 0,
     )
 
 
@@ -290,9 +290,9 @@ def legacy_parallel_interleave_dataset(
         dataset_of(source),
         CapturedFunction(ctx, f, captured),
         structure(output_types, output_shapes),
-        cycle=_cycle(cycle_length),
+        cycle=_cycle_length(cycle_length),
         block=block,
-        ahead=max(buffer, block),
+        buffer=max(buffer, block),
     )
 
 

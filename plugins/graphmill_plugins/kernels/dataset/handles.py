@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Value
 
 _STATE = ("state",)
-_numbers = itertools.count()
+_ids = itertools.count()
 
 
 def anonymous(ctx: OpKernelContext, resource: Any, kind: str) -> ResourceHandle:
-    """Return the handle of a resource that lives as long as the handle."""
+    """Return a new handle that owns a resource: dropping the handle frees it."""
     container = ctx.resources.default_container
-    name = f"{kind}/{next(_numbers)}"
+    name = f"{kind}/{next(_ids)}"
     return ResourceHandle(ctx.device.name, container, name, kind, resource)
 
 

@@ -1,8 +1,8 @@
 """Iterator kernels: create handles, start iterators and take elements.
 
-Semantics: tensorflow/core/kernels/data/iterator_ops.cc. Taking an element is asynchronous: what
-files or functions must give is made in a thread of the session, and while a prefetched element is
-waited for no thread is.
+Semantics: tensorflow/core/kernels/data/iterator_ops.cc. `IteratorGetNext` is asynchronous: elements
+that need files or function calls are computed in a thread of the session's pool, and waiting for a
+prefetched element blocks no thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphmill_plugins.kernels.dataset._iterator_handle import handle_text, name
 from graphmill_plugins.kernels.dataset._optional import Optional
 from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import (
-    TORN_BY_FORK,
+    INTERRUPTED_BY_FORK,
     Prefetching,
     Waiter,
 )
@@ -67,9 +67,10 @@ _numbers = itertools.count()
 
 
 class IteratorResource:
-    """An iterator that steps take elements from; it has none before `start`.
+    """An iterator from which steps take elements; `start` gives it a dataset.
 
-    Threads: `_lock` is held while an element is taken; `start` replaces everything at once.
+    Threads: `_lock` is held while an element is taken; `start` replaces the dataset, its iterator
+    and its scope in one assignment.
 
     Attributes:
         dtypes, shapes: the declared types and shapes of its elements; empty without a declaration.
@@ -81,12 +82,12 @@ class IteratorResource:
         self._lock = fork_safe_lock()
         self._running: tuple[Dataset, Elements, Scope] | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
-        self._is_taking = self._is_torn = False
+        self._is_taking = self._was_interrupted = False
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
         """Refuse to continue if another thread was taking an element."""
-        self._is_torn, self._is_taking = self._is_torn or self._is_taking, False
+        self._was_interrupted, self._is_taking = self._was_interrupted or self._is_taking, False
 
     def start(self, dataset: Dataset, ctx: OpKernelContext) -> None:
         """Start iterating over a dataset.
@@ -98,19 +99,19 @@ class IteratorResource:
             check_structure(self.dtypes, self.shapes, dataset.dtypes, dataset.shapes)
         scope = Scope(ctx)
         elements = dataset.iterate(scope)
-        before, self._running = self._running, (dataset, elements, scope)
-        self._is_torn = False
-        if before is not None:
-            before[2].close()
+        previous, self._running = self._running, (dataset, elements, scope)
+        self._was_interrupted = False
+        if previous is not None:
+            previous[2].close()
         if self._finalizer is not None:
             self._finalizer.detach()
         self._finalizer = on_drop(self, scope.close)
 
     def close(self) -> None:
         """Stop the iterator's background work."""
-        before, self._running = self._running, None
-        if before is not None:
-            before[2].close()
+        previous, self._running = self._running, None
+        if previous is not None:
+            previous[2].close()
 
     def running(self) -> tuple[Dataset, Elements, Scope]:
         """Return the dataset, its iterator and its scope.
@@ -125,12 +126,12 @@ class IteratorResource:
                 f"have run the initializer operation for this iterator ({self._name}) before "
                 "getting the next element."
             )
-        if self._is_torn:
-            raise FailedPreconditionError(TORN_BY_FORK)
+        if self._was_interrupted:
+            raise FailedPreconditionError(INTERRUPTED_BY_FORK)
         return running
 
     def take(self, step: CancellationManager | None) -> Element | None:
-        """Return the next element, None at the end; block until it is there."""
+        """Return the next element, None at the end; block until it is available."""
         _, elements, scope = self.running()
         with self._lock:
             self._is_taking = True
@@ -177,7 +178,7 @@ def check_structure(
     """Check that elements have the expected types and shapes.
 
     Raises:
-        InvalidArgumentError: they are not.
+        InvalidArgumentError: they have others.
     """
     if tuple(types) != tuple(given_types):
         raise InvalidArgumentError(
@@ -225,7 +226,7 @@ class IteratorKernel(_HandleKernel):
 
 @dataset_kernel("OneShotIterator", effects=_STATE)
 class OneShotIteratorKernel(_HandleKernel):
-    """Return an iterator over the dataset of a function, started once."""
+    """Return an iterator over the dataset that a function returns, started once."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -242,7 +243,7 @@ class OneShotIteratorKernel(_HandleKernel):
         handle = self._find(ctx)
         resource: IteratorResource = handle.resource
         with self._lock:
-            if resource._running is None:  # noqa: SLF001 - the class beside this one
+            if resource._running is None:  # noqa: SLF001 - a class of this module
                 made = CapturedFunction(ctx, self._factory).dataset(Scope(ctx), ())
                 resource.start(made, ctx)
         return handle
@@ -255,7 +256,7 @@ def anonymous_iterator(
     """Create an iterator; return its handle."""
     resource = IteratorResource(*structure(output_types, output_shapes), ctx.node_name)
     handle = anonymous(ctx, resource, "AnonymousIterator")
-    _named(ctx, handle)
+    _register_anonymous(ctx, handle)
     return handle
 
 
@@ -267,7 +268,7 @@ def anonymous_iterator_v2(
     return anonymous_iterator(ctx, output_types, output_shapes), Deleter()
 
 
-class _Named:
+class _AnonymousIterators:
     """A registry of anonymous iterators by string handle."""
 
     def __init__(self) -> None:
@@ -276,8 +277,10 @@ class _Named:
         )
 
 
-def _named(ctx: OpKernelContext, handle: ResourceHandle) -> None:
-    table = ctx.resources.lookup_or_create("", "_anonymous_iterators", _Named, _Named)
+def _register_anonymous(ctx: OpKernelContext, handle: ResourceHandle) -> None:
+    table = ctx.resources.lookup_or_create(
+        "", "_anonymous_iterators", _AnonymousIterators, _AnonymousIterators
+    )
     table.by_name[handle.name] = handle.resource
 
 
@@ -312,15 +315,15 @@ def iterator_get_next(
     """Return the next element."""
     expected = structure(output_types, output_shapes)
 
-    def taken(element: Element | None, error: BaseException | None) -> None:
+    def deliver(element: Element | None, error: BaseException | None) -> None:
         if error is None:
-            error = element_fault(element, *expected)
+            error = element_error(element, *expected)
         if error is not None:
             done(error=error)
         else:
             done(list(element or ()))
 
-    iterator_of(iterator).take_async(ctx, taken)
+    iterator_of(iterator).take_async(ctx, deliver)
 
 
 @dataset_kernel("IteratorGetNextSync", effects=_STATE, waits=True)
@@ -330,18 +333,18 @@ def iterator_get_next_sync(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> list[Value]:
-    """Return the next element in the thread of the step."""
+    """Return the next element, computed in the thread of the step."""
     element = iterator_of(iterator).take(ctx.cancellation)
-    fault = element_fault(element, *structure(output_types, output_shapes))
-    if fault is not None:
-        raise fault
+    error = element_error(element, *structure(output_types, output_shapes))
+    if error is not None:
+        raise error
     return list(element or ())
 
 
-def element_fault(
+def element_error(
     element: Element | None, types: Sequence[DType], shapes: Sequence[Shape]
 ) -> BaseException | None:
-    """Return the error of an invalid element."""
+    """Return the error of the end or of an element of other types or shapes, else None."""
     if element is None:
         return OutOfRangeError("End of sequence")
     if len(element) != len(types):
@@ -375,15 +378,15 @@ def iterator_get_next_as_optional(
     """Return the next element as an optional, empty at the end."""
     expected = structure(output_types, output_shapes)
 
-    def taken(element: Element | None, error: BaseException | None) -> None:
+    def deliver(element: Element | None, error: BaseException | None) -> None:
         if error is None and element is not None:
-            error = element_fault(element, *expected)
+            error = element_error(element, *expected)
         if error is not None:
             done(error=error)
         else:
             done(Optional(element, expected[0]))
 
-    iterator_of(iterator).take_async(ctx, taken)
+    iterator_of(iterator).take_async(ctx, deliver)
 
 
 @dataset_kernel("IteratorToStringHandle", effects=_STATE)
@@ -403,7 +406,7 @@ def iterator_from_string_handle(
 ) -> ResourceHandle:
     """Return the handle of the iterator that a string names."""
     message = named_handle(string_handle)
-    table = ctx.resources.find("", "_anonymous_iterators", _Named)
+    table = ctx.resources.find("", "_anonymous_iterators", _AnonymousIterators)
     found = None if table is None else table.by_name.get(message.name)
     if found is None:
         found = ctx.resources.lookup(message.container, message.name, IteratorResource)
@@ -417,6 +420,6 @@ def iterator_from_string_handle(
 
 @dataset_kernel("IteratorGetDevice", "ExperimentalIteratorGetDevice", effects=_STATE)
 def iterator_get_device(ctx: OpKernelContext, handle: Any) -> Value:
-    """Return the name of the device that an iterator is on."""
+    """Return the name of an iterator's device."""
     del ctx
     return string_scalar(handle.device.encode())

@@ -1,7 +1,7 @@
 """Iterators that distribute their elements over several devices.
 
-Semantics: tensorflow/core/kernels/data/multi_device_iterator_ops.cc. Elements are made when a
-device asks; those that are not its own wait for theirs.
+Semantics: tensorflow/core/kernels/data/multi_device_iterator_ops.cc. Elements are computed on
+request; those that are due to other devices are buffered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.dataset.handles import Deleter, anonymous
 from graphmill_plugins.kernels.dataset.iterators import (
     IteratorResource,
     check_structure,
-    element_fault,
+    element_error,
 )
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     dataset_kernel,
@@ -46,30 +46,30 @@ _KIND = "MultiDeviceIterator"
 
 
 class MultiDeviceIterator:
-    """Distributes the elements of a dataset over devices in turn.
+    """Distributes the elements of a dataset over devices, round-robin.
 
-    Threads: `_lock` guards what waits for devices, and is held while an element is taken.
+    Threads: `_lock` guards the buffers, and is held while an element is taken.
 
     Attributes:
         iterator: the source of the elements.
-        incarnation: how often a dataset was begun.
+        incarnation: how many times an iteration was started.
     """
 
     def __init__(self, devices: int, types: Sequence[Any], shapes: Sequence[Shape]) -> None:
         self.iterator = IteratorResource(types, shapes, _KIND)
         self.incarnation = 0
         self._lock = fork_safe_lock()
-        self._waiting: list[deque[Element]] = [deque() for _ in range(devices)]
-        self._turn = 0
+        self._buffers: list[deque[Element]] = [deque() for _ in range(devices)]
+        self._next_shard = 0
 
     def start(self, dataset: Value, ctx: OpKernelContext) -> int:
         """Start iterating over a dataset; return the incarnation id."""
         with self._lock:
             self.iterator.start(dataset_of(dataset), ctx)
             self.incarnation += 1
-            self._turn = 0
-            for waiting in self._waiting:
-                waiting.clear()
+            self._next_shard = 0
+            for buffer in self._buffers:
+                buffer.clear()
             return self.incarnation
 
     def take(self, shard: int, incarnation: int, step: CancellationManager) -> Element | None:
@@ -78,23 +78,23 @@ class MultiDeviceIterator:
         Raises:
             InvalidArgumentError: there is no such device, or the iterator was restarted.
         """
-        if not 0 <= shard < len(self._waiting):
+        if not 0 <= shard < len(self._buffers):
             raise InvalidArgumentError(
-                f"shard_num must be in [0, {len(self._waiting)}), got {shard}"
+                f"shard_num must be in [0, {len(self._buffers)}), got {shard}"
             )
         with self._lock:
             if incarnation != self.incarnation:
                 raise InvalidArgumentError(
                     f"Invalid incarnation id: Provided: {incarnation}; Expected: {self.incarnation}"
                 )
-            waiting = self._waiting[shard]
-            while not waiting:
+            buffer = self._buffers[shard]
+            while not buffer:
                 element = self.iterator.take(step)
                 if element is None:
                     return None
-                self._waiting[self._turn].append(element)
-                self._turn = (self._turn + 1) % len(self._waiting)
-            return waiting.popleft()
+                self._buffers[self._next_shard].append(element)
+                self._next_shard = (self._next_shard + 1) % len(self._buffers)
+            return buffer.popleft()
 
 
 def _resource(handle: Any) -> MultiDeviceIterator:
@@ -121,8 +121,8 @@ class MultiDeviceIteratorKernel:
         found = ctx.resources.lookup_or_create(
             self._container, self._name, MultiDeviceIterator, make
         )
-        known = found.iterator
-        check_structure(self._types, self._shapes, known.dtypes, known.shapes)
+        iterator = found.iterator
+        check_structure(self._types, self._shapes, iterator.dtypes, iterator.shapes)
         container = self._container or ctx.resources.default_container
         return ResourceHandle(ctx.device.name, container, self._name, _KIND, found)
 
@@ -172,9 +172,9 @@ def multi_device_iterator_get_next(
     shard = int(scalar(shard_num, "shard_num"))
     incarnation = int(scalar(incarnation_id, "incarnation_id"))
     element = _resource(multi_device_iterator).take(shard, incarnation, ctx.cancellation)
-    fault = element_fault(element, *structure(output_types, output_shapes))
-    if fault is not None:
-        raise fault
+    error = element_error(element, *structure(output_types, output_shapes))
+    if error is not None:
+        raise error
     return list(element or ())
 
 

@@ -63,13 +63,13 @@ def optional_get_value(
         raise InvalidArgumentError(
             f"The given optional has {len(values)} components, expected {len(output_types)}."
         )
-    for index, (value, dtype, wanted, shape) in enumerate(
+    for index, (value, dtype, expected, shape) in enumerate(
         zip(values, found.types, map(as_dtype, output_types), output_shapes, strict=True)
     ):
-        if dtype is not wanted:
+        if dtype is not expected:
             raise InvalidArgumentError(
                 f"The given optional does not match the expected type for component {index}. "
-                f"Expected: {wanted.name}. Actual: {dtype.name}."
+                f"Expected: {expected.name}. Actual: {dtype.name}."
             )
         given = shape_of_value(value, dtype)
         if not is_compatible(shape, given):

@@ -51,10 +51,10 @@ def tensor_dataset(
 
 
 def _checked(dataset: Dataset, shapes: Sequence[Shape]) -> Dataset:
-    """Return a dataset, after a check of its elements' shapes against the node's attr.
+    """Check the element shapes of a dataset against the node's attr; return the dataset.
 
     Raises:
-        InvalidArgumentError: they have others.
+        InvalidArgumentError: the shapes are incompatible.
     """
     check_structure(dataset.dtypes, dataset.shapes, dataset.dtypes, shapes)
     return dataset
@@ -67,7 +67,7 @@ def tensor_slice_dataset(
     Toutput_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> Dataset:
-    """Make a dataset of the rows of some tensors."""
+    """Make a dataset of the slices of tensors along their first axis."""
     del ctx
     return _checked(Slices(components, _types(Toutput_types)), output_shapes)
 
@@ -80,7 +80,7 @@ def sparse_tensor_slice_dataset(
     dense_shape: Value,
     Tvalues: np.dtype[Any],
 ) -> Dataset:
-    """Make a dataset of the rows of a sparse tensor, whose indices must be in order."""
+    """Make a dataset of the rows of a sparse tensor, whose rows must be in order."""
     del ctx
     rank = len(dense_shape) if dense_shape.ndim == 1 else 0
     given = shape_of_value(values, as_dtype(Tvalues))
@@ -98,22 +98,22 @@ def sparse_tensor_slice_dataset(
     first = indices[:, 0]
     if len(first) and (np.any(np.diff(first) < 0) or first[0] < 0):
         raise UnimplementedError(
-            "The SparseTensor must be ordered in the batch dimension: its indices are not in the "
-            "order of their first column; SparseReorder puts them in order"
+            "The SparseTensor must be ordered in the batch dimension: the first column of its "
+            "indices is negative or not sorted; sort it with SparseReorder"
         )
     count = int(dense_shape[0])
     if len(first) and first[-1] >= count:
         raise InvalidArgumentError(
             f"index {int(first[-1])} of a SparseTensor of {count} rows is out of range"
         )
-    parts = _SparseRows(indices, values, dense_shape)
+    elements = _SparseRows(indices, values, dense_shape)
     types = (as_dtype(np.int64), as_dtype(Tvalues), as_dtype(np.int64))
     shapes = ((-1, rank - 1), (-1,), (rank - 1,))
-    return ListOfElements(parts, types, shapes)
+    return ListOfElements(elements, types, shapes)
 
 
 class _SparseRows(Sequence[tuple[Any, ...]]):
-    """The rows of a sparse tensor, cut out when they are asked for."""
+    """The rows of a sparse tensor, sliced on access."""
 
     def __init__(self, indices: Value, values: Value, dense_shape: Value) -> None:
         self._indices, self._values = indices, values
@@ -136,16 +136,16 @@ def range_dataset(
 ) -> Dataset:
     """Make a dataset of the numbers from `start` up to, but excluding, `stop`."""
     del ctx
-    first, end, hop = (
+    first, end, increment = (
         int(scalar(start, "start")),
         int(scalar(stop, "stop")),
         int(scalar(step, "step")),
     )
-    return Range(first, end, hop, as_dtype(output_types[0]))
+    return Range(first, end, increment, as_dtype(output_types[0]))
 
 
 def seed_generator_of(handle: Any, seed: Value, seed2: Value, *, reseeds: bool) -> SeedGenerator:
-    """Return the seed generator that a handle holds, or a new one where it holds none."""
+    """Return the seed generator of a handle, or a new one if the handle has none."""
     found = handle.resource if isinstance(handle, ResourceHandle) else None
     if isinstance(found, SeedGenerator):
         return found
@@ -154,7 +154,7 @@ def seed_generator_of(handle: Any, seed: Value, seed2: Value, *, reseeds: bool) 
 
 @dataset_kernel("RandomDataset", "ExperimentalRandomDataset", effects=("rng",))
 def random_dataset(ctx: OpKernelContext, seed: Value, seed2: Value) -> Dataset:
-    """Make a dataset of random numbers, the same ones for each iterator."""
+    """Make a dataset of random numbers, the same in each iteration."""
     del ctx
     return RandomNumbers(seed_generator_of(None, seed, seed2, reseeds=False))
 
@@ -204,7 +204,7 @@ def tf_record_dataset_v2(
     buffer_size: Value,
     byte_offsets: Value,
 ) -> Dataset:
-    """Make a dataset of the records of TFRecord files, in each from an offset on."""
+    """Make a dataset of the records of TFRecord files, starting at an offset in each file."""
     del ctx
     options = _file_options(filenames, compression_type, buffer_size)
     return TFRecords(*options, offsets=byte_offsets.ravel().tolist())
@@ -242,7 +242,7 @@ def csv_dataset(
 def csv_dataset_v2(
     ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
 ) -> Dataset:
-    """Make a dataset of the records of CSV files; columns may be left out."""
+    """Make a dataset of the records of CSV files; columns may be excluded."""
     del ctx
     return _csv(inputs, output_types, output_shapes)
 
@@ -265,7 +265,7 @@ def fixed_length_record_dataset(
     footer_bytes: Value,
     buffer_size: Value,
 ) -> Dataset:
-    """Make a dataset of the pieces of one length in files."""
+    """Make a dataset of the fixed-length records of files."""
     del ctx
     return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, "")
 
@@ -280,7 +280,7 @@ def fixed_length_record_dataset_v2(
     buffer_size: Value,
     compression_type: Value,
 ) -> Dataset:
-    """Make a dataset of the pieces of one length in files that may be compressed."""
+    """Make a dataset of the fixed-length records of files that may be compressed."""
     del ctx
     kind = decode(scalar(compression_type, "compression_type"))
     return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, kind)
@@ -301,7 +301,7 @@ def _fixed_length(
 
 @dataset_kernel("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", effects=_FILES)
 def matching_files_dataset(ctx: OpKernelContext, patterns: Value) -> Dataset:
-    """Make a dataset of the paths that match some patterns."""
+    """Make a dataset of the paths that match patterns, sorted."""
     del ctx
     found = [path for text in _paths(patterns) for path in files.matching(text)]
     out = np.empty(len(found), object)
@@ -322,7 +322,7 @@ def generator_dataset(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> Dataset:
-    """Make a dataset of the results of repeated calls of a function, until it raises OutOfRange."""
+    """Make a dataset that calls a function for each element, until it raises OutOfRange."""
     return Generator(
         CapturedFunction(ctx, init_func, init_args),
         CapturedFunction(ctx, next_func, next_args),

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     "ExperimentalMaxIntraOpParallelismDataset",
 )
 def same_dataset(ctx: OpKernelContext, source: Value, *rest: Value) -> Dataset:
-    """Return the dataset: these ops change its speed, never its elements."""
+    """Return the dataset: these ops are performance hints."""
     del ctx, rest
     return dataset_of(source)
 
 
 @dataset_kernel("OptimizeDataset", "OptimizeDatasetV2")
 def optimized_dataset(ctx: OpKernelContext, source: Value, *names: Value) -> Dataset:
-    """Return the dataset, which is as fast as it gets."""
+    """Return the dataset: graph optimizations of datasets are not applied."""
     del ctx
     for value in names:
         if value.ndim != 1:
@@ -64,7 +64,7 @@ def private_thread_pool_dataset(ctx: OpKernelContext, source: Value, num_threads
     """Return the dataset: its functions run in the session's threads.
 
     Raises:
-        InvalidArgumentError: a negative number of threads is asked for.
+        InvalidArgumentError: the number of threads is negative.
     """
     del ctx
     if int(scalar(num_threads, "num_threads")) < 0:
@@ -85,7 +85,7 @@ def take_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
 
 @dataset_kernel("SkipDataset")
 def skip_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
-    """Make a dataset of all but the first elements."""
+    """Make a dataset that skips the first elements."""
     del ctx
     return basic.Skip(dataset_of(source), _count(count))
 
@@ -99,14 +99,14 @@ def repeat_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset
 
 @dataset_kernel("ConcatenateDataset")
 def concatenate_dataset(ctx: OpKernelContext, source: Value, other: Value) -> Dataset:
-    """Make a dataset of the elements of one and then those of another."""
+    """Make a dataset that concatenates two datasets."""
     del ctx
     return basic.Concatenate(dataset_of(source), dataset_of(other))
 
 
 @dataset_kernel("ZipDataset")
 def zip_dataset(ctx: OpKernelContext, sources: list[Value]) -> Dataset:
-    """Make a dataset of tuples of the elements of several."""
+    """Make a dataset that zips several datasets."""
     del ctx
     return basic.Zip([dataset_of(source) for source in sources])
 
@@ -118,14 +118,14 @@ def shard_dataset(
     """Make a dataset of every `num_shards`-th element."""
     del ctx
     count, first = _count(num_shards, "num_shards"), _count(index, "index")
-    return basic.Shard(dataset_of(source), count, first, needs_all=require_non_empty)
+    return basic.Shard(dataset_of(source), count, first, requires_non_empty=require_non_empty)
 
 
 @dataset_kernel("BatchDataset")
 def batch_dataset(ctx: OpKernelContext, source: Value, batch_size: Value) -> Dataset:
     """Make a dataset of batches."""
     del ctx
-    return batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_rest=False)
+    return batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_remainder=False)
 
 
 @dataset_kernel("BatchDatasetV2")
@@ -135,7 +135,7 @@ def batch_dataset_v2(
     """Make a dataset of batches, with or without a smaller last one."""
     del ctx
     size, drops = _count(batch_size, "batch_size"), scalar(drop_remainder, "drop_remainder")
-    return batch.Batch(dataset_of(source), size, drops_rest=bool(drops))
+    return batch.Batch(dataset_of(source), size, drops_remainder=bool(drops))
 
 
 @dataset_kernel("ParallelBatchDataset")
@@ -146,7 +146,7 @@ def parallel_batch_dataset(
     num_parallel_calls: Value,
     drop_remainder: Value,
 ) -> Dataset:
-    """Make a dataset of batches, in order for any number of parallel calls."""
+    """Make a dataset of batches; the order does not depend on `num_parallel_calls`."""
     scalar(num_parallel_calls, "num_parallel_calls")
     made: Dataset = batch_dataset_v2(ctx, source, batch_size, drop_remainder)
     return made
@@ -162,7 +162,7 @@ def padded_batch_dataset(
 ) -> Dataset:
     """Make a dataset of padded batches."""
     del ctx
-    return _padded(source, batch_size, padded_shapes, padding_values, drops_rest=False)
+    return _padded(source, batch_size, padded_shapes, padding_values, drops_remainder=False)
 
 
 @dataset_kernel("PaddedBatchDatasetV2")
@@ -177,11 +177,11 @@ def padded_batch_dataset_v2(
     """Make a dataset of padded batches, with or without a smaller last one."""
     del ctx
     drops = bool(scalar(drop_remainder, "drop_remainder"))
-    return _padded(source, batch_size, padded_shapes, padding_values, drops_rest=drops)
+    return _padded(source, batch_size, padded_shapes, padding_values, drops_remainder=drops)
 
 
 def _padded(
-    source: Value, size: Value, shapes: list[Value], padding: list[Value], *, drops_rest: bool
+    source: Value, size: Value, shapes: list[Value], padding: list[Value], *, drops_remainder: bool
 ) -> Dataset:
     for shape in shapes:
         if shape.ndim != 1:
@@ -193,13 +193,13 @@ def _padded(
         _count(size, "batch_size"),
         [to_ints(shape) for shape in shapes],
         padding,
-        drops_rest=drops_rest,
+        drops_remainder=drops_remainder,
     )
 
 
 @dataset_kernel("UnbatchDataset", "ExperimentalUnbatchDataset")
 def unbatch_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
-    """Make a dataset of the rows of each element."""
+    """Make a dataset of the rows of each batch."""
     del ctx
     return batch.Unbatch(dataset_of(source))
 
@@ -208,11 +208,11 @@ def unbatch_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
 def rebatch_dataset_v2(
     ctx: OpKernelContext, source: Value, batch_sizes: Value, drop_remainder: Value
 ) -> Dataset:
-    """Make a dataset of batches of another size."""
+    """Make a dataset of batches that are regrouped into other batch sizes."""
     del ctx
     sizes = batch_sizes.ravel().tolist()
     drops = bool(scalar(drop_remainder, "drop_remainder"))
-    return batch.Rebatch(dataset_of(source), sizes, drops_rest=drops)
+    return batch.Rebatch(dataset_of(source), sizes, drops_remainder=drops)
 
 
 @dataset_kernel("WindowDataset")
@@ -231,7 +231,7 @@ def window_dataset(
     sizes = (_count(size, "size"), _count(shift, "shift"), _count(stride, "stride"))
     made = structure(output_types, output_shapes)
     drops = bool(scalar(drop_remainder, "drop_remainder"))
-    return Window(dataset_of(source), *sizes, made, drops_rest=drops)
+    return Window(dataset_of(source), *sizes, made, drops_remainder=drops)
 
 
 @dataset_kernel("AssertCardinalityDataset")
@@ -266,7 +266,7 @@ def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
 
 @dataset_kernel("PrefetchDataset")
 def prefetch_dataset(ctx: OpKernelContext, source: Value, buffer_size: Value) -> Dataset:
-    """Make a dataset that computes elements ahead of time."""
+    """Make a dataset that prefetches elements."""
     del ctx
     return Prefetch(dataset_of(source), _count(buffer_size, "buffer_size"))
 
@@ -347,7 +347,7 @@ def shuffle_and_repeat_dataset(
     del ctx
     seeds = seed_generator_of(None, seed, seed2, reseeds=reshuffle_each_iteration)
     size = _count(buffer_size, "buffer_size")
-    return Shuffle(dataset_of(source), size, seeds, count=_passes(count))
+    return Shuffle(dataset_of(source), size, seeds, count=_epoch_count(count))
 
 
 @dataset_kernel("ShuffleAndRepeatDatasetV2", effects=("rng", "state"))
@@ -365,10 +365,10 @@ def shuffle_and_repeat_dataset_v2(
     del ctx
     seeds = seed_generator_of(seed_generator, seed, seed2, reseeds=reshuffle_each_iteration)
     size = _count(buffer_size, "buffer_size")
-    return Shuffle(dataset_of(source), size, seeds, count=_passes(count))
+    return Shuffle(dataset_of(source), size, seeds, count=_epoch_count(count))
 
 
-def _passes(count: Value) -> int:
+def _epoch_count(count: Value) -> int:
     found = _count(count)
     if found < 1 and found != -1:
         raise InvalidArgumentError("count must be greater than zero or equal to -1.")

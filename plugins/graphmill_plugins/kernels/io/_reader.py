@@ -15,14 +15,18 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.data_flow._queue import Dequeue
-from graphmill_plugins.kernels.dataset.pipeline.files import FixedLengthPart, LinePart, TFRecordPart
+from graphmill_plugins.kernels.dataset.pipeline.files import (
+    FixedLengthReader,
+    LineReader,
+    TFRecordReader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import CancellationManager
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
-    from graphmill_plugins.kernels.dataset.pipeline.files import FilePart
+    from graphmill_plugins.kernels.dataset.pipeline.files import RecordReader
 
     Record = tuple[bytes, bytes]
     Done = Callable[[list[Record] | None, BaseException | None], None]
@@ -222,12 +226,12 @@ class PartsReader(Reader):
     """
 
     def __init__(
-        self, open_part: Callable[[str], FilePart], numbers_from: int | None = None
+        self, open_part: Callable[[str], RecordReader], numbers_from: int | None = None
     ) -> None:
         super().__init__()
         self._open_part = open_part
         self._numbers_from = numbers_from
-        self._part: FilePart | None = None
+        self._part: RecordReader | None = None
         self._number = 0
 
     def start(self, work: bytes) -> None:
@@ -240,7 +244,7 @@ class PartsReader(Reader):
         part = self._part
         if part is None or self.work is None:
             return None
-        place = part.offset if isinstance(part, TFRecordPart) else self._number
+        place = part.offset if isinstance(part, TFRecordReader) else self._number
         piece = part.next()
         self._number += 1
         return None if piece is None else (self.work + b":%d" % place, piece)
@@ -252,14 +256,14 @@ class PartsReader(Reader):
             self._part = None
 
 
-def open_records(path: str, compression: str) -> FilePart:
+def open_records(path: str, compression: str) -> RecordReader:
     """Open a TFRecord file."""
-    return TFRecordPart(open_stream(path, compression))
+    return TFRecordReader(open_stream(path, compression))
 
 
-def open_lines(path: str, skipped: int) -> FilePart:
+def open_lines(path: str, skipped: int) -> RecordReader:
     """Open a text file behind its first lines."""
-    part = LinePart(open_stream(path))
+    part = LineReader(open_stream(path))
     for _ in range(skipped):
         if part.next() is None:
             break
@@ -268,8 +272,8 @@ def open_lines(path: str, skipped: int) -> FilePart:
 
 def open_pieces(
     path: str, encoding: str, header: int, record: int, footer: int, hop: int
-) -> FilePart:
+) -> RecordReader:
     """Open a file of pieces of one length behind its header."""
     stream = open_stream(path, encoding)
     read_exactly(stream, header)
-    return FixedLengthPart(stream, record, footer, hop)
+    return FixedLengthReader(stream, record, footer, hop)

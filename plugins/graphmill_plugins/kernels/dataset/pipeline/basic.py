@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Tensors(Dataset):
-    """One element.
+    """A dataset of one element.
 
     Semantics: tensorflow/core/kernels/data/tensor_dataset_op.cc.
     """
@@ -47,7 +47,7 @@ class Tensors(Dataset):
 
 
 class Slices(Dataset):
-    """The rows of some tensors of as many rows.
+    """The slices of tensors along their first axis, which has the same size in all.
 
     Semantics: tensorflow/core/kernels/data/tensor_slice_dataset_op.cc.
 
@@ -82,12 +82,12 @@ class Slices(Dataset):
 
 def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
     """Return the rows of a tensor along its first axis."""
-    # NumPy's own iterator makes the rows one by one, but bare objects of a vector of them.
+    # Iterating over an array of numbers gives views; over a vector of strings, bare bytes objects.
     return rows(tensor, dtype) if dtype is dtypes.string else tensor
 
 
 class ListOfElements(Dataset):
-    """Elements that exist already: a window, or the rows of a batch."""
+    """A dataset of elements in a sequence."""
 
     def __init__(
         self, elements: Sequence[Element], types: Sequence[DType], shapes: Sequence[Shape]
@@ -106,11 +106,11 @@ class ListOfElements(Dataset):
         return iter(self._elements)
 
 
-_ENDLESS: Final = 2**63 - 1
+_INT64_MAX: Final = 2**63 - 1
 
 
 class Range(Dataset):
-    """Numbers from `start` to before `stop`.
+    """Numbers from `start` up to, but excluding, `stop`.
 
     Semantics: tensorflow/core/kernels/data/range_dataset_op.cc.
 
@@ -127,7 +127,7 @@ class Range(Dataset):
     @property
     def cardinality(self) -> int:
         """Number of elements; a range up to the largest integer counts as infinite."""
-        return INFINITE if self._range.stop == _ENDLESS else len(self._range)
+        return INFINITE if self._range.stop == _INT64_MAX else len(self._range)
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -144,7 +144,7 @@ class Take(Derived):
 
     @property
     def cardinality(self) -> int:
-        """The smaller of both numbers."""
+        """The smaller of the count and the cardinality of the input."""
         inner = self.source.cardinality
         if self._count < 0 or inner == UNKNOWN:
             return inner
@@ -159,13 +159,13 @@ class Take(Derived):
 class _Taking(ElementIterator):
     def __init__(self, source: Elements, count: int) -> None:
         self._source = source
-        self._left = count
+        self._remaining = count
 
     def __next__(self) -> Element:
-        if self._left <= 0:
+        if self._remaining <= 0:
             raise StopIteration
-        element = next(self._source)  # one that fails does not count
-        self._left -= 1
+        element = next(self._source)  # an element that fails is not counted
+        self._remaining -= 1
         return element
 
 
@@ -178,7 +178,7 @@ class Skip(Derived):
 
     @property
     def cardinality(self) -> int:
-        """What is left."""
+        """The number of elements after the skipped ones."""
         inner = self.source.cardinality
         if self._count < 0:
             return 0
@@ -194,17 +194,17 @@ class Skip(Derived):
 class _Skipping(ElementIterator):
     def __init__(self, source: Elements, count: int) -> None:
         self._source = source
-        self._left = count
+        self._remaining = count
 
     def __next__(self) -> Element:
-        while self._left > 0:
+        while self._remaining > 0:
             next(self._source)
-            self._left -= 1
+            self._remaining -= 1
         return next(self._source)
 
 
 class Repeat(Derived):
-    """The elements several times over; for a negative count for ever."""
+    """The elements, `count` times over; forever for a negative count."""
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -212,7 +212,7 @@ class Repeat(Derived):
 
     @property
     def cardinality(self) -> int:
-        """As many times the elements of the input."""
+        """The cardinality of the input times the count."""
         inner = self.source.cardinality
         if self._count < 0:
             return 0 if inner == 0 else INFINITE
@@ -228,12 +228,12 @@ class Repeat(Derived):
 class _Repeating(ElementIterator):
     def __init__(self, source: Dataset, count: int, scope: Scope) -> None:
         self._dataset = source
-        self._left = count
+        self._remaining = count
         self._scope = scope
         self._source: Elements | None = None
 
     def __next__(self) -> Element:
-        while self._left:
+        while self._remaining:
             is_first = self._source is None
             if self._source is None:
                 self._source = self._dataset.iterate(self._scope)
@@ -241,10 +241,10 @@ class _Repeating(ElementIterator):
             if element is not None:
                 return element
             self._source = None
-            self._left -= self._left > 0
-            if is_first and self._left < 0:
-                break  # an empty dataset, for ever
-        self._left = 0
+            self._remaining -= self._remaining > 0
+            if is_first and self._remaining < 0:
+                break  # an empty dataset, repeated forever
+        self._remaining = 0
         raise StopIteration
 
 
@@ -261,7 +261,7 @@ class Concatenate(Derived):
 
     @property
     def cardinality(self) -> int:
-        """The sum."""
+        """The sum of the cardinalities of the inputs."""
         first, second = (source.cardinality for source in self.inputs)
         if INFINITE in (first, second):
             return INFINITE
@@ -269,10 +269,10 @@ class Concatenate(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        return chain.from_iterable(_started(self.inputs, scope))
+        return chain.from_iterable(_iterators(self.inputs, scope))
 
 
-def _started(inputs: Sequence[Dataset], scope: Scope) -> Iterator[Elements]:
+def _iterators(inputs: Sequence[Dataset], scope: Scope) -> Iterator[Elements]:
     return (source.iterate(scope) for source in inputs)
 
 
@@ -281,7 +281,7 @@ def _names(dataset: Dataset) -> str:
 
 
 class Zip(Dataset):
-    """Elements of several datasets side by side, as long as all have one."""
+    """Elements of several datasets side by side, up to the end of the shortest."""
 
     def __init__(self, inputs: Sequence[Dataset]) -> None:
         super().__init__(
@@ -292,7 +292,7 @@ class Zip(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """The smallest."""
+        """The smallest cardinality of the inputs."""
         counts = [source.cardinality for source in self.inputs]
         if UNKNOWN in counts:
             return UNKNOWN
@@ -311,7 +311,7 @@ class _Zipping(ElementIterator):
         failure: OpError | None = None
         parts: list[Element | None] = []
         for source in self._sources:
-            # All inputs go on together, also where one fails.
+            # Advance all inputs, even if one fails, so that they stay in step.
             try:
                 parts.append(next(source, None))
             except OpError as error:
@@ -327,7 +327,9 @@ class _Zipping(ElementIterator):
 class Shard(Derived):
     """Every `count`-th element, starting at `index`."""
 
-    def __init__(self, source: Dataset, count: int, index: int, *, needs_all: bool = False) -> None:
+    def __init__(
+        self, source: Dataset, count: int, index: int, *, requires_non_empty: bool = False
+    ) -> None:
         if count <= 0:
             raise InvalidArgumentError(
                 f"Number of shards must be greater than zero (currently num_shards = {count})."
@@ -337,25 +339,25 @@ class Shard(Derived):
                 f"Index must be between 0 and {count - 1} (currently index = {index})."
             )
         super().__init__(source)
-        self._count, self._index, self._needs_all = count, index, needs_all
+        self._count, self._index, self._requires_non_empty = count, index, requires_non_empty
 
     @property
     def cardinality(self) -> int:
-        """Its part of the elements."""
+        """Number of elements in the shard."""
         inner = self.source.cardinality
         return inner if inner < 0 else len(range(self._index, inner, self._count))
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         elements = self.source.iterate(scope)
-        return _Sharding(elements, self._count, self._index, self._needs_all)
+        return _Sharding(elements, self._count, self._index, self._requires_non_empty)
 
 
 class _Sharding(ElementIterator):
-    def __init__(self, source: Elements, count: int, index: int, needs_all: bool) -> None:
+    def __init__(self, source: Elements, count: int, index: int, requires_non_empty: bool) -> None:
         self._source = source
-        self._count, self._skip, self._needs_all = count, index, needs_all
-        self._behind = count - 1 - index
+        self._count, self._skip, self._requires_non_empty = count, index, requires_non_empty
+        self._later_shards = count - 1 - index
 
     def __next__(self) -> Element:
         while self._skip:
@@ -363,15 +365,15 @@ class _Sharding(ElementIterator):
             self._skip -= 1
         element = self._take()
         self._skip = self._count - 1
-        if self._needs_all:
-            rest = list(islice(self._source, self._behind))
-            if len(rest) < self._behind:
+        if self._requires_non_empty:
+            others = list(islice(self._source, self._later_shards))
+            if len(others) < self._later_shards:
                 raise InvalidArgumentError(
                     "Could not apply sharding policy: the dataset has fewer elements than the "
-                    f"{self._count} shards; each must have one"
+                    f"{self._count} shards; with require_non_empty each shard needs one"
                 )
-            self._skip -= self._behind
-            self._needs_all = False
+            self._skip -= self._later_shards
+            self._requires_non_empty = False
         return element
 
     def _take(self) -> Element:

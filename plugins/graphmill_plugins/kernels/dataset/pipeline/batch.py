@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class Batch(Dataset):
-    """Elements stacked, so many at a time.
+    """Batches of `size` consecutive elements, stacked.
 
     Semantics: tensorflow/core/kernels/data/batch_dataset_op.cc.
     """
 
-    def __init__(self, source: Dataset, size: int, *, drops_rest: bool) -> None:
+    def __init__(self, source: Dataset, size: int, *, drops_remainder: bool) -> None:
         if size <= 0:
             raise InvalidArgumentError(f"Batch size must be greater than zero, got {size}.")
-        outer = size if drops_rest else -1
+        outer = size if drops_remainder else -1
         shapes = [None if shape is None else (outer, *shape) for shape in source.shapes]
         super().__init__(source.dtypes, shapes, (source,))
-        self._size, self._drops_rest = size, drops_rest
+        self._size, self._drops_remainder = size, drops_remainder
 
     @property
     def cardinality(self) -> int:
@@ -46,14 +46,14 @@ class Batch(Dataset):
         inner = self.source.cardinality
         if inner < 0:
             return inner
-        return inner // self._size if self._drops_rest else -(-inner // self._size)
+        return inner // self._size if self._drops_remainder else -(-inner // self._size)
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        return _Batching(self, self.source.iterate(scope), self._size, self._drops_rest)
+        return _Batching(self, self.source.iterate(scope), self._size, self._drops_remainder)
 
-    def joined(self, elements: list[Element]) -> Element:
-        """Return one element of several.
+    def collate(self, elements: list[Element]) -> Element:
+        """Stack elements into a batch.
 
         Raises:
             InvalidArgumentError: they differ in shape.
@@ -67,10 +67,10 @@ class Batch(Dataset):
 
 
 class _Batching(ElementIterator):
-    def __init__(self, batch: Batch, source: Elements, size: int, drops_rest: bool) -> None:
+    def __init__(self, batch: Batch, source: Elements, size: int, drops_remainder: bool) -> None:
         self._batch = batch
         self._source: Elements | None = source
-        self._size, self._drops_rest = size, drops_rest
+        self._size, self._drops_remainder = size, drops_remainder
 
     def __next__(self) -> Element:
         if self._source is None:
@@ -78,20 +78,20 @@ class _Batching(ElementIterator):
         elements = list(islice(self._source, self._size))
         if len(elements) < self._size:
             self._source = None
-            if not elements or self._drops_rest:
+            if not elements or self._drops_remainder:
                 raise StopIteration
-        return self._batch.joined(elements)
+        return self._batch.collate(elements)
 
 
 def _stacked(index: int, values: list[Value], dtype: DType) -> Value:
     shape = shape_of_value(values[0], dtype)
     if shape or dtype.kind in "sh":
-        for place, value in enumerate(values):
+        for position, value in enumerate(values):
             given = shape_of_value(value, dtype)
             if given != shape:
                 raise InvalidArgumentError(
                     f"Cannot batch tensors with different shapes in component {index}. First "
-                    f"element had shape {shape_text(shape)} and element {place} had shape "
+                    f"element had shape {shape_text(shape)} and element {position} had shape "
                     f"{shape_text(given)}."
                 )
     return stacked(np, values, shape, dtype)
@@ -103,8 +103,8 @@ class PaddedBatch(Batch):
     Semantics: tensorflow/core/kernels/data/padded_batch_dataset_op.cc.
 
     Args:
-        shapes: for each component the shape to pad to; -1 is the largest size of the batch.
-        padding: for each component the value to pad with.
+        shapes: for each component the padded shape; -1 means the largest size in the batch.
+        padding: for each component the padding value.
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class PaddedBatch(Batch):
         shapes: Sequence[tuple[int, ...]],
         padding: Sequence[Value],
         *,
-        drops_rest: bool,
+        drops_remainder: bool,
     ) -> None:
-        super().__init__(source, size, drops_rest=drops_rest)
+        super().__init__(source, size, drops_remainder=drops_remainder)
         if not len(shapes) == len(padding) == len(source.dtypes):
             raise InvalidArgumentError(
                 f"Number of padded shapes ({len(shapes)}) must match the number of components in "
@@ -131,15 +131,15 @@ class PaddedBatch(Batch):
                     f"{index}: {dtype_of_value(value)} vs. {dtype.name}"
                 )
         self._shapes, self._padding = tuple(shapes), tuple(padding)
-        outer = size if drops_rest else -1
+        outer = size if drops_remainder else -1
         self.shapes = tuple((outer, *shape) for shape in shapes)
 
-    def joined(self, elements: list[Element]) -> Element:
-        """Return one element of several, padded to one shape.
+    def collate(self, elements: list[Element]) -> Element:
+        """Pad elements to one shape and stack them into a batch.
 
         Raises:
-            DataLossError: an element is larger than the shape to pad to.
-            InvalidArgumentError: one has another number of axes.
+            DataLossError: an element is larger than the padded shape.
+            InvalidArgumentError: an element has another rank than the padded shape.
         """
         return tuple(
             _padded(index, values, shape, padding, dtype)
@@ -167,8 +167,8 @@ def _padded(
                 f"{len(sizes)}"
             )
     largest = list(map(max, zip(*given, strict=True)))
-    full = tuple(have if want < 0 else want for have, want in zip(largest, shape, strict=True))
-    if any(have > want for have, want in zip(largest, full, strict=True)):
+    full = tuple(most if size < 0 else size for most, size in zip(largest, shape, strict=True))
+    if any(most > size for most, size in zip(largest, full, strict=True)):
         raise DataLossError(
             f"Attempted to pad to a smaller size than the input element: component {index} has "
             f"shape {shape_text(largest)}, and is to be padded to {shape_text(full)}."
@@ -176,16 +176,16 @@ def _padded(
     if not shape:
         return stacked(np, values, (), dtype)
     result = np.empty((len(values), *full), dtype.as_numpy_dtype)
-    # An object in a variant may look like a sequence, which an assignment would spread.
+    # `fill` stores an object of a variant as it is; assignment would unpack one that is a sequence.
     result.fill(padding.item() if isinstance(padding, np.ndarray) else padding)
-    for place, (value, sizes) in enumerate(zip(values, given, strict=True)):
-        filled: tuple[Any, ...] = (place, *map(slice, sizes))
-        result[filled] = value
+    for position, (value, sizes) in enumerate(zip(values, given, strict=True)):
+        region: tuple[Any, ...] = (position, *map(slice, sizes))
+        result[region] = value
     return result
 
 
 class Unbatch(Dataset):
-    """The rows of each element, one after the other."""
+    """The rows of each batch, one after the other."""
 
     def __init__(self, source: Dataset) -> None:
         for shape in source.shapes:
@@ -196,7 +196,7 @@ class Unbatch(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """Known if the size of the batches is."""
+        """The number of rows if the batch size is static, else `UNKNOWN`."""
         inner = self.source.cardinality
         sizes = {shape[0] for shape in self.source.shapes if shape is not None} - {-1}
         if inner <= 0:
@@ -219,9 +219,9 @@ class _Unbatching(ElementIterator):
             row = next(self._rows, None)
             if row is not None:
                 return row
-            self._rows = self._cut(next(self._source))
+            self._rows = self._split(next(self._source))
 
-    def _cut(self, element: Element) -> Elements:
+    def _split(self, element: Element) -> Elements:
         shapes = list(map(shape_of_value, element, self._types))
         if not all(shapes):
             raise InvalidArgumentError("Cannot unbatch an input with scalar components.")
@@ -235,33 +235,33 @@ class _Unbatching(ElementIterator):
 
 
 class Rebatch(Dataset):
-    """Batches that are split and joined to a repeating sequence of sizes."""
+    """Batches regrouped into a repeating sequence of batch sizes."""
 
-    def __init__(self, source: Dataset, sizes: Sequence[int], *, drops_rest: bool) -> None:
+    def __init__(self, source: Dataset, sizes: Sequence[int], *, drops_remainder: bool) -> None:
         if not sizes or min(sizes) <= 0:
             raise InvalidArgumentError(f"batch_sizes must be greater than zero, got {list(sizes)}")
         shapes = [None if shape is None else (-1, *shape[1:]) for shape in source.shapes]
         super().__init__(source.dtypes, shapes, (source,))
-        self._sizes, self._drops_rest = tuple(sizes), drops_rest
+        self._sizes, self._drops_remainder = tuple(sizes), drops_remainder
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         rows = Unbatch(self.source)
-        return _Rebatching(rows, rows.iterate(scope), self._sizes, self._drops_rest)
+        return _Rebatching(rows, rows.iterate(scope), self._sizes, self._drops_remainder)
 
 
 class _Rebatching(ElementIterator):
     def __init__(
-        self, rows: Dataset, source: Elements, sizes: Sequence[int], drops_rest: bool
+        self, rows: Dataset, source: Elements, sizes: Sequence[int], drops_remainder: bool
     ) -> None:
-        self._batch = Batch(rows, 1, drops_rest=False)
+        self._batch = Batch(rows, 1, drops_remainder=False)
         self._source = source
         self._sizes = cycle(sizes)
-        self._drops_rest = drops_rest
+        self._drops_remainder = drops_remainder
 
     def __next__(self) -> Element:
         size = next(self._sizes)
         elements = list(islice(self._source, size))
-        if not elements or (len(elements) < size and self._drops_rest):
+        if not elements or (len(elements) < size and self._drops_remainder):
             raise StopIteration
-        return self._batch.joined(elements)
+        return self._batch.collate(elements)

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from graphmill.spi import Shape
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
-_AUTOMATIC: Final = 4
-"""How many elements are made ahead where TensorFlow would find the number by trying."""
+_DEFAULT_BUFFER_SIZE: Final = 4
+"""The buffer size that -1 stands for, which TensorFlow would autotune."""
 
 
 class Prefetch(Derived):
-    """The elements, some of them made ahead of time by a thread of the session."""
+    """The elements, prefetched by a thread of the session's pool."""
 
     def __init__(self, source: Dataset, size: int) -> None:
         if size < -1:
@@ -44,7 +44,7 @@ class Prefetch(Derived):
                 f"buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning, got {size}"
             )
         super().__init__(source)
-        self._size = _AUTOMATIC if size == -1 else size
+        self._size = _DEFAULT_BUFFER_SIZE if size == -1 else size
 
     @property
     def cardinality(self) -> int:
@@ -60,9 +60,9 @@ class Prefetch(Derived):
 
 
 class MemoryCache:
-    """The elements of a dataset, once an iterator has been through all of them.
+    """The elements of a dataset, once an iterator has reached its end.
 
-    Threads: `elements` is set once, as a whole.
+    Threads: `elements` is set once, in one assignment.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class MemoryCache:
 
 
 class Cache(Derived):
-    """The elements, kept in memory by the first iterator that reaches the end."""
+    """The elements, cached in memory by the first iterator that reaches the end."""
 
     def __init__(self, source: Dataset, cache: MemoryCache) -> None:
         super().__init__(source)
@@ -94,10 +94,10 @@ class _Caching(ElementIterator):
 
     def __next__(self) -> Element:
         if self._source is None:
-            kept = self._cache.elements
-            if kept is not None:
+            cached = self._cache.elements
+            if cached is not None:
                 self._seen = None
-            self._source = self._dataset.iterate(self._scope) if kept is None else iter(kept)
+            self._source = self._dataset.iterate(self._scope) if cached is None else iter(cached)
         element = next(self._source, None)
         if element is None:
             if self._seen is not None and self._cache.elements is None:
@@ -110,9 +110,9 @@ class _Caching(ElementIterator):
 
 
 class FileCache(Derived):
-    """The elements, kept in a checkpoint by the first iterator that reaches the end.
+    """The elements, cached in a checkpoint by the first iterator that reaches the end.
 
-    The keys are TensorFlow's, so that each can read the other's files.
+    The keys are TensorFlow's, so the files are interchangeable with TensorFlow's.
     """
 
     waits = True
@@ -140,10 +140,10 @@ class FileCache(Derived):
         return f"{element:7d}_{component:{width}d}"
 
     def start_writing(self) -> None:
-        """Note that an iterator writes.
+        """Record that an iterator writes the files.
 
         Raises:
-            AlreadyExistsError: another one does.
+            AlreadyExistsError: another iterator writes them.
         """
         with self._lock:
             if self._is_being_written:
@@ -153,7 +153,7 @@ class FileCache(Derived):
             self._is_being_written = True
 
     def stop_writing(self) -> None:
-        """Note that the iterator has ended or was dropped."""
+        """Record that the writing iterator has ended or was dropped."""
         self._is_being_written = False
 
 
@@ -199,7 +199,7 @@ class _ReadingCache(ElementIterator):
 
 
 class Window(Dataset):
-    """Windows over the elements: a dataset for each component.
+    """Windows over the elements: one dataset per component.
 
     Raises:
         InvalidArgumentError: a size is not positive.
@@ -213,18 +213,18 @@ class Window(Dataset):
         stride: int,
         structure: tuple[Sequence[DType], Sequence[Shape]],
         *,
-        drops_rest: bool,
+        drops_remainder: bool,
     ) -> None:
         for what, value in (("size", size), ("shift", shift), ("stride", stride)):
             if value <= 0:
                 raise InvalidArgumentError(f"Window {what} must be greater than zero, got {value}.")
         super().__init__(*structure, (source,))
         self.window_size, self.shift, self.stride = size, shift, stride
-        self.drops_rest = drops_rest
+        self.drops_remainder = drops_remainder
 
     @property
     def span(self) -> int:
-        """How many elements of the input a window reaches over."""
+        """The number of input elements that a window covers, skipped ones included."""
         return (self.window_size - 1) * self.stride + 1
 
     @property
@@ -233,7 +233,7 @@ class Window(Dataset):
         inner = self.source.cardinality
         if inner < 0:
             return inner
-        if not self.drops_rest:
+        if not self.drops_remainder:
             return -(-inner // self.shift)
         return 0 if inner < self.span else (inner - self.span) // self.shift + 1
 
@@ -252,7 +252,7 @@ class _Windowing(ElementIterator):
         dataset = self._dataset
         while self._source is not None and len(self._buffer) < dataset.span:
             self._take(self._source)
-        if not self._buffer or (len(self._buffer) < dataset.span and dataset.drops_rest):
+        if not self._buffer or (len(self._buffer) < dataset.span and dataset.drops_remainder):
             raise StopIteration
         window = list(islice(self._buffer, 0, None, dataset.stride))
         self._shift()
@@ -271,7 +271,7 @@ class _Windowing(ElementIterator):
         try:
             element = next(source, None)
         except OpError as error:
-            self._buffer.append(error)  # raised with the window that it belongs to
+            self._buffer.append(error)  # raised by the window that contains it
             return
         if element is None:
             self._source = None
@@ -279,16 +279,16 @@ class _Windowing(ElementIterator):
             self._buffer.append(element)
 
     def _shift(self) -> None:
-        beyond = self._dataset.shift - len(self._buffer)
+        skipped = self._dataset.shift - len(self._buffer)
         for _ in range(min(self._dataset.shift, len(self._buffer))):
             self._buffer.popleft()
-        if beyond > 0 and self._source is not None:
-            for _ in islice(self._source, beyond):
+        if skipped > 0 and self._source is not None:
+            for _ in islice(self._source, skipped):
                 pass
 
 
 class Generator(Dataset):
-    """The results of a function, called with the state of another function, until OutOfRange."""
+    """The results of calling `advance` on the state that `init` returned, until OutOfRange."""
 
     waits = True
 

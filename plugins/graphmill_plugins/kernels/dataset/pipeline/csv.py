@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _QUOTE = 0x22
-_ENDS = (b"\n", b"\r")
+_LINE_ENDS = (b"\n", b"\r")
 
 
 class CsvOptions(NamedTuple):
-    """How the files are written, and which columns are wanted.
+    """The format of the files, and the selected columns.
 
     Attributes:
         delimiter: one byte.
-        selected: the wanted columns, ascending; empty for all.
-        excluded: the columns that are not wanted, ascending.
+        missing: the text of a missing value.
+        selected: indices of the columns to read, ascending; empty for all.
+        excluded: indices of the columns to leave out, ascending.
     """
 
     compression: str
@@ -44,7 +45,7 @@ class CsvOptions(NamedTuple):
     excluded: tuple[int, ...] = ()
 
     def check(self, columns: int) -> None:
-        """Raise InvalidArgumentError for options that make no sense together."""
+        """Raise InvalidArgumentError for invalid or contradictory options."""
         check_compression(self.compression)
         if self.buffer_size <= 0:
             raise InvalidArgumentError("buffer_size should be positive")
@@ -64,81 +65,81 @@ class CsvOptions(NamedTuple):
                 )
 
 
-class _Fields:
-    """The fields of the records of one open file."""
+class _RecordParser:
+    """Parses the records of an open file into fields."""
 
     def __init__(self, stream: BinaryIO, options: CsvOptions) -> None:
         self.stream = stream
         self._delimiter = options.delimiter
         self._use_quotes = options.use_quotes
         self._line = b""
-        self._place = 0
-        self._fault = ""
+        self._position = 0
+        self._error = ""
 
     def next(self) -> list[bytes] | None:
         """Return the fields of the next record, None at the end.
 
         Raises:
-            InvalidArgumentError: quotes stand where they may not. The record is skipped, which
-                may be the rest of the file if a quote is never closed.
+            InvalidArgumentError: a quote is misplaced or not closed. The record is skipped, which
+                may be the rest of the file if a quote is not closed.
         """
-        if self._place >= len(self._line):
-            self._line, self._place = self.stream.readline(), 0
+        if self._position >= len(self._line):
+            self._line, self._position = self.stream.readline(), 0
             if not self._line:
                 return None
         found: list[bytes] = []
-        self._fault = ""
+        self._error = ""
         while True:
-            is_quoted = self._use_quotes and self._line[self._place : self._place + 1] == b'"'
+            is_quoted = self._use_quotes and self._line[self._position : self._position + 1] == b'"'
             found.append(self._quoted() if is_quoted else self._plain())
-            follows = self._line[self._place : self._place + 1]
-            self._place += 1
-            if follows != self._delimiter:
-                if follows == b"\r" and self._line[self._place : self._place + 1] == b"\n":
-                    self._place += 1
-                if self._fault:
-                    raise InvalidArgumentError(self._fault)
+            following = self._line[self._position : self._position + 1]
+            self._position += 1
+            if following != self._delimiter:
+                if following == b"\r" and self._line[self._position : self._position + 1] == b"\n":
+                    self._position += 1
+                if self._error:
+                    raise InvalidArgumentError(self._error)
                 return found
 
     def _plain(self) -> bytes:
-        line, start = self._line, self._place
-        ends = [line.find(mark, start) for mark in (self._delimiter, *_ENDS)]
+        line, start = self._line, self._position
+        ends = [line.find(mark, start) for mark in (self._delimiter, *_LINE_ENDS)]
         end = min((end for end in ends if end >= 0), default=len(line))
         field = line[start:end]
         if self._use_quotes and _QUOTE in field:
-            self._fault = "Unquoted fields cannot have quotes inside"
-        self._place = end
+            self._error = "Unquoted fields cannot have quotes inside"
+        self._position = end
         return field
 
     def _quoted(self) -> bytes:
         parts = []
-        start = self._place + 1
+        start = self._position + 1
         while True:
             quote = self._line.find(b'"', start)
             if quote < 0:
                 parts.append(self._line[start:])
                 self._line, start = self.stream.readline(), 0
                 if not self._line:
-                    self._fault = "Reached end of file without closing quoted field in record"
-                    self._place = 0
+                    self._error = "Reached end of file without closing quoted field in record"
+                    self._position = 0
                     return b""
                 continue
             parts.append(self._line[start:quote])
-            follows = self._line[quote + 1 : quote + 2]
-            if follows == b'"':
+            following = self._line[quote + 1 : quote + 2]
+            if following == b'"':
                 parts.append(b'"')
                 start = quote + 2
                 continue
-            if follows and follows != self._delimiter and follows not in _ENDS:
-                self._fault = "Quote inside a string has to be escaped by another quote"
+            if following and following != self._delimiter and following not in _LINE_ENDS:
+                self._error = "Quote inside a string has to be escaped by another quote"
                 start = quote + 1
                 continue
-            self._place = quote + 1
+            self._position = quote + 1
             return b"".join(parts)
 
 
 class CsvRecords(Dataset):
-    """The records of some CSV files, one after the other; a scalar of each column."""
+    """The records of CSV files, one after the other; each column is a scalar."""
 
     waits = True
 
@@ -169,22 +170,22 @@ class CsvRecords(Dataset):
         del scope
         return _Reading(self)
 
-    def open(self, index: int) -> _Fields | None:
-        """Open a file and pass over its header; None if there is no such file in the list."""
+    def open(self, index: int) -> _RecordParser | None:
+        """Open a file and skip its header; return None after the last file."""
         if index >= len(self._paths):
             return None
         options = self.options
         stream = open_stream(self._paths[index], options.compression, options.buffer_size)
-        fields = _Fields(stream, options)
-        if options.has_header and fields.next() is None:
+        parser = _RecordParser(stream, options)
+        if options.has_header and parser.next() is None:
             raise InvalidArgumentError(f"Can't read header of file {self._paths[index]}")
-        return fields
+        return parser
 
     def element(self, fields: list[bytes]) -> Element:
         """Return the values of a record.
 
         Raises:
-            InvalidArgumentError: it has too many or too few fields, or one is none of its type.
+            InvalidArgumentError: it has too many or too few fields, or a field cannot be parsed.
         """
         options = self.options
         if options.selected:
@@ -195,21 +196,21 @@ class CsvRecords(Dataset):
             raise InvalidArgumentError(
                 f"Expect {len(self.dtypes)} fields but have {len(fields)} in record"
             )
-        return tuple(self._value(place, field) for place, field in enumerate(fields))
+        return tuple(self._value(column, field) for column, field in enumerate(fields))
 
-    def _value(self, place: int, field: bytes) -> Any:
+    def _value(self, column: int, field: bytes) -> Any:
         if not field or field == self.options.missing:
-            if not self._defaults[place].size:
-                raise InvalidArgumentError(f"Field {place} is required but missing in record!")
-            return self._defaults[place].reshape(())
-        parser = self._parsers[place]
+            if not self._defaults[column].size:
+                raise InvalidArgumentError(f"Field {column} is required but missing in record!")
+            return self._defaults[column].reshape(())
+        parser = self._parsers[column]
         if parser is None:
             return string_array([field]).reshape(())
         try:
             return parser(string_array([field])).reshape(())
         except InvalidArgumentError:
             raise InvalidArgumentError(
-                f"Field {place} in record is not a valid {self.dtypes[place].name}: "
+                f"Field {column} in record is not a valid {self.dtypes[column].name}: "
                 f"{decode(field)[:100]}"
             ) from None
 
@@ -218,17 +219,17 @@ class _Reading(ElementIterator):
     def __init__(self, dataset: CsvRecords) -> None:
         self._dataset = dataset
         self._next_file = 0
-        self._fields: _Fields | None = None
+        self._parser: _RecordParser | None = None
 
     def __next__(self) -> Element:
         while True:
-            if self._fields is None:
+            if self._parser is None:
                 self._next_file += 1  # a file that cannot be opened is skipped the next time
-                self._fields = self._dataset.open(self._next_file - 1)
-                if self._fields is None:
+                self._parser = self._dataset.open(self._next_file - 1)
+                if self._parser is None:
                     raise StopIteration
-            found = self._fields.next()
+            found = self._parser.next()
             if found is not None:
                 return self._dataset.element(found)
-            self._fields.stream.close()
-            self._fields = None
+            self._parser.stream.close()
+            self._parser = None

@@ -1,9 +1,9 @@
 """`Dataset`, the base class of all datasets, and `Scope`, the context of one iteration.
 
-Semantics: tensorflow/core/framework/dataset.h. A dataset is a value (a variant) that never changes.
-An iterator over it outlives the step that made it, so everything that it needs of a session is in
-its scope. An iterator may be asked again after an element failed: it goes on with the next one.
-That is why iterators are objects here, and not generators.
+Semantics: tensorflow/core/framework/dataset.h. A dataset is an immutable value (a variant). An
+iterator outlives the step that created it, so its scope holds everything that it needs of the
+session. After an element that failed, an iterator continues with the next one; a generator could
+not, so iterators are classes here.
 """
 
 from __future__ import annotations
@@ -37,60 +37,58 @@ if TYPE_CHECKING:
 INFINITE = -1
 UNKNOWN = -2
 
-_call_numbers = itertools.count(-1, -1)
+_step_ids = itertools.count(-1, -1)
 
 
 class Scope:
-    """The state that the iterators of one pass through a pipeline share.
+    """The state that all iterators of one iteration through a pipeline share.
 
-    Threads: `_step` is set by the thread that takes an element, and read by that thread only;
-    everything else is made once.
+    Threads: `_step` is set by the thread that takes an element, and applies to that thread only;
+    `_lock` guards `_own_runtimes`; all else is set once.
 
     Attributes:
         functions: the function runtime of the session.
-        pool: the session's threads, for work ahead of time; None for none.
+        pool: the session's thread pool, for background work; None if it has none.
         cancellation: cancelled with the session, and when the iterator is dropped.
-        shared: what iterators of the walk keep for later ones of the same dataset, by dataset.
     """
 
     def __init__(self, ctx: OpKernelContext) -> None:
         self.functions = ctx.functions
         self.pool: ThreadPool | None = ctx.args.runner.pool
         self.cancellation = CancellationManager(ctx.functions.closing)
-        self.shared: dict[Any, Any] = {}
         self._lock = fork_safe_lock()
-        self._fresh: dict[Any, Any] = {}
+        self._own_runtimes: dict[Any, Any] = {}
         self._device = ctx.device
         self._step: tuple[int, CancellationManager | None] = (0, None)
 
     def close(self) -> None:
-        """Stop whatever works for the walk; safe to call twice."""
+        """Stop the background work of the iteration; idempotent."""
         self.cancellation.start_cancel(CancelledError("the iterator was deleted"))
         self.cancellation.close()
         with self._lock:
-            runtimes = list(self._fresh.values())
-            self._fresh.clear()
+            runtimes = list(self._own_runtimes.values())
+            self._own_runtimes.clear()
         for runtime in runtimes:
             runtime.close()
 
     def take_for(self, elements: Elements, step: CancellationManager | None) -> Element | None:
-        """Return the next element, None at the end; functions are cancelled with `step` too."""
-        before, self._step = self._step, (threading.get_ident(), step)
+        """Return the next element, None at the end; cancelling `step` cancels its calls."""
+        previous, self._step = self._step, (threading.get_ident(), step)
         try:
             return next(elements, None)
         finally:
-            self._step = before
+            self._step = previous
 
     def call(self, function: CapturedFunction, args: Sequence[Value]) -> list[Value]:
-        """Call a function on some arguments, with what it captured behind them; wait for it.
+        """Call a function with arguments followed by its captured values; block until it returns.
 
-        Elements are in host memory; a function runs on the device of its dataset's node.
+        Elements are in host memory; the function runs on the device of its dataset's node.
         """
         thread, step = self._step
         cancellation = step if step is not None and thread == threading.get_ident() else None
         if self.cancellation.is_cancelled:
             raise CancelledError("the iterator was deleted, or its session closed")
-        container = StepContainer(next(_call_numbers))
+        container = StepContainer(next(_step_ids))
         call = ExecutorArgs(
             container.step_id,
             None,  # type: ignore[arg-type]  # each call has its own
@@ -100,7 +98,7 @@ class Scope:
         )
         context = _CallContext(call)
         given = [*args, *function.captured]
-        functions, handle = self._own(function)
+        functions, handle = self._runtime_of(function)
         device = functions.device
         try:
             if device.is_host_memory:
@@ -115,19 +113,19 @@ class Scope:
                 self._device.resource_mgr.clear_container(container.name)
         return results
 
-    def _own(self, function: CapturedFunction) -> tuple[Any, Any]:
-        """Return runtime and handle of a function: its own for each pass if it has random ops."""
+    def _runtime_of(self, function: CapturedFunction) -> tuple[Any, Any]:
+        """Return a function's runtime and handle; with random ops, those of this iteration."""
         if not function.draws_numbers:
             return function.functions, function.handle
         with self._lock:
-            runtime = self._fresh.get(function.functions)
+            runtime = self._own_runtimes.get(function.functions)
             if runtime is None:
-                runtime = self._fresh[function.functions] = function.functions.fresh()
+                runtime = self._own_runtimes[function.functions] = function.functions.fresh()
         return runtime, runtime.instantiate(function.name, function.attrs)
 
 
 class _CallContext:
-    """As much of a kernel's context as a function call looks at."""
+    """The part of a kernel's context that a function call reads."""
 
     __slots__ = ("args",)
 
@@ -136,13 +134,13 @@ class _CallContext:
 
 
 class CapturedFunction:
-    """A function of the graph and the values that it captured when its dataset was made.
+    """A function of the graph and the values captured when its dataset was created.
 
     Attributes:
-        functions, handle: the runtime, and the function there.
+        functions, handle: the function runtime, and the function's handle there.
         name, attrs: of the function.
-        captured: the values that follow the arguments in each call.
-        draws_numbers: whether it has random ops, which restart with each pass.
+        captured: the values appended to the arguments of each call.
+        draws_numbers: whether it has random ops, which restart with each iteration.
     """
 
     __slots__ = ("attrs", "captured", "draws_numbers", "functions", "handle", "name")
@@ -155,17 +153,17 @@ class CapturedFunction:
         self.draws_numbers: bool = ctx.functions.draws_numbers(function.name)
 
     def elements(self, scope: Scope, args: Sequence[Value]) -> list[Value] | None:
-        """Return the results of a call; None where the function ends the sequence (OutOfRange)."""
+        """Return the results of a call; None if it raises OutOfRange, which ends the sequence."""
         try:
             return scope.call(self, args)
         except OutOfRangeError:
             return None
 
-    def truth(self, scope: Scope, args: Sequence[Value], what: str) -> bool:
-        """Return the boolean result of a call.
+    def test(self, scope: Scope, args: Sequence[Value], what: str) -> bool:
+        """Return the boolean result of a call of a predicate.
 
         Raises:
-            InvalidArgumentError: it gives something else.
+            InvalidArgumentError: it returns something else.
         """
         results = scope.call(self, args)
         if not is_one_scalar(results, np.bool_):
@@ -176,7 +174,7 @@ class CapturedFunction:
         """Return the dataset that a call returns.
 
         Raises:
-            InvalidArgumentError: it gives something else.
+            InvalidArgumentError: it returns something else.
         """
         results = scope.call(self, args)
         if len(results) != 1:
@@ -192,12 +190,12 @@ def is_one_scalar(results: Sequence[Value], dtype: type[np.generic]) -> bool:
 
 
 class Dataset(ABC):
-    """A pipeline of elements; a scalar of dtype variant. It never changes.
+    """A pipeline of elements, as an immutable scalar of dtype variant.
 
     Attributes:
         dtypes, shapes: element type and static shape of each component.
-        inputs: the datasets it is made from.
-        may_wait: whether taking an element may take long: files are read or functions called.
+        inputs: the datasets it is derived from.
+        may_wait: whether taking an element may block: files are read or functions called.
     """
 
     dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
@@ -206,7 +204,7 @@ class Dataset(ABC):
     size: ClassVar[int] = 1
 
     waits: ClassVar[bool] = False
-    """Whether elements of this kind of dataset may take long, whatever its inputs do."""
+    """Whether taking an element of this class of datasets may block, whatever its inputs are."""
 
     def __init__(
         self,
@@ -249,7 +247,7 @@ class Derived(Dataset):
 
 
 class ElementIterator(ABC):
-    """An iterator over elements that survives the failure of one."""
+    """An iterator that can continue after an element that failed."""
 
     def __iter__(self) -> Elements:
         return self
@@ -301,7 +299,7 @@ def structure(
 
 
 def on_drop(owner: Any, action: Callable[[], None]) -> weakref.finalize[..., Any]:
-    """Call `action` when `owner` is garbage collected, unless it is detached before."""
+    """Call `action` when `owner` is garbage collected, but not at interpreter exit."""
     finalizer = weakref.finalize(owner, action)
     finalizer.atexit = False
     return finalizer

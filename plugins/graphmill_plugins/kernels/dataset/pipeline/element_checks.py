@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AssertCardinality(Derived):
-    """The elements, whose number must be the asserted one."""
+    """The elements; fails unless their number is the asserted one."""
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -68,7 +68,7 @@ def _count_text(count: int) -> str:
 
 
 class IgnoreErrors(Derived):
-    """The elements that do not fail."""
+    """The elements, without those that fail."""
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -94,10 +94,10 @@ class Unique(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        return _First(self.source.iterate(scope), self.dtypes[0])
+        return _Distinct(self.source.iterate(scope), self.dtypes[0])
 
 
-class _First(ElementIterator):
+class _Distinct(ElementIterator):
     def __init__(self, source: Elements, dtype: DType) -> None:
         self._source = source
         self._dtype = dtype

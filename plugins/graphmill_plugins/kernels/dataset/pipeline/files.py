@@ -1,4 +1,4 @@
-"""Datasets that read files: TFRecords, text lines and records of fixed length.
+"""Datasets that read files: TFRecords, text lines and fixed-length records.
 
 Semantics: tensorflow/core/kernels/data/{tf_record,text_line,fixed_length_record}_dataset_op.cc.
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
-_RECORD_EXTRA = 16
+_RECORD_OVERHEAD = 16
 
 
 class Records(Dataset):
-    """The pieces of some files, one after the other; a string each.
+    """The records of files, one after the other; each is a string.
 
     Args:
         paths: the files.
@@ -34,11 +34,11 @@ class Records(Dataset):
     """
 
     waits = True
-    smallest_buffer: ClassVar[int] = 0
+    min_buffer_size: ClassVar[int] = 0
 
     def __init__(self, paths: Sequence[str], compression: str, buffer_size: int) -> None:
         check_compression(compression)
-        if buffer_size < self.smallest_buffer:
+        if buffer_size < self.min_buffer_size:
             raise InvalidArgumentError(
                 "`buffer_size` must be >= 0 (0 == default), got " + str(buffer_size)
             )
@@ -51,24 +51,24 @@ class Records(Dataset):
         del scope
         return _Reading(self)
 
-    def open(self, index: int) -> FilePart:
+    def open(self, index: int) -> RecordReader:
         """Open a file."""
         stream = open_stream(self.paths[index], self.compression, self._buffer_size)
-        return self.part(index, stream)
+        return self.reader_of(index, stream)
 
-    def part(self, index: int, stream: BinaryIO) -> FilePart:
-        """Return a reader of the pieces of an open file."""
+    def reader_of(self, index: int, stream: BinaryIO) -> RecordReader:
+        """Return a reader of the records of an open file."""
         raise NotImplementedError
 
 
-class FilePart:
-    """Takes pieces out of one open file."""
+class RecordReader:
+    """Reads the records of an open file."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
 
     def next(self) -> bytes | None:
-        """Return the next piece, None at the end."""
+        """Return the next record, None at the end."""
         raise NotImplementedError
 
 
@@ -76,34 +76,34 @@ class _Reading(ElementIterator):
     def __init__(self, dataset: Records) -> None:
         self._dataset = dataset
         self._next_file = 0
-        self._part: FilePart | None = None
+        self._record_reader: RecordReader | None = None
 
     def __next__(self) -> Element:
         while True:
-            if self._part is None:
+            if self._record_reader is None:
                 if self._next_file == len(self._dataset.paths):
                     raise StopIteration
                 self._next_file += 1  # a file that cannot be opened is skipped the next time
-                self._part = self._dataset.open(self._next_file - 1)
+                self._record_reader = self._dataset.open(self._next_file - 1)
             try:
-                piece = self._part.next()
+                record = self._record_reader.next()
             except BaseException:
                 self._close()
                 raise
-            if piece is not None:
-                return (string_scalar(piece),)
+            if record is not None:
+                return (string_scalar(record),)
             self._close()
 
     def _close(self) -> None:
-        if self._part is not None:
-            self._part.stream.close()
-            self._part = None
+        if self._record_reader is not None:
+            self._record_reader.stream.close()
+            self._record_reader = None
 
 
 class TFRecords(Records):
-    """The records of TFRecord files; with offsets from there on in each file."""
+    """The records of TFRecord files, starting at an offset in each file."""
 
-    smallest_buffer = -1  # the size that tf.data writes where the user gave none
+    min_buffer_size = -1  # what tf.data writes if the user gave no size
 
     def __init__(
         self,
@@ -116,20 +116,20 @@ class TFRecords(Records):
         self._offsets = list(offsets) or list(repeat(0, len(self.paths)))
         if len(self._offsets) != len(self.paths):
             raise InvalidArgumentError(
-                f"there are {len(self._offsets)} byte_offsets for {len(self.paths)} files; give "
-                "one for each, or none"
+                f"byte_offsets must be empty or have one entry per file, got "
+                f"{len(self._offsets)} for {len(self.paths)} files"
             )
 
-    def part(self, index: int, stream: BinaryIO) -> FilePart:
-        """Return what takes the records out of an open file."""
+    def reader_of(self, index: int, stream: BinaryIO) -> RecordReader:
+        """Return a reader of the records of an open file."""
         offset = self._offsets[index]
         if offset:
             read_exactly(stream, offset)
-        return TFRecordPart(stream, offset)
+        return TFRecordReader(stream, offset)
 
 
-class TFRecordPart(FilePart):
-    """Takes TFRecords out of a file."""
+class TFRecordReader(RecordReader):
+    """Reads the records of a TFRecord file."""
 
     def __init__(self, stream: BinaryIO, offset: int = 0) -> None:
         super().__init__(stream)
@@ -139,21 +139,21 @@ class TFRecordPart(FilePart):
         """Return the next record, None at the end."""
         record = read_record(self.stream, self.offset)
         if record is not None:
-            self.offset += len(record) + _RECORD_EXTRA
+            self.offset += len(record) + _RECORD_OVERHEAD
         return record
 
 
 class Lines(Records):
-    """The lines of text files, without their ends."""
+    """The lines of text files, without line ends."""
 
-    def part(self, index: int, stream: BinaryIO) -> FilePart:
-        """Return what takes the lines out of an open file."""
+    def reader_of(self, index: int, stream: BinaryIO) -> RecordReader:
+        """Return a reader of the lines of an open file."""
         del index
-        return LinePart(stream)
+        return LineReader(stream)
 
 
-class LinePart(FilePart):
-    """Takes lines out of a file."""
+class LineReader(RecordReader):
+    """Reads the lines of a text file."""
 
     def next(self) -> bytes | None:
         """Return the next line, None at the end."""
@@ -164,7 +164,7 @@ class LinePart(FilePart):
 
 
 class FixedLength(Records):
-    """Pieces of one length, between a header and a footer in each file."""
+    """Fixed-length records, between a header and a footer in each file."""
 
     def __init__(
         self,
@@ -185,15 +185,15 @@ class FixedLength(Records):
         super().__init__(paths, compression, buffer_size)
         self._header, self._record, self._footer = header, record, footer
 
-    def part(self, index: int, stream: BinaryIO) -> FilePart:
-        """Return a reader of the pieces of an open file."""
+    def reader_of(self, index: int, stream: BinaryIO) -> RecordReader:
+        """Return a reader of the records of an open file."""
         if not self.compression:
             self._check_size(self.paths[index])
         if len(read_exactly(stream, self._header)) < self._header:
             raise InvalidArgumentError(
                 f"{self.paths[index]} is shorter than its header of {self._header} bytes"
             )
-        return FixedLengthPart(stream, self._record, self._footer)
+        return FixedLengthReader(stream, self._record, self._footer)
 
     def _check_size(self, path: str) -> None:
         reader = files.open_reader(path)
@@ -207,27 +207,31 @@ class FixedLength(Records):
             )
 
 
-class FixedLengthPart(FilePart):
-    """Takes pieces of one length out of a file, and leaves the footer alone."""
+class FixedLengthReader(RecordReader):
+    """Reads fixed-length records, without the footer at the end of the file.
+
+    Args:
+        hop: distance in bytes between the starts of records; 0 for the record length.
+    """
 
     def __init__(self, stream: BinaryIO, record: int, footer: int, hop: int = 0) -> None:
         super().__init__(stream)
         self._record, self._footer = record, footer
         self._hop = hop or record
-        self._ahead = b""
+        self._buffer = b""
 
     def next(self) -> bytes | None:
-        """Return the next piece, None at the end."""
-        wanted = self._record + self._footer
-        self._ahead += read_exactly(self.stream, wanted - len(self._ahead))
-        if len(self._ahead) < wanted:
+        """Return the next record, None at the end."""
+        needed = self._record + self._footer
+        self._buffer += read_exactly(self.stream, needed - len(self._buffer))
+        if len(self._buffer) < needed:
             return None
-        piece = self._ahead[: self._record]
+        record = self._buffer[: self._record]
         self._skip()
-        return piece
+        return record
 
     def _skip(self) -> None:
-        missing = self._hop - len(self._ahead)
-        self._ahead = self._ahead[self._hop :]
+        missing = self._hop - len(self._buffer)
+        self._buffer = self._buffer[self._hop :]
         if missing > 0:
             read_exactly(self.stream, missing)

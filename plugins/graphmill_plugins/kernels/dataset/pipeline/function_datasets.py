@@ -37,12 +37,12 @@ _INT64: Final = np.int64
 
 
 class Map(Dataset):
-    """The results of a function for each element; it may end the sequence by raising OutOfRange.
+    """The results of a function for each element; OutOfRange from it ends the sequence.
 
     Args:
-        parallel: how many calls may run at the same time, in threads of the session. The order of
-            the elements is that of the input, whatever the number.
-        keeps_count: whether OutOfRange is an error and not the end.
+        parallel: how many calls may run concurrently in the session's pool. The elements are in
+            the order of the input regardless.
+        preserves_cardinality: whether OutOfRange is an error instead of the end.
     """
 
     waits = True
@@ -54,33 +54,34 @@ class Map(Dataset):
         structure: tuple[Sequence[DType], Sequence[Shape]],
         *,
         parallel: int = 1,
-        keeps_count: bool = False,
+        preserves_cardinality: bool = False,
     ) -> None:
         super().__init__(*structure, (source,))
-        self.function, self.parallel, self.keeps_count = function, parallel, keeps_count
+        self.function, self.parallel = function, parallel
+        self.preserves_cardinality = preserves_cardinality
 
     @property
     def cardinality(self) -> int:
         """That of the input, if the function may not end the sequence."""
-        return self.source.cardinality if self.keeps_count else UNKNOWN
+        return self.source.cardinality if self.preserves_cardinality else UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         elements = self.source.iterate(scope)
         if self.parallel > 1 and scope.pool is not None:
-            return _MappingAhead(self, elements, scope)
+            return _ParallelMapping(self, elements, scope)
         return _Mapping(self, elements, scope)
 
-    def applied(self, scope: Scope, element: Element) -> Element | None:
-        """Return the function's results for an element; None where it ends the sequence.
+    def apply(self, scope: Scope, element: Element) -> Element | None:
+        """Return the function's results for an element; None if it ends the sequence.
 
         Raises:
-            InvalidArgumentError: it must not, and did.
+            InvalidArgumentError: it ends the sequence, but must preserve the cardinality.
         """
         try:
             return tuple(scope.call(self.function, element))
         except OutOfRangeError as error:
-            if self.keeps_count:
+            if self.preserves_cardinality:
                 raise InvalidArgumentError(
                     f"Function invocation produced OutOfRangeError: {error.message}"
                 ) from error
@@ -92,14 +93,14 @@ class _Mapping(ElementIterator):
         self._dataset, self._source, self._scope = dataset, source, scope
 
     def __next__(self) -> Element:
-        result = self._dataset.applied(self._scope, next(self._source))
+        result = self._dataset.apply(self._scope, next(self._source))
         if result is None:
             raise StopIteration
         return result
 
 
-class _MappingAhead(ElementIterator):
-    """Calls for the next elements run in the session's threads while the first is waited for."""
+class _ParallelMapping(ElementIterator):
+    """Runs calls for later elements in the session's pool while the first one is awaited."""
 
     def __init__(self, dataset: Map, source: Elements, scope: Scope) -> None:
         self._dataset, self._source, self._scope = dataset, source, scope
@@ -123,15 +124,15 @@ class _MappingAhead(ElementIterator):
         if element is None:
             self._is_at_end = True
             return
-        scope, applied = self._scope, self._dataset.applied
-        job = Job(lambda: applied(scope, element))
+        scope, apply = self._scope, self._dataset.apply
+        job = Job(lambda: apply(scope, element))
         self._jobs.append(job)
         if scope.pool is not None:
             scope.pool.schedule(job.run)
 
 
 class Filter(Derived):
-    """The elements for which a function returns true."""
+    """The elements for which a predicate returns true."""
 
     waits = True
 
@@ -151,12 +152,12 @@ class _Filtering(ElementIterator):
     def __next__(self) -> Element:
         while True:
             element = next(self._source)
-            if self._predicate.truth(self._scope, element, "Filter predicate `f`"):
+            if self._predicate.test(self._scope, element, "Filter predicate `f`"):
                 return element
 
 
 class TakeWhile(Derived):
-    """The elements before the first one for which a function returns false."""
+    """The elements before the first one for which a predicate returns false."""
 
     waits = True
 
@@ -177,14 +178,14 @@ class _TakingWhile(ElementIterator):
     def __next__(self) -> Element:
         if self._source is not None:
             element = next(self._source, None)
-            if element is not None and self._predicate.truth(self._scope, element, "`predicate`"):
+            if element is not None and self._predicate.test(self._scope, element, "`predicate`"):
                 return element
             self._source = None
         raise StopIteration
 
 
 class Scan(Dataset):
-    """The results of a function of a state and each element; it also returns the next state."""
+    """The results of a function that maps a state and an element to the next state and results."""
 
     waits = True
 
@@ -195,15 +196,16 @@ class Scan(Dataset):
         function: CapturedFunction,
         structure: tuple[Sequence[DType], Sequence[Shape]],
         *,
-        keeps_count: bool,
+        preserves_cardinality: bool,
     ) -> None:
         super().__init__(*structure, (source,))
-        self._state, self._function, self._keeps_count = tuple(state), function, keeps_count
+        self._state, self._function = tuple(state), function
+        self._preserves_cardinality = preserves_cardinality
 
     @property
     def cardinality(self) -> int:
         """That of the input, if the function may not end the sequence."""
-        return self.source.cardinality if self._keeps_count else UNKNOWN
+        return self.source.cardinality if self._preserves_cardinality else UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -228,12 +230,12 @@ class _Scanning(ElementIterator):
 
 
 class Interleave(Dataset):
-    """The elements of the datasets that a function returns, of which several are open at a time.
+    """The elements of the datasets that a function returns, interleaved.
 
     Args:
-        cycle: how many are open; 1 is one after the other (`FlatMap`).
+        cycle: the number of datasets that are open concurrently; 1 concatenates them (`FlatMap`).
         block: the number of consecutive elements of one dataset.
-        ahead: how many elements of each open one are made ahead of time; 0 for none.
+        buffer: the number of elements to prefetch from each open dataset; 0 for none.
     """
 
     waits = True
@@ -246,13 +248,13 @@ class Interleave(Dataset):
         *,
         cycle: int = 1,
         block: int = 1,
-        ahead: int = 0,
+        buffer: int = 0,
     ) -> None:
         for what, value in (("cycle_length", cycle), ("block_length", block)):
             if value <= 0:
                 raise InvalidArgumentError(f"`{what}` must be > 0, got {value}")
         super().__init__(*structure, (source,))
-        self.function, self.cycle, self.block, self.ahead = function, cycle, block, ahead
+        self.function, self.cycle, self.block, self.buffer = function, cycle, block, buffer
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -264,45 +266,45 @@ class _Interleaving(ElementIterator):
         self._dataset, self._scope = dataset, scope
         self._source: Elements | None = dataset.source.iterate(scope)
         self._open: list[Elements | None] = [None] * dataset.cycle
-        self._turn = 0
-        self._taken = 0
+        self._cycle_index = 0
+        self._block_count = 0
 
     def __next__(self) -> Element:
         while self._source is not None or any(self._open):
-            current = self._open[self._turn]
+            current = self._open[self._cycle_index]
             if current is None:
                 self._open_next()
                 continue
             element = next(current, None)
             if element is None:
-                self._open[self._turn] = None
-                self._pass_on()
+                self._open[self._cycle_index] = None
+                self._next_in_cycle()
                 continue
-            self._taken += 1
-            if self._taken == self._dataset.block:
-                self._pass_on()
+            self._block_count += 1
+            if self._block_count == self._dataset.block:
+                self._next_in_cycle()
             return element
         raise StopIteration
 
-    def _pass_on(self) -> None:
-        self._taken = 0
-        self._turn = (self._turn + 1) % len(self._open)
+    def _next_in_cycle(self) -> None:
+        self._block_count = 0
+        self._cycle_index = (self._cycle_index + 1) % len(self._open)
 
     def _open_next(self) -> None:
-        """Open the next dataset at this place, or pass on if there is none."""
+        """Open the next dataset at this cycle index, or skip the index if there is none."""
         element = next(self._source, None) if self._source is not None else None
         if element is None:
             self._source = None
-            self._pass_on()
+            self._next_in_cycle()
             return
         scope, dataset = self._scope, self._dataset
         opened = dataset.function.dataset(scope, element).iterate(scope)
-        ahead = dataset.ahead if scope.pool is not None else 0
-        self._open[self._turn] = Prefetching(opened, ahead, scope) if ahead else opened
+        buffer = dataset.buffer if scope.pool is not None else 0
+        self._open[self._cycle_index] = Prefetching(opened, buffer, scope) if buffer else opened
 
 
 class DirectedInterleave(Dataset):
-    """Elements of several datasets, in the order in which another one names these."""
+    """Elements of several datasets, each taken from the one that a selector dataset names."""
 
     def __init__(
         self, selector: Dataset, inputs: Sequence[Dataset], *, stops_on_empty: bool

@@ -34,7 +34,7 @@ _INT64: Final = np.int64
 
 
 class GroupByWindow(Dataset):
-    """Elements of one key gathered in windows; a function turns each window into a dataset."""
+    """Windows of elements with equal keys; a function maps each window to a dataset."""
 
     waits = True
 
@@ -69,39 +69,39 @@ class _Grouping(ElementIterator):
                 return element
             if self._source is None and not self._groups:
                 raise StopIteration
-            self._gather()
+            self._fill_window()
 
-    def _gather(self) -> None:
-        """Take elements until a window is full, or the input ends and the rest is taken."""
+    def _fill_window(self) -> None:
+        """Take elements until a window is full; after the end start the windows that remain."""
         while self._source is not None:
             element = next(self._source, None)
             if element is None:
                 self._source = None
                 break
-            key = self._number(self._dataset.key, element, "key_func")
+            key = self._call_int64(self._dataset.key, element, "key_func")
             group = self._groups.setdefault(key, [])
             if key not in self._sizes:
                 self._sizes[key] = self._window_size(key)
             group.append(element)
             if len(group) >= self._sizes[key]:
-                self._start_group(key)
+                self._start_window(key)
                 return
         if self._groups:
-            self._start_group(min(self._groups))
+            self._start_window(min(self._groups))
 
     def _window_size(self, key: int) -> int:
-        size = self._number(self._dataset.window_size, (_INT64(key),), "window_size_func")
+        size = self._call_int64(self._dataset.window_size, (_INT64(key),), "window_size_func")
         if size <= 0:
             raise InvalidArgumentError(f"Window size must be greater than zero, but got {size}.")
         return size
 
-    def _number(self, function: CapturedFunction, args: Sequence[Value], what: str) -> int:
+    def _call_int64(self, function: CapturedFunction, args: Sequence[Value], what: str) -> int:
         results = self._scope.call(function, args)
         if not is_one_scalar(results, _INT64):
             raise InvalidArgumentError(f"`{what}` must return a scalar int64.")
         return int(results[0])
 
-    def _start_group(self, key: int) -> None:
+    def _start_window(self, key: int) -> None:
         source = self._dataset.source
         window = ListOfElements(self._groups.pop(key), source.dtypes, source.shapes)
         self._sizes.pop(key)
@@ -110,7 +110,7 @@ class _Grouping(ElementIterator):
 
 
 class GroupByReducer(Dataset):
-    """Elements of one key reduced to a state, which a function turns into an element."""
+    """Elements reduced by key to a state, which a function maps to an element."""
 
     waits = True
 

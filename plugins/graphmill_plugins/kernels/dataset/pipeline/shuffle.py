@@ -1,4 +1,4 @@
-"""Shuffle and Random datasets, which give TensorFlow's order and values for a given seed.
+"""Shuffle and Random datasets, which reproduce TensorFlow's order and values for a seed.
 
 Semantics: tensorflow/core/kernels/data/{random_seed_ops,shuffle_dataset_op,random_dataset_op}.cc.
 """
@@ -25,12 +25,12 @@ from graphmill_plugins.kernels.random._stream import random_numbers, random_seed
 if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
-_MOST_EPOCHS: Final = 3
-"""How many passes over the input may be in the buffer at a time."""
+_MAX_EPOCHS: Final = 3
+"""The number of epochs that the buffer may hold elements of, besides the current one."""
 
 
 class SeedGenerator:
-    """Returns the two seeds of each iterator: new ones each time, or always the same.
+    """Returns the two seeds of each iterator: new ones with `reseeds`, else always the same.
 
     Threads: `_lock` guards the stream of seeds.
     """
@@ -49,11 +49,11 @@ class SeedGenerator:
 
 
 class Shuffle(Derived):
-    """Elements drawn at random from a buffer of the next ones; passes over the input stay apart.
+    """Elements drawn at random from a buffer of upcoming ones; epochs are not mixed.
 
     Args:
         size: of the buffer; `UNKNOWN` for all elements.
-        count: how many passes; -1 for ever.
+        count: the number of epochs; -1 for infinitely many.
     """
 
     def __init__(self, source: Dataset, size: int, seeds: SeedGenerator, *, count: int = 1) -> None:
@@ -66,7 +66,7 @@ class Shuffle(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input, once for each pass."""
+        """The cardinality of the input times the number of epochs."""
         inner = self.source.cardinality
         if self.count == 1 or inner == 0:
             return inner
@@ -80,7 +80,7 @@ class Shuffle(Derived):
 
 
 class _Epoch:
-    """The part of the buffer that one pass over the input has filled: places from start to end."""
+    """The range of buffer indices that one pass over the input has filled."""
 
     __slots__ = ("end", "is_complete", "start")
 
@@ -94,24 +94,24 @@ class _Shuffling(ElementIterator):
         self._dataset, self._scope = dataset, scope
         self._numbers = random_numbers(*dataset.seeds.next_seeds())
         self._source: Elements | None = None
-        self._passes = 0
+        self._started_epochs = 0
         self._epochs: deque[_Epoch] = deque()
-        self._buffer: dict[int, Element] = {}  # by place, which the ring's size makes small
+        self._buffer: dict[int, Element] = {}  # by slot of the ring buffer
         self._has_produced = False
 
     def __next__(self) -> Element:
-        while self._wants_more():
+        while self._needs_elements():
             if not self._take_one():
                 break
-        while self._epochs and self._is_spent(self._epochs[0]):
+        while self._epochs and self._is_exhausted(self._epochs[0]):
             self._epochs.popleft()
-            if self._epochs:  # the next pass has seeds of its own
+            if self._epochs:  # each epoch has its own seeds
                 self._numbers = random_numbers(*self._dataset.seeds.next_seeds())
         if not self._buffer:
             raise StopIteration
         epoch = self._epochs[0]
-        chosen = self._place(epoch.start + next(self._numbers) % (epoch.end - epoch.start))
-        first = self._place(epoch.start)
+        chosen = self._slot(epoch.start + next(self._numbers) % (epoch.end - epoch.start))
+        first = self._slot(epoch.start)
         element = self._buffer[chosen]
         self._buffer[chosen] = self._buffer[first]
         del self._buffer[first]
@@ -120,30 +120,30 @@ class _Shuffling(ElementIterator):
         return element
 
     @staticmethod
-    def _is_spent(epoch: _Epoch) -> bool:
+    def _is_exhausted(epoch: _Epoch) -> bool:
         return epoch.is_complete and epoch.start == epoch.end
 
-    def _place(self, index: int) -> int:
+    def _slot(self, index: int) -> int:
         size = self._dataset.buffer_size
         return index if size < 0 else index % size
 
-    def _wants_more(self) -> bool:
+    def _needs_elements(self) -> bool:
         dataset = self._dataset
-        if self._source is None and dataset.count != -1 and self._passes >= dataset.count:
+        if self._source is None and dataset.count != -1 and self._started_epochs >= dataset.count:
             return False
-        if len(self._epochs) > _MOST_EPOCHS and self._buffer:
+        if len(self._epochs) > _MAX_EPOCHS and self._buffer:
             return False
         if dataset.buffer_size < 0:
             return not self._epochs or not self._epochs[0].is_complete
         return len(self._buffer) < dataset.buffer_size
 
     def _take_one(self) -> bool:
-        """Take an element into the buffer; False if the input is empty, for ever."""
+        """Take an element into the buffer; return False for an empty input repeated forever."""
         if self._source is None:
             start = self._epochs[-1].end if self._epochs else 0
             self._epochs.append(_Epoch(start))
             self._source = self._dataset.source.iterate(self._scope)
-            self._passes += 1
+            self._started_epochs += 1
         epoch = self._epochs[-1]
         element = next(self._source, None)
         if element is None:
@@ -151,7 +151,7 @@ class _Shuffling(ElementIterator):
             epoch.is_complete = True
             is_empty = epoch.start == epoch.end and not self._has_produced and not self._buffer
             return not (is_empty and self._dataset.count == -1)
-        self._buffer[self._place(epoch.end)] = element
+        self._buffer[self._slot(epoch.end)] = element
         epoch.end += 1
         return True
 
