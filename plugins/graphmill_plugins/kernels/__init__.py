@@ -136,9 +136,12 @@ MODULES: dict[str, tuple[str, ...]] = {
         "parsing.tensor",
     ),
     "quantized": (
+        "quantized.arithmetic",
         "quantized.convert",
         "quantized.fake_quant",
         "quantized.layers",
+        "quantized.norm",
+        "quantized.resize",
         "quantized.round_trip",
     ),
     "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),

@@ -273,7 +273,9 @@ OPS: dict[str, str] = {
     "math.igamma_grad": "IgammaGradA",
     "math.matmul": "BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul SparseMatMul",
     "math.reduction": "All Any ArgMax ArgMin EuclideanNorm Max Mean Min Prod Sum",
-    "math.requantize": "RequantizationRange Requantize",
+    "math.requantize": (
+        "RequantizationRange RequantizationRangePerChannel Requantize RequantizePerChannel"
+    ),
     "math.segment": (
         "SegmentMax SegmentMaxV2 SegmentMean SegmentMin SegmentMinV2 SegmentProd SegmentProdV2 "
         "SegmentSum SegmentSumV2 SparseSegmentMean SparseSegmentMeanGrad SparseSegmentMeanGradV2 "
@@ -335,6 +337,7 @@ OPS: dict[str, str] = {
     "parsing.number": "StringToNumber",
     "parsing.sequence": "ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample",
     "parsing.tensor": "DecodeCompressed DecodePaddedRaw DecodeRaw ParseTensor SerializeTensor",
+    "quantized.arithmetic": "QuantizedAdd QuantizedMul",
     "quantized.convert": "Dequantize QuantizeV2",
     "quantized.fake_quant": (
         "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
@@ -346,9 +349,11 @@ OPS: dict[str, str] = {
         "QuantizedConv2D QuantizedMatMul QuantizedMaxPool QuantizedRelu QuantizedRelu6 "
         "QuantizedReshape"
     ),
+    "quantized.norm": "QuantizedBatchNormWithGlobalNormalization QuantizedInstanceNorm",
+    "quantized.resize": "QuantizedResizeBilinear",
     "quantized.round_trip": (
-        "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 "
-        "QuantizeAndDequantizeV4Grad"
+        "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 "
+        "QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad"
     ),
     "ragged.cross": "RaggedCross",
     "ragged.ops": (

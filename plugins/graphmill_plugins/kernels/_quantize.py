@@ -14,7 +14,12 @@ from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.spi import ArrayNamespace, Value
+
+    Ranged = tuple[Value, Value, Value]
+    """Quantized values and the ends of their range."""
 
 _F, _D = np.float32, np.float64
 
@@ -119,6 +124,32 @@ def from_float(
     bounds = limits(dtype)
     found = from_float_unclamped(xp, x, low, high, dtype)
     return xp.clip(found, bounds.lowest, bounds.highest).astype(plain(dtype))
+
+
+def product_range(a: Value, b: Value, ranges: Sequence[Value]) -> tuple[Value, Value]:
+    """Return the range of int32 sums of products of values from two ranges."""
+    min_a, max_a, min_b, max_b = ranges
+    steps = []
+    for value, low, high in ((a, min_a, max_a), (b, min_b, max_b)):
+        bounds = limits(value.dtype)
+        steps.append((high - low) / _F(bounds.highest - bounds.lowest))
+    step = steps[0] * steps[1]
+    bounds = limits(np.dtype(np.int32))
+    return step * _F(bounds.lowest), step * _F(bounds.highest)
+
+
+def centred(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
+    """Return values, as int32, shifted so that 0 stands for the float 0."""
+    zero = from_float_unclamped(xp, xp.zeros_like(low), low, high, x.dtype)
+    return x.astype(np.int32) - zero.astype(np.int32)
+
+
+def check_ends(name: str, low: Value, high: Value) -> None:
+    """Raise InvalidArgumentError unless a range ends after its start."""
+    if not high > low:
+        raise InvalidArgumentError(
+            f"max_{name} must be larger than min_{name}, got {float(high)} and {float(low)}"
+        )
 
 
 def requantized(

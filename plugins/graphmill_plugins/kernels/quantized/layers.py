@@ -16,11 +16,13 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import (
+    centred,
+    check_ends,
     first_of,
     from_float,
-    from_float_unclamped,
     from_floats,
     limits,
+    product_range,
     requantized,
     sole,
     to_floats,
@@ -36,33 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import ArrayNamespace, Value
-
-    Ranged = tuple[Value, Value, Value]
+    from graphmill_plugins.kernels._quantize import Ranged
 
 _F = np.float32
 _SMALL = (dtypes.quint8, dtypes.qint8)
 _WIDE = (dtypes.qint32,)
-
-
-def product_range(
-    xp: ArrayNamespace, a: Value, b: Value, ranges: Sequence[Value]
-) -> tuple[Value, Value]:
-    """Return the range of int32 sums of products of values from two ranges."""
-    min_a, max_a, min_b, max_b = ranges
-    steps = []
-    for value, low, high in ((a, min_a, max_a), (b, min_b, max_b)):
-        bounds = limits(value.dtype)
-        steps.append((high - low) / _F(bounds.highest - bounds.lowest))
-    step = steps[0] * steps[1]
-    bounds = limits(np.dtype(np.int32))
-    del xp
-    return step * _F(bounds.lowest), step * _F(bounds.highest)
-
-
-def centred(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
-    """Return values, as int32, shifted so that 0 stands for the float 0."""
-    zero = from_float_unclamped(xp, xp.zeros_like(low), low, high, x.dtype)
-    return x.astype(np.int32) - zero.astype(np.int32)
 
 
 def _largest(x: Value) -> int:
@@ -102,7 +82,7 @@ def quantized_conv_2d(
     total = xp.zeros(shape, np.int32)
     for tap in taps_of(xp, numbers, axes):
         total = total + xp.matmul(tap.value, weights[tap.place])
-    return (total, *product_range(xp, x, kernel_, ends))
+    return (total, *product_range(x, kernel_, ends))
 
 
 @kernel(
@@ -125,15 +105,15 @@ def quantized_mat_mul(
         )
     ends = [sole("min_a", ranges[0]), *(first_of("a range", value) for value in ranges[1:])]
     if xp is np:
-        _check_ends("a", *ends[:2])
-        _check_ends("b", *ends[2:])
+        check_ends("a", *ends[:2])
+        check_ends("b", *ends[2:])
     left = centred(xp, a.T if transpose_a else a, *ends[:2])
     right = centred(xp, b.T if transpose_b else b, *ends[2:])
     if left.shape[1] != right.shape[0]:
         raise InvalidArgumentError(
             f"Matrix size-compatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
         )
-    return (_exact_product(xp, left, right), *product_range(xp, a, b, ends))
+    return (_exact_product(xp, left, right), *product_range(a, b, ends))
 
 
 def _exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
@@ -143,13 +123,6 @@ def _exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
     if left.shape[1] * _largest(left) * _largest(right) > np.iinfo(np.int32).max:
         return np.matmul(left, right)
     return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int32)
-
-
-def _check_ends(name: str, low: Value, high: Value) -> None:
-    if not high > low:
-        raise InvalidArgumentError(
-            f"max_{name} must be larger than min_{name}, got {float(high)} and {float(low)}"
-        )
 
 
 def _sum_range(xp: ArrayNamespace, ends: Sequence[Value]) -> tuple[Value, Value]:

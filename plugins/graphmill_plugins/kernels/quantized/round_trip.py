@@ -1,4 +1,4 @@
-"""QuantizeAndDequantize V2 to V4: round floats to quantized values.
+"""QuantizeAndDequantize, V1 to V4: round floats to quantized values.
 
 Semantics: tensorflow/core/kernels/quantize_and_dequantize_op.cc, quantize_and_dequantize_op.h.
 """
@@ -48,6 +48,11 @@ def _check_range(x: Value, axis: int, low: Value, high: Value) -> None:
             )
 
 
+def _check_bits(bits: int, least: int, most: int) -> None:
+    if not least <= bits <= most:
+        raise InvalidArgumentError(f"num_bits must be between {least} and {most}, got {bits}")
+
+
 def _ends(
     xp: ArrayNamespace, low: Value, high: Value, signed: bool, bits: int, narrow: bool
 ) -> tuple[Value, Value, Value, Value]:
@@ -79,10 +84,6 @@ def _round_trip(
     narrow_range: bool,
     axis: int,
 ) -> Value:
-    if not 1 + signed_input <= bits <= _MOST_BITS:
-        raise InvalidArgumentError(
-            f"num_bits is out of range: {bits} with signed_input {signed_input}"
-        )
     shape = _channel_shape(x, axis)
     if range_given:
         _check_range(x, axis, low, high)
@@ -102,6 +103,27 @@ def _round_trip(
     return whole * inverse
 
 
+@kernel("QuantizeAndDequantize", types=_TYPES)
+def quantize_and_dequantize_v1(
+    xp: ArrayNamespace,
+    x: Value,
+    signed_input: bool,
+    num_bits: int,
+    range_given: bool,
+    input_min: float,
+    input_max: float,
+) -> Value:
+    """Round to the steps of a range that is given by attrs, or of the input's range."""
+    _check_bits(num_bits, 1, _MOST_BITS - signed_input)
+    low, high = (xp.asarray(end, x.dtype) for end in (input_min, input_max))
+    if range_given and not input_min <= input_max:
+        raise InvalidArgumentError(f"Invalid range: input_min {input_min} > input_max {input_max}")
+    return _round_trip(
+        xp, x, low, high, num_bits, signed_input=signed_input, range_given=range_given,
+        round_mode="HALF_UP", narrow_range=False, axis=-1,
+    )  # fmt: skip
+
+
 @kernel("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4", types=_TYPES)
 def quantize_and_dequantize(
     xp: ArrayNamespace,
@@ -116,6 +138,7 @@ def quantize_and_dequantize(
     axis: int,
 ) -> Value:
     """Round to the steps of a given range, or of the input's range."""
+    _check_bits(num_bits, 1 + signed_input, _MOST_BITS)
     return _round_trip(
         xp, x, input_min, input_max, num_bits, signed_input=signed_input, range_given=range_given,
         round_mode=round_mode, narrow_range=narrow_range, axis=axis,
@@ -136,6 +159,7 @@ def quantize_and_dequantize_v3(
 ) -> Value:
     """Round to the steps of a range; the number of bits is an input."""
     bits = scalar_int("num_bits", num_bits)
+    _check_bits(bits, 1 + signed_input, _MOST_BITS)
     if not x.ndim:
         raise InvalidArgumentError(
             f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: 0"
