@@ -296,6 +296,8 @@ OPS: dict[str, str] = {
     "nn.activation_grad": (
         "BiasAddGrad EluGrad LeakyReluGrad Relu6Grad ReluGrad SeluGrad SoftplusGrad SoftsignGrad"
     ),
+    "nn.approx_top_k": "ApproxTopK",
+    "nn.conv.fused": "FusedPadConv2D FusedResizeAndPadConv2D",
     "nn.conv.grad_kernels": (
         "Conv2DBackpropFilter Conv2DBackpropInput Conv3DBackpropFilter Conv3DBackpropFilterV2 "
         "Conv3DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropFilter "
@@ -306,6 +308,7 @@ OPS: dict[str, str] = {
     "nn.ctc.loss": "CTCLoss CTCLossV2",
     "nn.data_format": "DataFormatDimMap DataFormatVecPermute",
     "nn.dilation": "Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput",
+    "nn.isotonic": "IsotonicRegression",
     "nn.loss": (
         "InTopK InTopKV2 L2Loss SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits "
         "TopK TopKV2"

@@ -103,6 +103,11 @@ def batch_norm_gradient(op: ShapeContext) -> Any:
     return [op.inputs[0], scale, scale, UNKNOWN_SHAPE, UNKNOWN_SHAPE]
 
 
+def both_as_input(op: ShapeContext) -> Any:
+    """Return the shapes of `IsotonicRegression`."""
+    return [op.inputs[0], op.inputs[0]]
+
+
 def top_k(op: ShapeContext) -> Any:
     """Return the shapes of `TopK` and `TopKV2`."""
     shape = op.inputs[0].with_rank_at_least(1)
@@ -209,6 +214,7 @@ SHAPES: Final[dict[str, ShapeFunction]] = common.table(
     ("BiasAddGrad", bias_gradient),
     ("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", batch_norm),
     ("FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", batch_norm_gradient),
+    ("IsotonicRegression", both_as_input),
     ("TopK TopKV2", top_k),
     ("SoftmaxCrossEntropyWithLogits", dense_losses),
     ("SparseSoftmaxCrossEntropyWithLogits", sparse_losses),

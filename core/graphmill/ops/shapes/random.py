@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 _OF_SHAPE = """
     NonDeterministicInts ParameterizedTruncatedNormal RandomStandardNormal RandomUniform
-    RandomUniformInt StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform
-    StatefulUniformFullInt StatefulUniformInt StatelessRandomNormal StatelessRandomNormalV2
+    RandomUniformInt StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal
+    StatefulUniform StatefulUniformFullInt StatefulUniformInt StatelessRandomNormal
+    StatelessRandomNormalV2
     StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
     StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2
     StatelessTruncatedNormal StatelessTruncatedNormalV2 TruncatedNormal

@@ -117,19 +117,3 @@ def bias_add_grad(op: ForwardOp, dy: Tensor) -> Tensor:
     """Broadcast over the other axes."""
     zeros = op.zeros(op.inputs[0])
     return nn.bias_add(zeros, dy, data_format=op.get_attr("data_format"))
-
-
-@gradient("TopK", "TopKV2")
-def top_k(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
-    """Scatter the gradients to the positions of the values."""
-    rest = [None] * (len(op.inputs) - 1)
-    if dy is None:
-        return [None, *rest]
-    shape, places = op.shape(op.inputs[0]), math.cast(op.outputs[1], DstT="int32")
-    width, count = shape[-1], array.shape(places)[-1]
-    flat = array.reshape(places, array.pack([-1, count]))
-    rows = array.expand_dims(math.range(0, array.shape(flat)[0], 1) * width, 1)
-    positions = array.reshape(flat + rows, [-1, 1])
-    total = math.prod(shape, 0)
-    found = array.scatter_nd(positions, array.reshape(dy, [-1]), array.expand_dims(total, 0))
-    return [array.reshape(found, shape), *rest]

@@ -75,24 +75,39 @@ def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]
     """Pad with a mirror image that includes (SYMMETRIC) or excludes (REFLECT) the edge."""
 
     def surround(x: Value, paddings: Value) -> Value:
-        pairs = checked_paddings(paddings, x.ndim)
-        _check_mirror(pairs, x.shape, mode)
-        for axis, (before, after) in enumerate(pairs):
-            if before or after:
-                x = xp.take(x, _mirrored(x.shape[axis], before, after, mode), axis=axis)
+        sources = [
+            mirrored_places(size, pair, mode, axis)
+            for axis, (size, pair) in enumerate(
+                zip(x.shape, checked_paddings(paddings, x.ndim), strict=True)
+            )
+        ]
+        for axis, places in enumerate(sources):
+            if places is not None:
+                x = xp.take(x, places, axis=axis)
         return x
 
     return surround
 
 
-def _check_mirror(pairs: Paddings, shape: tuple[int, ...], mode: str) -> None:
-    offset = _edge(mode)
-    for axis, (size, pair) in enumerate(zip(shape, pairs, strict=True)):
-        if max(pair) > size - offset:
-            raise InvalidArgumentError(
-                f"paddings must be no greater than the dimension size less {offset}: {pair} for "
-                f"dimension {axis} of size {size}"
-            )
+def mirrored_places(size: int, pair: Sequence[int], mode: str, axis: int) -> Value | None:
+    """Return the source index of each element of a padded dimension, None without padding.
+
+    Args:
+        size: the size of the dimension.
+        pair: how many elements to add before and after it.
+        mode: REFLECT excludes the edge from the mirror image, SYMMETRIC includes it.
+        axis: the dimension, for the message.
+
+    Raises:
+        InvalidArgumentError: the dimension is too small for the padding.
+    """
+    before, after = pair
+    if max(pair) > size - _edge(mode):
+        raise InvalidArgumentError(
+            f"paddings must be no greater than the dimension size less {_edge(mode)}: "
+            f"{list(pair)} for dimension {axis} of size {size}"
+        )
+    return _mirrored(size, before, after, mode) if before or after else None
 
 
 def _edge(mode: str) -> int:
