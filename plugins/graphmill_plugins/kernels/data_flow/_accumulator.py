@@ -2,7 +2,7 @@
 
 Semantics: tensorflow/core/kernels/conditional_accumulator_base.h, conditional_accumulator.h,
 sparse_conditional_accumulator.h. A gradient of an older step than the accumulator's is dropped
-without a word.
+silently.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("graphmill.kernels")
 
 
 class Accumulator(ABC):
-    """A sum of gradients, and the callers that wait for it.
+    """A sum of gradients, and the callers waiting for it.
 
     Threads: `_lock` guards everything; callbacks run outside it.
 
@@ -71,7 +71,7 @@ class Accumulator(ABC):
         """Add a gradient, unless it is of an older step.
 
         Raises:
-            InvalidArgumentError: its shape does not fit.
+            InvalidArgumentError: its shape is incompatible.
         """
         with self._lock:
             if step < self._step:
@@ -88,7 +88,7 @@ class Accumulator(ABC):
         done: Callable[..., None],
         cancellation: CancellationManager | None = None,
     ) -> None:
-        """Call `done(result)` when there are `required` gradients, and start again.
+        """Call `done(result)` once `required` gradients have arrived, and reset the sum.
 
         Raises:
             InvalidArgumentError: `required` is not positive.
@@ -103,7 +103,7 @@ class Accumulator(ABC):
             self._waiters.join(waiting)
             served = self._serve()
         _finish(served)
-        if not any(one is waiting for one, _ in served):
+        if not any(waiter is waiting for waiter, _ in served):
             self._waiters.watch(waiting, cancellation)
 
     def _serve(self) -> list[tuple[Waiter, Any]]:
@@ -116,15 +116,15 @@ class Accumulator(ABC):
 
     @abstractmethod
     def check(self, *gradient: Value) -> None:
-        """Check the shape of a gradient; raise InvalidArgumentError."""
+        """Raise InvalidArgumentError unless a gradient has a compatible shape."""
 
     @abstractmethod
     def add(self, *gradient: Value, is_first: bool) -> None:
-        """Add a gradient to the sum, or start a sum with it."""
+        """Add a gradient to the sum, or set the sum to the first one."""
 
     @abstractmethod
     def result(self, count: int) -> Any:
-        """Return sum or mean."""
+        """Return the sum or mean of `count` gradients, and reset the sum."""
 
 
 class DenseAccumulator(Accumulator):
@@ -135,7 +135,7 @@ class DenseAccumulator(Accumulator):
         self._sum: Any = None
 
     def check(self, *gradient: Value) -> None:
-        """Check that it has the shape."""
+        """Raise InvalidArgumentError unless the gradient has the expected shape."""
         (value,) = gradient
         if not is_compatible(self.shape, value.shape):
             raise InvalidArgumentError(
@@ -143,23 +143,23 @@ class DenseAccumulator(Accumulator):
             )
         if self._count and value.shape != self._sum.shape:
             raise InvalidArgumentError(
-                f"Shape mismatch: expected {shape_text(self._sum.shape)}, as gradients before, got "
-                f"{shape_text(value.shape)}"
+                f"Shape mismatch: expected {shape_text(self._sum.shape)}, the shape of earlier "
+                f"gradients, got {shape_text(value.shape)}"
             )
 
     def add(self, *gradient: Value, is_first: bool) -> None:
-        """Add it."""
+        """Add a gradient to the sum, or set the sum to the first one."""
         (value,) = gradient
         self._sum = np.array(value) if is_first else self._sum + value
 
     def result(self, count: int) -> Value:
-        """Return sum or mean."""
+        """Return the sum or mean, and reset the sum."""
         total, self._sum = self._sum, None
         return total if self.reduction == "SUM" else total / total.dtype.type(count)
 
 
 class SparseAccumulator(Accumulator):
-    """A sum of rows; the mean of a row is over the gradients that contain it."""
+    """A sum of rows by index; the mean of a row is over the gradients that contain it."""
 
     def __init__(self, name: str, dtype: DType, shape: Shape, reduction: str) -> None:
         super().__init__(name, dtype, shape, reduction)
@@ -168,7 +168,7 @@ class SparseAccumulator(Accumulator):
         self._counts: Any = None
 
     def check(self, *gradient: Value) -> None:
-        """Check that indices and rows belong together and fit."""
+        """Raise InvalidArgumentError for indices or rows of an unexpected shape."""
         indices, values, shape, has_known_shape = gradient
         if indices.ndim != 1:
             raise InvalidArgumentError(
@@ -181,13 +181,13 @@ class SparseAccumulator(Accumulator):
             )
         if has_known_shape:
             self._check_shape(tuple(shape.ravel().tolist()))
-        rows_before = self.shape[0] if self.shape else -1
-        if rows_before >= 0 and len(indices) and indices.max() >= rows_before:
+        static_rows = self.shape[0] if self.shape else -1
+        if static_rows >= 0 and len(indices) and indices.max() >= static_rows:
             raise InvalidArgumentError(
-                f"Shape mismatch: index {int(indices.max())} of a row exceeds the {rows_before} "
+                f"Shape mismatch: index {int(indices.max())} of a row exceeds the {static_rows} "
                 f"rows of shape {shape_text(self.shape)}"
             )
-        rows = self.shape[1:] if self.shape else None  # a scalar's rows are not looked at
+        rows = self.shape[1:] if self.shape else None  # of a scalar no rows are checked
         if self._count:
             rows = self._values.shape[1:]
         if not is_compatible(rows, values.shape[1:]):
@@ -197,37 +197,37 @@ class SparseAccumulator(Accumulator):
             )
 
     def _check_shape(self, given: tuple[int, ...]) -> None:
-        """Raise InvalidArgumentError unless a gradient's shape has the sizes that are known."""
-        wanted = self.shape
-        if wanted is None:
+        """Raise InvalidArgumentError unless a gradient's shape matches the static sizes."""
+        expected = self.shape
+        if expected is None:
             return
-        if len(given) < len(wanted) or any(  # what comes after those is not looked at
-            size not in (-1, one) for size, one in zip(wanted, given, strict=False)
+        if len(given) < len(expected) or any(  # further sizes are not checked
+            size not in (-1, actual) for size, actual in zip(expected, given, strict=False)
         ):
             raise InvalidArgumentError(
-                f"Shape mismatch: expected {shape_text(wanted)}, got {list(given)}"
+                f"Shape mismatch: expected {shape_text(expected)}, got {list(given)}"
             )
 
     def add(self, *gradient: Value, is_first: bool) -> None:
-        """Add rows to those with equal indices, and insert the others in order."""
+        """Add rows to those with equal indices, and insert the others in index order."""
         indices, values = gradient[:2]
         ones = np.ones(len(indices), np.int32)
         if is_first:
             self._indices, self._values, self._counts = np.array(indices), np.array(values), ones
             return
-        mine, theirs, length = _places(self._indices, indices)
+        left_at, right_at, length = _merged_positions(self._indices, indices)
         found = np.empty(length, self._indices.dtype)
-        found[mine], found[theirs] = self._indices, indices
+        found[left_at], found[right_at] = self._indices, indices
         total = np.zeros((length, *values.shape[1:]), values.dtype)
-        total[mine] = self._values
-        total[theirs] += values
+        total[left_at] = self._values
+        total[right_at] += values
         counts = np.zeros(length, np.int32)
-        counts[mine] = self._counts
-        counts[theirs] += ones
+        counts[left_at] = self._counts
+        counts[right_at] += ones
         self._indices, self._values, self._counts = found, total, counts
 
     def result(self, count: int) -> tuple[Value, Value, Value]:
-        """Return indices, rows and shape."""
+        """Return indices, rows and shape, and reset the sum."""
         del count
         values = self._values
         if self.reduction != "SUM":
@@ -240,25 +240,25 @@ class SparseAccumulator(Accumulator):
         return found
 
 
-def _places(first: Value, second: Value) -> tuple[Any, Any, int]:
-    """Return where the elements of two lists go in the list merged of them, and how long it is.
+def _merged_positions(first: Value, second: Value) -> tuple[Any, Any, int]:
+    """Return the positions of the elements of two lists in their merged list, and its length.
 
-    Elements that meet in the merge share a place. Lists that are not in order, or have a number
-    twice, are merged as they are, as TensorFlow does.
+    Equal elements at the heads of both lists share a position. Lists that are unsorted or have
+    duplicates are merged as they are, as in TensorFlow.
     """
     if np.all(np.diff(first) > 0) and np.all(np.diff(second) > 0):
-        found, places = np.unique(np.concatenate([first, second]), return_inverse=True)
-        return places[: len(first)], places[len(first) :], len(found)
-    ones, others = ([*part.tolist(), math.inf] for part in (first, second))
-    mine: list[int] = []
-    theirs: list[int] = []
-    place = 0
-    while (least := min(ones[len(mine)], others[len(theirs)])) < math.inf:
-        for numbers, into in ((ones, mine), (others, theirs)):
-            if numbers[len(into)] == least:
-                into.append(place)
-        place += 1
-    return np.array(mine, np.intp), np.array(theirs, np.intp), place
+        found, positions = np.unique(np.concatenate([first, second]), return_inverse=True)
+        return positions[: len(first)], positions[len(first) :], len(found)
+    left, right = ([*part.tolist(), math.inf] for part in (first, second))
+    left_at: list[int] = []
+    right_at: list[int] = []
+    length = 0
+    while (least := min(left[len(left_at)], right[len(right_at)])) < math.inf:
+        for indices, merged in ((left, left_at), (right, right_at)):
+            if indices[len(merged)] == least:
+                merged.append(length)
+        length += 1
+    return np.array(left_at, np.intp), np.array(right_at, np.intp), length
 
 
 def _finish(served: list[tuple[Waiter, Any]]) -> None:

@@ -1,9 +1,9 @@
 """`Queue`: the queue that enqueue and dequeue kernels use; independent of ops and graphs.
 
-Semantics: tensorflow/core/kernels/queue_base.cc, fifo_queue.cc. Enqueues and dequeues are attempts
-that wait in two lines; whenever something changes, the attempt in front of each line is tried, as
-long as there is progress. So attempts are served in the order in which they came, and no thread
-waits.
+Semantics: tensorflow/core/kernels/queue_base.cc, fifo_queue.cc. Pending enqueues and dequeues
+(`Attempt`) are held in two lists. After each change of the queue the first attempt of each list is
+tried until neither makes progress. So attempts are served in order of arrival, and no thread
+blocks.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     Element = tuple[Value, ...]
     """One entry of a queue: a value for each component."""
     Done = Callable[[list[Element] | None, BaseException | None], None]
-    """Called once: with the elements that were taken, or with an error."""
+    """Called once: with the dequeued elements, or with an error."""
 
 UNBOUNDED: Final = (1 << 31) - 1
 
-_STUCK: Final = 0
-_MOVED: Final = 1
+_BLOCKED: Final = 0
+_PROGRESSED: Final = 1
 _COMPLETE: Final = 2
 
 
 class Attempt(ABC):
-    """An operation that waits for the queue to accept it.
+    """A pending operation on a queue.
 
     Attributes:
-        done: called outside the queue's lock when the attempt has ended, in whatever way.
+        done: called outside the queue's lock when the attempt has ended, with or without error.
         error: why it failed, or None.
         has_ended: set under the queue's lock, once.
     """
@@ -56,14 +56,14 @@ class Attempt(ABC):
 
     @abstractmethod
     def run(self, queue: Queue) -> int:
-        """Get on as far as possible: `_STUCK`, `_MOVED` or `_COMPLETE`; under the lock."""
+        """Make progress under the lock; return `_BLOCKED`, `_PROGRESSED` or `_COMPLETE`."""
 
     def result(self) -> list[Element] | None:
-        """Return the elements that were taken."""
+        """Return the dequeued elements; None for an enqueue."""
         return None
 
     def finish(self) -> None:
-        """Notify the caller; once, outside of the lock."""
+        """Call `done` once, outside of the lock."""
         if self._cancellation is not None:
             self._cancellation.deregister(self._token)
         if self.error is not None:
@@ -72,7 +72,7 @@ class Attempt(ABC):
             self.done(self.result(), None)
 
     def watch(self, queue: Queue, cancellation: CancellationManager) -> None:
-        """Cancel the attempt with its step, unless it has ended."""
+        """Cancel the attempt when its step is cancelled, unless it has ended."""
         token = cancellation.register(lambda: queue.cancel(self))
         if token is None:
             queue.cancel(self)
@@ -80,12 +80,12 @@ class Attempt(ABC):
             cancellation.deregister(token)
 
     def note_token(self, cancellation: CancellationManager, token: int) -> None:
-        """Remember the cancellation token to withdraw at the end; under the lock."""
+        """Store the cancellation token, which `finish` deregisters; under the lock."""
         self._cancellation, self._token = cancellation, token
 
 
 class Enqueue(Attempt):
-    """Put elements into a queue one by one as there is room."""
+    """Add elements to a queue one by one while it has room."""
 
     __slots__ = ("_elements", "_next")
 
@@ -95,22 +95,22 @@ class Enqueue(Attempt):
         self._next = 0
 
     def run(self, queue: Queue) -> int:
-        """Add as many elements as there is room for; they stay, even if the rest is cancelled."""
+        """Add as many elements as fit; they stay even if the rest is cancelled."""
         if queue.is_closed:
             self.error = CancelledError(f"{queue.kind} '{queue.name}' is closed.")
             return _COMPLETE
         room = max(queue.capacity - len(queue.entries), 0)
-        some = self._elements[self._next : self._next + room]
-        for element in some:
+        batch = self._elements[self._next : self._next + room]
+        for element in batch:
             queue.put(element)
-        self._next += len(some)
+        self._next += len(batch)
         if self._next == len(self._elements):
             return _COMPLETE
-        return _MOVED if some else _STUCK
+        return _PROGRESSED if batch else _BLOCKED
 
 
 class Close(Attempt):
-    """Close a queue after the enqueues that came before."""
+    """Close a queue after the enqueues that arrived earlier."""
 
     __slots__ = ()
 
@@ -125,7 +125,7 @@ class Close(Attempt):
 class Dequeue(Attempt):
     """Take elements from a queue one by one as they arrive.
 
-    With `allow_fewer` a closed queue may give fewer than `count`, but not none.
+    With `allow_fewer` a closed queue may return fewer than `count`, but at least one.
     """
 
     cancelled_message = "Dequeue operation was cancelled"
@@ -147,27 +147,27 @@ class Dequeue(Attempt):
             if outcome is not None:
                 return outcome
         available = min(queue.available, self._count - len(taken))
-        if queue.gives_at_once and available < self._count:
-            return _STUCK
+        if queue.dequeues_atomically and available < self._count:
+            return _BLOCKED
         taken += [queue.take() for _ in range(available)]
         if len(taken) == self._count:
             return _COMPLETE
-        return _MOVED if available > 0 else _STUCK
+        return _PROGRESSED if available > 0 else _BLOCKED
 
     def result(self) -> list[Element]:
-        """Return the elements that were taken."""
+        """Return the dequeued elements."""
         return self._taken
 
     def _run_closed(self, queue: Queue) -> int | None:
-        """Deal with a closed queue that has not enough; None if the attempt may go on."""
+        """Handle a closed queue with too few elements; return None if the attempt continues."""
         missing, size = self._count - len(self._taken), len(queue.entries)
-        queue.give_back(self._taken)
+        queue.put_back(self._taken)
         self._taken.clear()
         if self._allow_fewer and queue.entries:
             self._count = len(queue.entries)
             return None
         if self._allow_fewer and queue.has_waiting_enqueues:
-            return _MOVED
+            return _PROGRESSED
         self.error = OutOfRangeError(
             f"{queue.kind} '{queue.name}' is closed and has insufficient elements "
             f"(requested {missing}, current size {size})"
@@ -178,22 +178,22 @@ class Dequeue(Attempt):
 class Queue(ABC):
     """A queue of tuples of tensors.
 
-    Threads: `_lock` guards entries and waiting attempts. Callbacks run outside it, in the thread
-    whose operation let the attempt through.
+    Threads: `_lock` guards entries and pending attempts. Callbacks run outside it, in the thread
+    whose operation completed the attempt.
 
     Attributes:
         kind: the name of its op, for messages.
         name: its own name, for messages.
-        capacity: how many elements it may hold.
+        capacity: the maximum number of elements.
         dtypes: element type of each component.
-        shapes: static shape of each component; None if they were not given.
-        is_closed: whether nothing can be added any more.
-        entries: what it holds; touched under the lock only.
-        gives_at_once: whether a dequeue waits until all that it takes is there.
+        shapes: static shape of each component; None if they are unspecified.
+        is_closed: whether enqueues fail.
+        entries: the elements; guarded by the lock.
+        dequeues_atomically: whether a dequeue takes nothing until all its elements are available.
     """
 
     kind = "Queue"
-    gives_at_once = False
+    dequeues_atomically = False
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class Queue(ABC):
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget the waiting steps, which do not exist in this process."""
+        """Drop the pending attempts, whose steps do not exist in the child."""
         self._enqueues.clear()
         self._dequeues.clear()
 
@@ -226,16 +226,16 @@ class Queue(ABC):
 
     @property
     def has_waiting_enqueues(self) -> bool:
-        """Whether an enqueue waits; under the lock."""
+        """Whether an enqueue is pending; under the lock."""
         return bool(self._enqueues)
 
     @property
     def available(self) -> int:
-        """Number of elements that may be taken now; under the lock."""
+        """Number of elements that can be dequeued now; under the lock."""
         return len(self.entries)
 
     def put_now(self, element: Element) -> bool:
-        """Add an element if no attempt waits and there is room: `submit`, without an attempt."""
+        """Add an element if nothing is pending and there is room; return whether it was added."""
         with self._lock:
             if self.is_closed or self._enqueues or self._dequeues:
                 return False
@@ -245,14 +245,14 @@ class Queue(ABC):
             return True
 
     def take_now(self) -> Element | None:
-        """Take an element if no attempt waits and there is one: `submit`, without an attempt."""
+        """Take an element if nothing is pending and one is available, else return None."""
         with self._lock:
             if self._enqueues or self._dequeues or self.available < 1:
                 return None
             return self.take()
 
     def submit(self, attempt: Attempt, cancellation: CancellationManager | None = None) -> None:
-        """Try an attempt or let it wait; `attempt.done` is called now or later."""
+        """Try an attempt, or leave it pending; `attempt.done` is called now or later."""
         waiting = self._dequeues if attempt.is_dequeue else self._enqueues
         with self._lock:
             waiting.append(attempt)
@@ -262,7 +262,7 @@ class Queue(ABC):
             attempt.watch(self, cancellation)
 
     def cancel(self, attempt: Attempt) -> None:
-        """End an attempt that still waits, with CancelledError.
+        """End a pending attempt with CancelledError.
 
         Elements that an enqueue has added stay in the queue; elements that a dequeue has taken are
         lost.
@@ -282,7 +282,7 @@ class Queue(ABC):
         *,
         cancel_pending: bool = False,
     ) -> None:
-        """Close after the enqueues that wait, or with `cancel_pending` at once, cancelling them."""
+        """Close after the pending enqueues, or with `cancel_pending` cancel them and close now."""
         if not cancel_pending:
             self.submit(Close(done), cancellation)
             return
@@ -297,7 +297,7 @@ class Queue(ABC):
         done(None, None)
 
     def note_token(self, attempt: Attempt, cancellation: CancellationManager, token: int) -> bool:
-        """Give an attempt its cancellation token; return False if it has ended meanwhile."""
+        """Store an attempt's cancellation token; return False if it has ended meanwhile."""
         with self._lock:
             if attempt.has_ended:
                 return False
@@ -310,11 +310,11 @@ class Queue(ABC):
 
     @abstractmethod
     def take(self) -> Element:
-        """Take an element out; under the lock, with one there."""
+        """Remove and return an element; under the lock, from a queue that is not empty."""
 
     @abstractmethod
-    def give_back(self, elements: Sequence[Element]) -> None:
-        """Put back elements that were taken; under the lock."""
+    def put_back(self, elements: Sequence[Element]) -> None:
+        """Put dequeued elements back; under the lock."""
 
     def _new_entries(self) -> Any:
         return deque()
@@ -325,24 +325,24 @@ class Queue(ABC):
         attempt.error = CancelledError(attempt.cancelled_message)
 
     def _flush(self) -> list[Attempt]:
-        """Let through whatever can get on; return the attempts that have ended."""
+        """Try pending attempts until none progresses; return those that have ended."""
         ended: list[Attempt] = []
         while True:
-            moved = self._flush_line(self._enqueues, ended)
-            if not self._flush_line(self._dequeues, ended) and not moved:
+            progressed = self._flush_pending(self._enqueues, ended)
+            if not self._flush_pending(self._dequeues, ended) and not progressed:
                 return ended
 
-    def _flush_line(self, line: deque[Attempt], ended: list[Attempt]) -> bool:
-        moved = False
-        while line:
-            outcome = line[0].run(self)
+    def _flush_pending(self, pending: deque[Attempt], ended: list[Attempt]) -> bool:
+        progressed = False
+        while pending:
+            outcome = pending[0].run(self)
             if outcome != _COMPLETE:
-                return moved or outcome == _MOVED
-            moved = True
-            attempt = line.popleft()
+                return progressed or outcome == _PROGRESSED
+            progressed = True
+            attempt = pending.popleft()
             attempt.has_ended = True
             ended.append(attempt)
-        return moved
+        return progressed
 
 
 def _finish(ended: Iterable[Attempt]) -> None:

@@ -34,7 +34,7 @@ class FifoQueue(Queue):
         element: Element = self.entries.popleft()
         return element
 
-    def give_back(self, elements: Sequence[Element]) -> None:
+    def put_back(self, elements: Sequence[Element]) -> None:
         """Put elements back in front."""
         self.entries.extendleft(reversed(elements))
 
@@ -46,11 +46,11 @@ class PaddingFifoQueue(FifoQueue):
 
 
 class RandomShuffleQueue(Queue):
-    """A queue that returns elements in random order and keeps a minimum for shuffling.
+    """A queue that returns elements in random order, with a minimum size for shuffling.
 
     Args:
         numbers: random numbers of 32 bits.
-        min_after_dequeue: how many elements stay while the queue is open.
+        min_after_dequeue: the minimum number of elements that stay while the queue is open.
     """
 
     kind = "RandomShuffleQueue"
@@ -79,7 +79,7 @@ class RandomShuffleQueue(Queue):
 
     @property
     def available(self) -> int:
-        """Number of elements that may be taken now."""
+        """Number of elements that can be dequeued now."""
         return len(self.entries) - (0 if self.is_closed else self.min_after_dequeue)
 
     def put(self, element: Element) -> None:
@@ -87,7 +87,7 @@ class RandomShuffleQueue(Queue):
         self.entries.append(element)
 
     def take(self) -> Element:
-        """Take any element; the last one fills its place."""
+        """Take a random element; the last one replaces it."""
         entries = self.entries
         index = next(self._numbers) % len(entries)
         element: Element = entries[index]
@@ -95,9 +95,9 @@ class RandomShuffleQueue(Queue):
         entries.pop()
         return element
 
-    def give_back(self, elements: Sequence[Element]) -> None:
+    def put_back(self, elements: Sequence[Element]) -> None:
         """Add the elements again."""
-        # TensorFlow goes from the last one taken to the first.
+        # In TensorFlow's order: the element dequeued last is put back first.
         self.entries.extend(reversed(elements))
 
     def _new_entries(self) -> Any:
@@ -113,11 +113,11 @@ class _Prioritised(int):
 class PriorityQueue(Queue):
     """A queue that returns the element with the smallest first component.
 
-    What one dequeue takes is in order, so it takes nothing before all is there.
+    The elements of one dequeue are in order of priority, so it takes none until all are available.
     """
 
     kind = "PriorityQueue"
-    gives_at_once = True
+    dequeues_atomically = True
 
     def put(self, element: Element) -> None:
         """Add an element."""
@@ -126,11 +126,11 @@ class PriorityQueue(Queue):
         heapq.heappush(self.entries, entry)
 
     def take(self) -> Element:
-        """Take an element of the smallest priority."""
+        """Take an element with the smallest priority value."""
         entry: _Prioritised = heapq.heappop(self.entries)
         return entry.element
 
-    def give_back(self, elements: Sequence[Element]) -> None:
+    def put_back(self, elements: Sequence[Element]) -> None:
         """Add the elements again."""
         for element in reversed(elements):
             self.put(element)

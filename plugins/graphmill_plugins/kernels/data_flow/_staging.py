@@ -1,7 +1,7 @@
-"""`Staging` areas and `Barrier`s: stores of elements by position or key.
+"""`Store`, the base of staging areas and barriers: pending requests, retried after each change.
 
-Semantics: tensorflow/core/kernels/{stage_op,map_stage_op,barrier_ops}.cc. Requests wait in two
-lines and are tried again whenever something changes, so that no thread waits.
+Semantics: tensorflow/core/kernels/{stage_op,map_stage_op,barrier_ops}.cc. Pending puts and takes
+are retried whenever the store changes, so no thread blocks.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ if TYPE_CHECKING:
     from graphmill.spi import CancellationManager
 
     Done = Callable[..., None]
-    Try = Callable[[], "tuple[Any] | None"]
+    Attempt = Callable[[], "tuple[Any] | None"]
 
 
 class Request:
-    """An operation that is tried until it succeeds: `attempt` returns a tuple, or None.
+    """An operation that is retried until it succeeds.
+
+    Attributes:
+        attempt: returns the result in a tuple, or None to be retried.
 
     Threads: `has_ended` is set under the lock of the store.
     """
 
     __slots__ = ("attempt", "cancellation", "done", "has_ended", "outcome", "token")
 
-    def __init__(self, attempt: Try, done: Done) -> None:
+    def __init__(self, attempt: Attempt, done: Done) -> None:
         self.attempt, self.done = attempt, done
         self.has_ended = False
         self.outcome: tuple[Any, BaseException | None] = (None, None)
@@ -37,7 +40,7 @@ class Request:
         self.token: int | None = None
 
     def finish(self) -> None:
-        """Notify the caller; outside of the lock."""
+        """Call `done`; outside of the lock."""
         if self.cancellation is not None:
             self.cancellation.deregister(self.token)
         result, error = self.outcome
@@ -48,7 +51,7 @@ class Request:
 
 
 class Store:
-    """The object that put and take requests work on.
+    """A container with pending put and take requests.
 
     Threads: `lock` guards everything; `done` is called outside of it.
     """
@@ -60,26 +63,26 @@ class Store:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget the waiting steps, which do not exist in this process."""
+        """Drop the pending requests, whose steps do not exist in the child."""
         self._puts.clear()
         self._takes.clear()
 
     def submit(
         self,
-        attempt: Try,
+        attempt: Attempt,
         done: Done,
         cancellation: CancellationManager | None = None,
         *,
         is_take: bool = False,
     ) -> None:
-        """Try a request now, and again after each change until it succeeds.
+        """Attempt a request now, and again after each change until it succeeds.
 
-        `attempt` runs under the lock; what it raises is the request's error.
+        `attempt` runs under the lock; an exception that it raises ends the request.
         """
         request = Request(attempt, done)
         with self.lock:
             (self._takes if is_take else self._puts).append(request)
-            ended = self._settle()
+            ended = self._retry()
         for one in ended:
             one.finish()
         if cancellation is not None and not request.has_ended:
@@ -97,17 +100,17 @@ class Store:
         cancellation.deregister(token)
 
     def cancel(self, request: Request) -> None:
-        """End a request that waits, with CancelledError."""
+        """End a pending request with CancelledError."""
         with self.lock:
             if request.has_ended:
                 return
             self._end(request, None, CancelledError("the operation was cancelled while it waited"))
-            line = self._puts if request in self._puts else self._takes
-            line.remove(request)
+            pending = self._puts if request in self._puts else self._takes
+            pending.remove(request)
         request.finish()
 
     def cancel_puts(self) -> list[Request]:
-        """End all puts that wait; under the lock. The caller finishes them outside of it."""
+        """End all pending puts, under the lock; the caller finishes them outside of it."""
         ended = list(self._puts)
         self._puts.clear()
         for request in ended:
@@ -115,34 +118,34 @@ class Store:
         return ended
 
     def changed(self) -> None:
-        """Try waiting requests again after a change outside of requests."""
+        """Retry pending requests after a change that no request made."""
         with self.lock:
-            ended = self._settle()
+            ended = self._retry()
         for one in ended:
             one.finish()
 
-    def _settle(self) -> list[Request]:
+    def _retry(self) -> list[Request]:
         ended: list[Request] = []
-        while self._settle_line(self._puts, ended) + self._settle_line(self._takes, ended):
+        while self._retry_each(self._puts, ended) + self._retry_each(self._takes, ended):
             pass
         return ended
 
-    def _settle_line(self, line: deque[Request], ended: list[Request]) -> int:
-        """Try each of a line once; return how many have ended.
+    def _retry_each(self, pending: deque[Request], ended: list[Request]) -> int:
+        """Attempt each pending request of a list once; return how many have ended.
 
-        Others behind one that waits are tried too: they may want other keys.
+        A blocked request does not hold up later ones, which may need other keys.
         """
         before = len(ended)
-        for request in list(line):
+        for request in list(pending):
             try:
                 result = request.attempt()
-            except BaseException as error:  # noqa: BLE001 - goes to the one who asked
+            except BaseException as error:  # noqa: BLE001 - passed to the caller
                 self._end(request, None, error)
             else:
                 if result is None:
                     continue
                 self._end(request, result[0], None)
-            line.remove(request)
+            pending.remove(request)
             ended.append(request)
         return len(ended) - before
 

@@ -2,7 +2,7 @@
 
 Semantics: tensorflow/core/kernels/conditional_accumulator_op.cc,
 conditional_accumulator_base_op.h, sparse_conditional_accumulator_op.cc. Taking waits until enough
-gradients have arrived; no thread waits meanwhile.
+gradients have arrived, without blocking a thread.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class AccumulatorKernel:
         return ref
 
     def _check_same(self, found: Accumulator) -> None:
-        wanted = {"dtype": self._dtype, "shape": self._shape, "reduction": self._reduction}
-        for what, asked in wanted.items():
+        requested = {"dtype": self._dtype, "shape": self._shape, "reduction": self._reduction}
+        for what, asked in requested.items():
             has = getattr(found, what)
             if has != asked or type(found) is not self._kind:
                 raise InvalidArgumentError(
@@ -87,7 +87,7 @@ def accumulator_of(ctx: OpKernelContext, handle: Any) -> Accumulator:
 
     Raises:
         NotFoundError: there is none of that name.
-        InvalidArgumentError: the handle is that of something else.
+        InvalidArgumentError: the handle is not that of an accumulator.
     """
     if type(handle) is ResourceHandle:
         found: Accumulator = handle.expect(Accumulator)
@@ -131,7 +131,7 @@ def set_global_step(ctx: OpKernelContext, handle: Any, new_global_step: Value) -
 def apply_gradient(
     ctx: OpKernelContext, handle: Any, local_step: Value, gradient: Value, dtype: np.dtype[Any]
 ) -> None:
-    """Add a gradient."""
+    """Add a gradient to the sum."""
     found = _typed(ctx, handle, dtype, DenseAccumulator)
     found.apply(_scalar(local_step, "local_step"), gradient)
 
@@ -147,7 +147,7 @@ def sparse_apply_gradient(
     dtype: np.dtype[Any],
     has_known_shape: bool,
 ) -> None:
-    """Add rows."""
+    """Add the rows of a sparse gradient to the sum."""
     found = _typed(ctx, handle, dtype, SparseAccumulator)
     step = _scalar(local_step, "local_step")
     found.apply(step, gradient_indices, gradient_values, gradient_shape, has_known_shape)
@@ -163,7 +163,7 @@ def sparse_apply_gradient(
 def take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
-    """Return the sum or mean when enough gradients have arrived, and start again."""
+    """Return the sum or mean once enough gradients have arrived, and reset it."""
     found = _typed(ctx, handle, dtype, DenseAccumulator)
     found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
 
@@ -172,7 +172,7 @@ def take_gradient(
 def sparse_take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
-    """Return indices, rows and shape when enough gradients have arrived; start again."""
+    """Return indices, rows and shape once enough gradients have arrived, and reset the sum."""
     found = _typed(ctx, handle, dtype, SparseAccumulator)
     found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
 

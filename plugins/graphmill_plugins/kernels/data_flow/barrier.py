@@ -1,7 +1,7 @@
 """Barrier kernels: collect the components of elements by key.
 
-Semantics: tensorflow/core/kernels/barrier_ops.cc. Complete elements are taken in the order in which
-their first components came; of one insertion the one that was complete first.
+Semantics: tensorflow/core/kernels/barrier_ops.cc. Complete elements are taken in the order of the
+insertions of their first components; those of one insertion in the order of completion.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _FIRST_INDEX = -(1 << 63)
 
 
 class Barrier(Store):
-    """Elements by key, complete and not.
+    """Complete and incomplete elements by key.
 
     Attributes:
         name: for messages.
         dtypes, shapes: of the components; shapes may be None.
-        incomplete: by key the number of the insertion that it began with, and its components.
-        ready: complete elements: number of that insertion, key, components.
-        is_closed: whether no new key may come.
-        cancels: whether nothing may come at all.
+        incomplete: by key the index of the element's first insertion, and its components by index.
+        ready: the complete elements: index of the first insertion, key, components.
+        is_closed: whether new keys are rejected.
+        rejects_all: whether all insertions are rejected.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Barrier(Store):
         self.name, self.dtypes, self.shapes = name, dtypes, shapes
         self.incomplete: dict[bytes, tuple[int, dict[int, Value]]] = {}
         self.ready: list[tuple[int, bytes, list[Value]]] = []
-        self.is_closed = self.cancels = False
+        self.is_closed = self.rejects_all = False
         self._next_index = _FIRST_INDEX
 
     def insert(self, keys: list[bytes], component: int, values: list[Value]) -> None:
@@ -63,7 +63,7 @@ class Barrier(Store):
             InvalidArgumentError: an element has the component already.
         """
         self.check_open()
-        found: dict[bytes, set[int]] = {}  # what elements have after the keys before
+        found: dict[bytes, set[int]] = {}  # components per key, after the keys so far
         for key in keys:
             parts = found.get(
                 key, set(self.incomplete[key][1]) if key in self.incomplete else set()
@@ -79,7 +79,7 @@ class Barrier(Store):
                     f"Key {key.decode(errors='replace')} already has a value for component "
                     f"{component} in barrier {self.name}"
                 )
-            # One that is complete makes way for another of its key.
+            # After an element is complete, its key may start another one.
             is_whole = len(parts) + 1 == len(self.dtypes)
             found[key] = set() if is_whole else parts | {component}
         for key, value in zip(keys, values, strict=True):
@@ -90,9 +90,9 @@ class Barrier(Store):
         """Check that components may still be added.
 
         Raises:
-            CancelledError: the barrier was closed, and what was pending cancelled.
+            CancelledError: the barrier was closed with its pending insertions cancelled.
         """
-        if self.cancels:
+        if self.rejects_all:
             raise CancelledError(f"Barrier {self.name} is closed. Pending enqueues cancelled")
 
     def _insert_one(self, key: bytes, component: int, value: Value) -> None:
@@ -102,17 +102,17 @@ class Barrier(Store):
         parts[component] = value
         if len(parts) == len(self.dtypes):
             del self.incomplete[key]
-            whole = [parts[place] for place in range(len(self.dtypes))]
-            self.ready.append((index, key, whole))
+            components = [parts[number] for number in range(len(self.dtypes))]
+            self.ready.append((index, key, components))
             self.ready.sort(key=lambda element: element[0])
 
     def take(
         self, count: int, *, allows_fewer: bool
     ) -> list[tuple[int, bytes, list[Value]]] | None:
-        """Return complete elements, or None to wait; under the lock.
+        """Return `count` complete elements, or None if there are too few yet; under the lock.
 
         Raises:
-            OutOfRangeError: the barrier is closed, and there are not enough.
+            OutOfRangeError: the barrier is closed and has too few elements.
             InvalidArgumentError: the count is negative.
         """
         if self.is_closed:
@@ -150,8 +150,8 @@ class BarrierKernel:
             )
         if attrs["capacity"] != -1:
             raise InvalidArgumentError(
-                f"Barrier only accepts capacity=-1, got {attrs['capacity']}; bound what is "
-                "inserted by a queue before it"
+                f"Barrier only accepts capacity=-1, got {attrs['capacity']}; to limit it, feed it "
+                "from a queue"
             )
         for shape in self._shapes:
             if not is_fully_defined(shape):
@@ -184,7 +184,7 @@ def barrier_insert_many(
     barrier.check_open()
     if keys.ndim != 1 or values.ndim < 1 or len(keys) != len(values):
         raise InvalidArgumentError(
-            f"expected a vector of keys and as many values; got shapes {shape_text(keys.shape)} "
+            f"expected a vector of keys and one value per key; got shapes {shape_text(keys.shape)} "
             f"and {shape_text(values.shape)}"
         )
     if not 0 <= component_index < len(barrier.dtypes):
@@ -217,7 +217,9 @@ class BarrierTakeManyKernel:
         attrs = construction.attrs
         self._allows_fewer: bool = attrs["allow_small_batch"]
         if attrs["timeout_ms"] != -1:
-            raise InvalidArgumentError("Timeout not supported yet; give the step one instead.")
+            raise InvalidArgumentError(
+                "Timeout not supported yet: timeout_ms must be -1; set a timeout for the step"
+            )
 
     def __call__(self, ctx: OpKernelContext, handle: Any, num_elements: Value, done: Done) -> None:
         """Call `done` with indices, keys and components."""
@@ -237,15 +239,15 @@ def _stacked(
     indices = np.array([index for index, _, _ in taken], np.int64)
     keys = string_array([key for _, key, _ in taken])
     components = []
-    for place, dtype in enumerate(barrier.dtypes):
-        values = [whole[place] for _, _, whole in taken]
+    for component, dtype in enumerate(barrier.dtypes):
+        values = [parts[component] for _, _, parts in taken]
         if values:
             shape = shape_of_value(values[0], dtype)
         else:
-            shape = tuple(barrier.shapes[place] or ()) if barrier.shapes else ()
+            shape = tuple(barrier.shapes[component] or ()) if barrier.shapes else ()
         if any(shape_of_value(value, dtype) != shape for value in values):
             raise InvalidArgumentError(
-                f"elements of barrier {barrier.name} differ in the shape of component {place}"
+                f"elements of barrier {barrier.name} differ in the shape of component {component}"
             )
         components.append(stacked(ctx.xp, values, shape, dtype))
     return indices, keys, components
@@ -253,14 +255,14 @@ def _stacked(
 
 @kernel("BarrierClose", stateful=True, effects=_STATE)
 def barrier_close(ctx: OpKernelContext, handle: Any, cancel_pending_enqueues: bool) -> None:
-    """Reject new keys, or with cancellation everything, dropping incomplete elements."""
+    """Close a barrier to new keys; with `cancel_pending_enqueues` to all insertions."""
     barrier = _barrier(ctx, handle)
     with barrier.lock:
-        if barrier.cancels or (barrier.is_closed and not cancel_pending_enqueues):
+        if barrier.rejects_all or (barrier.is_closed and not cancel_pending_enqueues):
             raise CancelledError(f"Barrier '{barrier.name}' is already closed.")
         barrier.is_closed = True
         if cancel_pending_enqueues:
-            barrier.cancels = True
+            barrier.rejects_all = True
             barrier.incomplete.clear()
     barrier.changed()
 

@@ -1,7 +1,7 @@
 """Enqueue and dequeue kernels of queues.
 
-Semantics: tensorflow/core/kernels/queue_ops.cc, queue_base.cc. They are asynchronous: while one
-waits for room or for elements, it blocks no thread.
+Semantics: tensorflow/core/kernels/queue_ops.cc, queue_base.cc. They are asynchronous: waiting for
+room or for elements blocks no thread.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _STATE = ("state",)
 
 
-class _UserKernel:
+class _TransferKernel:
     """Base of the kernels that enqueue or dequeue; checks types against the queue's."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
@@ -43,14 +43,14 @@ class _UserKernel:
         if attrs["timeout_ms"] != -1:
             raise InvalidArgumentError(
                 f"Timeout not supported yet: timeout_ms of {construction.op} must be -1, got "
-                f"{attrs['timeout_ms']}; give the step a timeout instead"
+                f"{attrs['timeout_ms']}; set a timeout for the step instead"
             )
 
     def _queue(self, ctx: OpKernelContext, handle: Any) -> Queue:
         queue = queue_of(ctx, handle)
         if queue.dtypes != self._dtypes:
             raise InvalidArgumentError(
-                f"{self._op} was made for components {_names(self._dtypes)}, the queue "
+                f"{self._op} expects components of types {_names(self._dtypes)}, but the queue "
                 f"'{queue.name}' has {_names(queue.dtypes)}"
             )
         return queue
@@ -58,7 +58,7 @@ class _UserKernel:
     def _count(self, n: Value) -> int:
         if n.size != 1:
             raise InvalidArgumentError(
-                f"{self._op} needs one number of elements, got shape {shape_text(n.shape)}"
+                f"{self._op} expects n to be a scalar, got shape {shape_text(n.shape)}"
             )
         count = int(n.item())
         if count < 0:
@@ -71,8 +71,8 @@ def _names(types: Sequence[DType]) -> str:
 
 
 @kernel("QueueEnqueue", "QueueEnqueueV2", async_=True, waits=True, effects=_STATE)
-class EnqueueKernel(_UserKernel):
-    """Put one element into a queue; wait for room."""
+class EnqueueKernel(_TransferKernel):
+    """Add an element to a queue, waiting for room."""
 
     def __call__(
         self, ctx: OpKernelContext, handle: Any, components: list[Value], done: Done
@@ -91,13 +91,13 @@ class EnqueueKernel(_UserKernel):
 
 
 @kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, waits=True, effects=_STATE)
-class EnqueueManyKernel(_UserKernel):
-    """Put the rows of some tensors into a queue, one by one; wait for room."""
+class EnqueueManyKernel(_TransferKernel):
+    """Add the rows of tensors to a queue one by one, waiting for room."""
 
     def __call__(
         self, ctx: OpKernelContext, handle: Any, components: list[Value], done: Done
     ) -> None:
-        """Call `done` when the last of them is in the queue."""
+        """Call `done` when the last row is in the queue."""
         queue = self._queue(ctx, handle)
         _check_batch(queue, components)
         columns = [
@@ -137,8 +137,8 @@ def _check_batch(queue: Queue, components: list[Value]) -> None:
 
 
 @kernel("QueueDequeue", "QueueDequeueV2", async_=True, waits=True, effects=_STATE)
-class DequeueKernel(_UserKernel):
-    """Take one element from a queue; wait for one."""
+class DequeueKernel(_TransferKernel):
+    """Take an element from a queue, waiting for one."""
 
     def __call__(self, ctx: OpKernelContext, handle: Any, done: Done) -> None:
         """Call `done` with the components."""
@@ -166,10 +166,10 @@ class DequeueKernel(_UserKernel):
     waits=True,
     effects=_STATE,
 )
-class DequeueManyKernel(_UserKernel):
-    """Take several elements from a queue as tensors with one more axis; wait for all of them.
+class DequeueManyKernel(_TransferKernel):
+    """Take elements from a queue as tensors with a batch axis, waiting for all of them.
 
-    `QueueDequeueUpTo` takes fewer from a queue that is closed.
+    `QueueDequeueUpTo` may take fewer from a closed queue.
     """
 
     def __init__(self, construction: OpKernelConstruction) -> None:
@@ -199,7 +199,7 @@ class DequeueManyKernel(_UserKernel):
 
 
 def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
-    """Return elements as one tensor for each component."""
+    """Stack elements into one tensor per component."""
     shapes = _shapes(queue)
     if not elements:
         return [
@@ -216,7 +216,7 @@ def _batch(queue: Queue, elements: list[Element]) -> list[Value]:
 
 
 def _padded(values: Sequence[Value], dtype: DType) -> Value:
-    """Stack values of one rank, with zeros behind those that are smaller than others."""
+    """Stack values of equal rank, padded with zeros to the largest sizes."""
     sizes = tuple(map(max, zip(*(value.shape for value in values), strict=True)))
     result = zeros(np, (len(values), *sizes), dtype)
     for index, value in enumerate(values):

@@ -1,6 +1,6 @@
 """Kernels that create, close and inspect queues.
 
-Semantics: tensorflow/core/kernels/queue_op.cc, queue_ops.cc. The older ops hand a queue on as a
+Semantics: tensorflow/core/kernels/queue_op.cc, queue_ops.cc. The handle of the v1 ops is a
 reference to two strings (container, name) instead of a resource.
 """
 
@@ -48,8 +48,8 @@ class _QueueKernel:
         self._capacity: int = attrs["capacity"]
         if self._shapes is not None and len(self._shapes) != len(self._dtypes):
             raise InvalidArgumentError(
-                f"a queue of {len(self._dtypes)} components was given {len(self._shapes)} shapes; "
-                "give one for each, or none"
+                f"expected no shapes or {len(self._dtypes)}, one per component of the queue, got "
+                f"{len(self._shapes)}"
             )
 
     def _make(self) -> Queue:
@@ -69,12 +69,12 @@ class _QueueKernel:
             return ResourceHandle(ctx.device.name, container, self._name, "Queue", queue)
         return reference(container, self._name)
 
-    def _check_same(self, queue: Queue, wanted: Queue) -> None:
-        """Check that a queue found by name is one that this node could have made."""
-        if type(queue) is not type(wanted):
-            raise InvalidArgumentError(f"Expected {queue.kind}, found {wanted.kind}")
+    def _check_same(self, queue: Queue, requested: Queue) -> None:
+        """Raise InvalidArgumentError unless a shared queue has the attrs of this node."""
+        if type(queue) is not type(requested):
+            raise InvalidArgumentError(f"Expected {queue.kind}, found {requested.kind}")
         for what in ("capacity", "dtypes", "shapes", "min_after_dequeue", "seeds"):
-            has, asked = getattr(queue, what, None), getattr(wanted, what, None)
+            has, asked = getattr(queue, what, None), getattr(requested, what, None)
             if has != asked:
                 raise InvalidArgumentError(
                     f"Shared queue '{self._name}' has {what} {has} but requested {what} was "
@@ -83,7 +83,7 @@ class _QueueKernel:
 
 
 def reference(container: str, name: str) -> Ref:
-    """Return a v1 handle: a reference to the strings container and name."""
+    """Return a v1 handle: a reference to the container and the name."""
     ref = Ref(dtypes.string, (2,), name)
     ref.value = string_array([container.encode(), name.encode()])
     return ref
@@ -93,8 +93,8 @@ def _check_defined(shapes: tuple[Shape, ...] | None) -> None:
     for shape in shapes or ():
         if not is_fully_defined(shape):
             raise InvalidArgumentError(
-                f"the shape {shape_text(shape)} of a queue's component is not fully defined; a "
-                "PaddingFIFOQueue takes such shapes"
+                f"the shape {shape_text(shape)} of a queue's component is not fully defined; use "
+                "a PaddingFIFOQueue"
             )
 
 
@@ -128,7 +128,7 @@ class PaddingFifoQueueKernel(_QueueKernel):
 
 @kernel("PriorityQueue", "PriorityQueueV2", stateful=True, effects=_STATE)
 class PriorityQueueKernel(_QueueKernel):
-    """Hand on a queue of elements with a priority: a scalar, their first component."""
+    """Return the handle of a queue ordered by priority, a scalar first component."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
@@ -152,12 +152,12 @@ class RandomShuffleQueueKernel(_QueueKernel):
         super().__init__(construction)
         _check_defined(self._shapes)
         attrs = construction.attrs
-        self._least: int = attrs["min_after_dequeue"]
+        self._min_after_dequeue: int = attrs["min_after_dequeue"]
         self._seeds: tuple[int, int] = attrs["seed"], attrs["seed2"]
         self._make()  # for its checks
 
     def _make(self) -> Queue:
-        # Importing random numbers is expensive for graphs whose queues have none.
+        # A lazy import: most graphs have no random queues.
         from graphmill_plugins.kernels.random._stream import random_numbers
 
         return RandomShuffleQueue(
@@ -166,7 +166,7 @@ class RandomShuffleQueueKernel(_QueueKernel):
             self._shapes,
             self._capacity,
             numbers=random_numbers(*self._seeds),
-            min_after_dequeue=self._least,
+            min_after_dequeue=self._min_after_dequeue,
             seeds=self._seeds,
         )
 
@@ -183,7 +183,7 @@ def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
 
     Raises:
         NotFoundError: there is none of that name.
-        InvalidArgumentError: the handle is that of something else.
+        InvalidArgumentError: the handle is not that of a queue.
     """
     if type(handle) is ResourceHandle:
         found: Queue = handle.expect(Queue)
@@ -201,7 +201,7 @@ def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
 def queue_close(
     ctx: OpKernelContext, handle: Any, cancel_pending_enqueues: bool, done: Done
 ) -> None:
-    """Close a queue after waiting enqueues, or cancel them."""
+    """Close a queue after its pending enqueues, or cancel them."""
 
     def closed(_elements: Any, error: BaseException | None) -> None:
         done(error=error) if error is not None else done()

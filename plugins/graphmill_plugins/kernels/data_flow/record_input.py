@@ -1,7 +1,7 @@
 """RecordInput: read records of TFRecord files in random order, epoch after epoch.
 
-Semantics: tensorflow/core/kernels/record_input_op.cc, record_yielder.cc. TensorFlow reads with
-threads, so its order depends on chance whatever the seed; ours depends on the seed alone.
+Semantics: tensorflow/core/kernels/record_input_op.cc, record_yielder.cc. TensorFlow reads in
+several threads, so its order is not deterministic; here it depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _READ_SIZE = 1 << 18
 
 
 class _Yielder:
-    """Yields the records of an epoch in random order, limited by a buffer.
+    """Yields records in random order, drawn from a buffer.
 
     Args:
         pattern: the pattern of the files' paths.
         compression: "", "ZLIB" or "GZIP".
-        buffer_size: how many records are held at a time.
-        shift: the share of the files by which their order is turned in each epoch.
+        buffer_size: the number of records in the buffer.
+        shift: the fraction of the file list by which its order is rotated in each epoch.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class _Yielder:
         """Yield records forever.
 
         Raises:
-            NotFoundError: there is no file, or no record in any.
+            NotFoundError: no file matches, or no file has records.
         """
         while True:
             count = 0
@@ -56,26 +56,26 @@ class _Yielder:
                 raise NotFoundError(f"Found no records in files at {self._pattern}")
 
     def _epoch(self) -> Iterator[bytes]:
-        held: list[bytes] = []
-        for record in self._in_files():
-            held.append(record)
-            if len(held) >= self._buffer_size:
-                yield self._any(held)
-        while held:
-            yield self._any(held)
+        buffer: list[bytes] = []
+        for record in self._file_records():
+            buffer.append(record)
+            if len(buffer) >= self._buffer_size:
+                yield self._draw(buffer)
+        while buffer:
+            yield self._draw(buffer)
 
-    def _any(self, held: list[bytes]) -> bytes:
-        place = self._random.randrange(len(held))
-        held[place], held[-1] = held[-1], held[place]
-        return held.pop()
+    def _draw(self, buffer: list[bytes]) -> bytes:
+        index = self._random.randrange(len(buffer))
+        buffer[index], buffer[-1] = buffer[-1], buffer[index]
+        return buffer.pop()
 
-    def _in_files(self) -> Iterator[bytes]:
+    def _file_records(self) -> Iterator[bytes]:
         paths = sorted(files.matching(self._pattern))
         if not paths:
             raise NotFoundError(f"Found no files at {self._pattern}")
         self._random.shuffle(paths)
-        turn = int(len(paths) * self._shift)
-        for path in (*paths[turn:], *paths[:turn]):
+        first = int(len(paths) * self._shift)
+        for path in (*paths[first:], *paths[:first]):
             with open_stream(path, self._compression, _READ_SIZE) as stream:
                 offset = 0
                 while (record := read_record(stream, offset)) is not None:
@@ -85,7 +85,7 @@ class _Yielder:
 
 @kernel("RecordInput", stateful=True, host=True, expensive=True, effects=("fs.read", "rng"))
 class RecordInputKernel:
-    """Return batches of records.
+    """Return a batch of records.
 
     Threads: `_lock` guards the iterator over the records; files are read under it.
     """

@@ -1,6 +1,6 @@
 """Store tensors in the session between runs: get, read and delete them by handle.
 
-Semantics: tensorflow/core/kernels/session_ops.cc (row S9).
+Semantics: tensorflow/core/kernels/session_ops.cc.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def _state(ctx: OpKernelContext) -> Any:
     state = ctx.session_state
     if state is None:
-        raise FailedPreconditionError("this run belongs to no session that could keep a tensor")
+        raise FailedPreconditionError(
+            "session tensors need a session, and this step runs without one"
+        )
     return state
 
 

@@ -1,7 +1,7 @@
 """Stack kernels: v1 loops push in the forward pass and pop in the backward pass.
 
-Semantics: tensorflow/core/kernels/stack.cc. A stack lives as long as the step. The older ops hand
-it on as a reference to two strings instead of a resource.
+Semantics: tensorflow/core/kernels/stack.cc. A stack lives as long as its step. The handle of the
+v1 ops is a reference to two strings instead of a resource.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _STATE = ("state",)
 _CONTAINER = "_stacks"
-_numbers = count()
+_ids = count()
 
 
 class Stack:
@@ -41,7 +41,7 @@ class Stack:
         self.max_size = max_size
 
     def push(self, value: Value) -> None:
-        """Put a tensor on top.
+        """Push a tensor.
 
         Raises:
             InvalidArgumentError: the stack is full or closed.
@@ -55,7 +55,7 @@ class Stack:
             elements.append(value)
 
     def pop(self) -> Value:
-        """Take the tensor from the top.
+        """Remove and return the tensor pushed last.
 
         Raises:
             InvalidArgumentError: the stack is empty or closed.
@@ -84,7 +84,7 @@ def stack_of(ctx: OpKernelContext, handle: Any) -> Stack:
 
     Raises:
         NotFoundError: there is none of that name in this step.
-        InvalidArgumentError: the handle is that of something else.
+        InvalidArgumentError: the handle is not that of a stack.
     """
     if type(handle) is ResourceHandle:
         found: Stack = handle.expect(Stack)
@@ -100,7 +100,7 @@ def stack_of(ctx: OpKernelContext, handle: Any) -> Stack:
 
 @kernel("Stack", "StackV2", stateful=True, effects=_STATE)
 class StackKernel:
-    """Make a stack that lives as long as the step."""
+    """Create a stack that lives as long as the step."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._is_reference = construction.op_def.output_args[0].is_ref
@@ -113,7 +113,7 @@ class StackKernel:
             raise errors.InvalidArgumentError(
                 f"Stack size must be a scalar, but had shape: {max_size.shape}"
             )
-        name = f"{self._name}_{next(_numbers)}"
+        name = f"{self._name}_{next(_ids)}"
         stack = Stack(name, self._dtype, -1 if max_size is None else int(max_size))
         container = ctx.step_container
         ctx.resources.create(container, _CONTAINER + name, stack)
@@ -126,7 +126,7 @@ class StackKernel:
 
 @kernel("StackPush", "StackPushV2", stateful=True, effects=_STATE)
 class StackPushKernel:
-    """Push a tensor on a stack, and return it."""
+    """Push a tensor onto a stack, and return it."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._dtype: dtypes.DType = construction.attrs["T"]

@@ -32,11 +32,12 @@ def _bytes_of(values: list[Value]) -> int:
 
 
 class Area(Store):
-    """Holds elements up to a count and a size in bytes; 0 means no limit.
+    """A staging area with limits on its element_key of elements and bytes; 0 means no limit.
 
     Attributes:
-        elements: by index for a `Stage`, by key for a map.
-        partial: for a map the elements of which components are missing, by key.
+        queue: the elements of a `Stage`.
+        elements: the complete elements of a map, by key.
+        partial: the incomplete elements of a map, by key: components by index.
     """
 
     def __init__(self, capacity: int, memory_limit: int) -> None:
@@ -68,31 +69,31 @@ class Area(Store):
         """Number of elements that can be taken."""
         return len(self.queue) + len(self.elements)
 
-    def keep(self, key: int, values: list[Value]) -> None:
-        """Store a whole element, unless its key exists."""
+    def insert(self, key: int, values: list[Value]) -> None:
+        """Store a complete element, unless its key exists."""
         if self.elements.setdefault(key, values) is values:
             self.size_in_bytes += _bytes_of(values)
 
-    def keep_part(self, key: int, values: dict[int, Value], whole: int) -> None:
-        """Store components of an element by index until all `whole` of them are there.
+    def insert_components(self, key: int, values: dict[int, Value], count: int) -> None:
+        """Store components of an element by index; with `count` of them it is complete.
 
         Raises:
-            InvalidArgumentError: one already exists.
+            InvalidArgumentError: the element already has one of the components.
         """
-        part = self.partial.setdefault(key, {})
-        for place in values:
-            if place in part:
+        components = self.partial.setdefault(key, {})
+        for index in values:
+            if index in components:
                 raise InvalidArgumentError(
-                    f"The tensor for index '{place}' for key '{key}' was already initialized "
-                    f"'{whole}'."
+                    f"The tensor for index '{index}' for key '{key}' was already initialized "
+                    f"'{count}'."
                 )
-        part.update(values)
+        components.update(values)
         self.size_in_bytes += _bytes_of(list(values.values()))
-        if len(part) == whole:
+        if len(components) == count:
             del self.partial[key]
-            complete = [part[place] for place in range(whole)]
+            complete = [components[index] for index in range(count)]
             self.size_in_bytes -= _bytes_of(complete)
-            self.keep(key, complete)
+            self.insert(key, complete)
 
     def clear(self) -> None:
         """Drop all elements."""
@@ -124,7 +125,7 @@ class _AreaKernel:
         )
 
     def _checked(self, values: list[Value]) -> list[Value]:
-        """Return the components of an element, as many as the node has outputs."""
+        """Return the components of an element, checked against the element_key of outputs."""
         if len(values) != len(self._dtypes):
             raise InvalidArgumentError(
                 f"Mismatch stage/unstage: {len(values)} vs. {len(self._dtypes)}; both nodes need "
@@ -135,18 +136,18 @@ class _AreaKernel:
 
 @kernel("Stage", async_=True, waits=True, effects=_STATE)
 class StageKernel(_AreaKernel):
-    """Put an element in, waiting for room."""
+    """Add an element, waiting for room."""
 
     def __call__(self, ctx: OpKernelContext, values: list[Value], done: Done) -> None:
-        """Call `done` when the element is in."""
+        """Call `done` when the element has been added."""
         area = self._area(ctx)
-        kept = [keepable(value) for value in values]
+        stored = [keepable(value) for value in values]
 
         def put() -> tuple[Any] | None:
-            if not area.has_room(kept):
+            if not area.has_room(stored):
                 return None
-            area.queue.append(kept)
-            area.size_in_bytes += _bytes_of(kept)
+            area.queue.append(stored)
+            area.size_in_bytes += _bytes_of(stored)
             return (None,)
 
         area.submit(put, done, ctx.cancellation)
@@ -154,7 +155,7 @@ class StageKernel(_AreaKernel):
 
 @kernel("Unstage", async_=True, waits=True, effects=_STATE)
 class UnstageKernel(_AreaKernel):
-    """Take the oldest element out, waiting for one."""
+    """Remove and return the oldest element, waiting for one."""
 
     def __call__(self, ctx: OpKernelContext, done: Done) -> None:
         """Call `done` with the element."""
@@ -177,31 +178,31 @@ class StagePeekKernel(_AreaKernel):
     def __call__(self, ctx: OpKernelContext, index: Value, done: Done) -> None:
         """Call `done` with the element."""
         area = self._area(ctx)
-        place = scalar_int("index", index)
-        if place < 0:
-            raise InvalidArgumentError(f"the index of a StagePeek is {place}, expected 0 or more")
+        position = scalar_int("index", index)
+        if position < 0:
+            raise InvalidArgumentError(f"index of StagePeek must be >= 0, got {position}")
 
-        def look() -> tuple[Any] | None:
-            return (self._checked(area.queue[place]),) if place < len(area.queue) else None
+        def peek() -> tuple[Any] | None:
+            return (self._checked(area.queue[position]),) if position < len(area.queue) else None
 
-        area.submit(look, done, ctx.cancellation, is_take=True)
+        area.submit(peek, done, ctx.cancellation, is_take=True)
 
 
 @kernel("StageSize", "MapSize", "OrderedMapSize", stateful=True, effects=_STATE)
 class AreaSizeKernel(_AreaKernel):
-    """Return the number of elements that can be taken."""
+    """Return the element_key of elements that can be taken."""
 
     def __call__(self, ctx: OpKernelContext) -> Value:
-        """Return the number."""
+        """Return the element_key."""
         return np.int32(self._area(ctx).count)
 
 
 @kernel("MapIncompleteSize", "OrderedMapIncompleteSize", stateful=True, effects=_STATE)
 class AreaIncompleteSizeKernel(_AreaKernel):
-    """Return the number of incomplete elements."""
+    """Return the element_key of incomplete elements."""
 
     def __call__(self, ctx: OpKernelContext) -> Value:
-        """Return the number."""
+        """Return the element_key."""
         return np.int32(len(self._area(ctx).partial))
 
 
@@ -215,7 +216,7 @@ class AreaClearKernel(_AreaKernel):
 
 
 class _MapKernel(_AreaKernel):
-    """Base of the kernels that put and take by key; checks component indices."""
+    """Base of the kernels that access elements by key; checks component indices."""
 
     def _indices(self, indices: Value, count: int | None = None) -> list[int]:
         found: list[int] = indices.ravel().tolist()
@@ -225,7 +226,7 @@ class _MapKernel(_AreaKernel):
             raise InvalidArgumentError(f"Indices are not strictly ordered: {found}")
         if count is not None and len(found) != count:
             raise InvalidArgumentError(
-                f"there are {len(found)} indices for {count} values; give one for each"
+                f"expected one index per value, got {len(found)} indices for {count} values"
             )
         for index in found:
             if not 0 <= index < len(self._dtypes):
@@ -244,24 +245,25 @@ class _MapKernel(_AreaKernel):
     effects=_STATE,
 )
 class MapStageKernel(_MapKernel):
-    """Put components of an element in under a key; wait for room."""
+    """Add components of the element of a key, waiting for room."""
 
     def __call__(
         self, ctx: OpKernelContext, key: Value, indices: Value, values: list[Value], done: Done
     ) -> None:
-        """Call `done` when the components are in."""
+        """Call `done` when the components have been added."""
         area = self._area(ctx)
-        number = scalar_int("key", key)
-        kept = [keepable(value) for value in values]
-        places = self._indices(indices, len(kept))
+        element_key = scalar_int("key", key)
+        stored = [keepable(value) for value in values]
+        component_indices = self._indices(indices, len(stored))
 
         def put() -> tuple[Any] | None:
-            if not area.has_room(kept):
+            if not area.has_room(stored):
                 return None
-            if len(kept) == len(self._dtypes):
-                area.keep(number, kept)
+            if len(stored) == len(self._dtypes):
+                area.insert(element_key, stored)
             else:
-                area.keep_part(number, dict(zip(places, kept, strict=True)), len(self._dtypes))
+                components = dict(zip(component_indices, stored, strict=True))
+                area.insert_components(element_key, components, len(self._dtypes))
             return (None,)
 
         area.submit(put, done, ctx.cancellation)
@@ -279,17 +281,17 @@ class MapTakeKernel(_MapKernel):
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction)
-        self._is_look = construction.op.endswith("Peek")
+        self._is_peek = construction.op.endswith("Peek")
 
     def __call__(self, ctx: OpKernelContext, key: Value, indices: Value, done: Done) -> None:
         """Call `done` with the components."""
         area = self._area(ctx)
-        number, places = scalar_int("key", key), self._indices(indices)
+        element_key, component_indices = scalar_int("key", key), self._indices(indices)
 
         def take() -> tuple[Any] | None:
-            if number not in area.elements:
+            if element_key not in area.elements:
                 return None
-            return (_taken(area, number, places, is_look=self._is_look),)
+            return (_taken(area, element_key, component_indices, is_peek=self._is_peek),)
 
         area.submit(take, done, ctx.cancellation, is_take=True)
 
@@ -302,33 +304,34 @@ class MapTakeKernel(_MapKernel):
     effects=_STATE,
 )
 class MapTakeAnyKernel(_MapKernel):
-    """Take components of any element; of the smallest key if keys are ordered."""
+    """Take components of any element, or of the one with the smallest key if ordered."""
 
     def __call__(self, ctx: OpKernelContext, indices: Value, done: Done) -> None:
         """Call `done` with the key and the components."""
         area = self._area(ctx)
-        places = self._indices(indices)
+        component_indices = self._indices(indices)
 
         def take() -> tuple[Any] | None:
             if not area.elements:
                 return None
-            number = min(area.elements) if self._is_ordered else next(iter(area.elements))
-            return ((np.int64(number), _taken(area, number, places, is_look=False)),)
+            element_key = min(area.elements) if self._is_ordered else next(iter(area.elements))
+            values = _taken(area, element_key, component_indices, is_peek=False)
+            return ((np.int64(element_key), values),)
 
         area.submit(take, done, ctx.cancellation, is_take=True)
 
 
-def _taken(area: Area, number: int, places: list[int], *, is_look: bool) -> list[Value]:
-    """Return the components that were asked for; the outputs after those have no value."""
-    values = area.elements[number]
-    if any(values[place] is None for place in places):
-        raise InvalidArgumentError(f"a component of key '{number}' has already been removed")
-    found = [values[place] for place in places]
-    if not is_look:
+def _taken(area: Area, key: int, indices: list[int], *, is_peek: bool) -> list[Value]:
+    """Return the requested components; the remaining outputs are dead."""
+    values = area.elements[key]
+    if any(values[index] is None for index in indices):
+        raise InvalidArgumentError(f"a component of key '{key}' has already been removed")
+    found = [values[index] for index in indices]
+    if not is_peek:
         area.size_in_bytes -= _bytes_of(found)
-        area.elements[number] = [
-            None if place in places else value for place, value in enumerate(values)
+        area.elements[key] = [
+            None if index in indices else value for index, value in enumerate(values)
         ]
-        if all(value is None for value in area.elements[number]):
-            del area.elements[number]
+        if all(value is None for value in area.elements[key]):
+            del area.elements[key]
     return found + [DEAD] * (len(values) - len(found))
