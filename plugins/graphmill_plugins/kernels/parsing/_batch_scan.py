@@ -1,11 +1,11 @@
-"""Read the requested features of many `Example`s at once, column by column.
+"""Parse the requested features of a batch of `Example`s, column by column.
 
-If the header of an entry has been seen (`_entry_headers`), its values are a slice of the bytes, and
-those of all examples are decoded together. Entries that are malformed, or written in another way
-than serialisers do, are parsed field by field (`_example`).
+The values of an entry with a known header (`_entry_headers`) are a slice of the bytes; the slices
+of all examples are decoded in one call. Entries that are malformed, or encoded in an unusual way,
+are parsed field by field (`_example`).
 
-Semantics: tensorflow/core/util/example_proto_fast_parsing.cc, which does not look at the values of
-features that nobody asked for either.
+Semantics: tensorflow/core/util/example_proto_fast_parsing.cc, which ignores the values of features
+that are not requested, too.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.parsing._entry_headers import Headers
 
     Cell = bytes | Feature | None
-    """What an example has: packed numbers or strings with their lengths, anything else, nothing."""
+    """A feature of an example: the bytes of its list, an undecoded feature, or None if missing."""
 
 FIRST: Final = 1 << 3 | LENGTH
 _SECOND: Final = 2 << 3 | LENGTH
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
 
 
-class Rows(NamedTuple):
-    """The values that some examples have of a feature.
+class FeatureRows(NamedTuple):
+    """The values of a feature in a batch of examples.
 
     Attributes:
-        values: of all examples, one after the other.
-        counts: how many each example has.
-        missing: which examples have none, not even an empty list; None if all have one.
+        values: the values of all examples, concatenated.
+        counts: the number of values of each example.
+        missing: mask of the examples without the feature; None if all have it.
     """
 
     values: Value
@@ -58,19 +58,19 @@ class Rows(NamedTuple):
 
 
 class Scan:
-    """The features of some examples that were asked for.
+    """Collects the requested features of a batch of examples.
 
     Args:
-        headers: what is known of the headers of entries; it has the keys of the features.
-        wheres: how messages begin that are about each example.
-        what: the examples' name in messages.
+        headers: the known headers of entries, with the keys of the requested features.
+        prefixes: the prefix of error messages about each example.
+        what: the name of an example in error messages.
     """
 
-    def __init__(self, headers: Headers, wheres: Sequence[str], what: str) -> None:
+    def __init__(self, headers: Headers, prefixes: Sequence[str], what: str) -> None:
         self._headers = headers
-        self._wheres = wheres
+        self._prefixes = prefixes
         self._what = what
-        count = len(wheres)
+        count = len(prefixes)
         self._cells: list[list[Cell]] = [
             [None] * count for _ in range(len(headers.slots) * len(KINDS))
         ]
@@ -78,10 +78,10 @@ class Scan:
         self._contents: list[tuple[int, bytes, int, int]] = []
 
     def add_example(self, row: int, content: bytes) -> None:
-        """Take the features of the serialised `Example` of a row.
+        """Collect the features of a serialised `Example`.
 
         Raises:
-            InvalidArgumentError: the bytes are none.
+            InvalidArgumentError: the bytes are malformed.
         """
         end = len(content)
         try:
@@ -89,7 +89,7 @@ class Scan:
                 size, start = content[1], 2
                 if size >= 128:
                     size, start = read_varint(content, 1, end)
-                if start + size == end:  # there is nothing else
+                if start + size == end:  # the message has no other fields
                     self.add(row, content, start, end)
                     return
             for field in iterate_fields(content, 0, end):
@@ -97,66 +97,66 @@ class Scan:
                     self.add(row, content, field.start, field.end)
         except DataLossError as error:
             raise InvalidArgumentError(
-                f"{self._wheres[row]}Could not parse {self._what} input: {error.message}"
+                f"{self._prefixes[row]}Could not parse {self._what} input: {error.message}"
             ) from error
 
     def add(self, row: int, content: bytes, start: int, end: int) -> None:
-        """Add the features of the `Features` message at a position.
+        """Collect the features of the `Features` message in `content[start:end]`.
 
         Raises:
-            DataLossError: there is none.
+            DataLossError: the message is malformed.
         """
         self._contents.append((row, content, start, end))
-        lookup, all_cells = self._headers.known.get, self._cells
+        lookup, all_cells = self._headers.entries.get, self._cells
         at = start
         while at < end:
-            # The length of the header, if all sizes in it take a byte, or all of them two.
+            # Guess the size of the header, assuming that all sizes in it take one byte, or all two.
             try:
                 if content[at + 1] < 128:
                     length = content[at + 3] + 8
                     if content[at + length - 2] != FIRST and content[at + length - 1]:
-                        length += 2  # of a run of numbers
+                        length += 2  # tag and size of packed numbers
                 else:
                     length = content[at + 4] + 11
                     if content[at + length - 3] != FIRST:
                         length += 3
             except IndexError:
                 length = 0
-            known = lookup(content[at : at + length])
-            if known is None:
-                at = self._learn(row, content, at, end, length)
+            entry = lookup(content[at : at + length])
+            if entry is None:
+                at = self._add_entry(row, content, at, end, length)
                 continue
-            slot, size = known
+            slot, size = entry
             if slot is not None:
                 all_cells[slot][row] = content[at + length : at + size]
             at += size
-        if at > end:  # an entry that is longer than what is left: the walk says which
+        if at > end:  # an entry exceeds the message: raise the error that names it
             parse_features(content, start, end, {}, self._headers.slots)
 
-    def _learn(self, row: int, content: bytes, at: int, end: int, length: int) -> int:
-        """Take an entry whose header is unknown, of this length perhaps; return its end."""
+    def _add_entry(self, row: int, content: bytes, at: int, end: int, length: int) -> int:
+        """Collect an entry with an unknown header, probably of this length; return its end."""
         try:
             entry = _entry(content, at, end)
             if entry is None:
-                return self._walk(row, content, at, end)
+                return self._parse_entries(row, content, at, end)
             key, start, last = entry
             slot = self._headers.slots.get(key)
             if slot is None:
-                if at + length >= start:  # else there may be another key behind these bytes
-                    self._headers.remember(content[at : at + length], None, last - at)
+                if at + length >= start:  # otherwise the bytes do not contain the whole key
+                    self._headers.add(content[at : at + length], None, last - at)
                 return last
             kind, first, cell = list_at(content, start, last)
         except (IndexError, DataLossError):
-            return self._walk(row, content, at, end)
+            return self._parse_entries(row, content, at, end)
         if kind is None:
-            return self._walk(row, content, at, last)
+            return self._parse_entries(row, content, at, last)
         slot += KINDS.index(kind)
         self._cells[slot][row] = cell
         if first - at == length:
-            self._headers.remember(content[at:first], slot, last - at)
+            self._headers.add(content[at:first], slot, last - at)
         return last
 
-    def _walk(self, row: int, content: bytes, at: int, end: int) -> int:
+    def _parse_entries(self, row: int, content: bytes, at: int, end: int) -> int:
         found: dict[bytes, Feature] = {}
         slots = self._headers.slots
         parse_features(content, at, end, found, slots)
@@ -167,38 +167,38 @@ class Scan:
             self._cells[first][row] = feature if feature.dtype else None
         return end
 
-    def column(self, key: bytes, dtype: DType) -> Rows:
+    def column(self, key: bytes, dtype: DType) -> FeatureRows:
         """Return the values of a feature.
 
         Raises:
-            InvalidArgumentError: an example has some of another type, or malformed ones.
+            InvalidArgumentError: an example has values of another type, or malformed ones.
         """
-        first, count = self._headers.slots[key], len(self._wheres)
+        first, count = self._headers.slots[key], len(self._prefixes)
         wanted = first + KINDS.index(dtype)
         others = (slot for slot in range(first, first + len(KINDS)) if slot != wanted)
         if all(self._cells[slot].count(None) == count for slot in others):
-            whole = together(self._cells[wanted], dtype)
+            whole = decoded_rows(self._cells[wanted], dtype)
             if whole is not None:
                 return whole
-        return one_by_one(
+        return concatenated_rows(
             [
-                values_of(features.get(key), dtype, key, where)
-                for features, where in zip(self._features(), self._wheres, strict=True)
+                values_of(features.get(key), dtype, key, prefix)
+                for features, prefix in zip(self._features(), self._prefixes, strict=True)
             ],
             dtype,
         )
 
     def _features(self) -> list[dict[bytes, Feature]]:
-        """Return the features of each example, walked field by field."""
+        """Return the features of each example, parsed field by field."""
         if self._found is None:
-            self._found = [{} for _ in self._wheres]
+            self._found = [{} for _ in self._prefixes]
             for row, content, start, end in self._contents:
                 parse_features(content, start, end, self._found[row], self._headers.slots)
         return self._found
 
 
-def part_at(content: bytes, at: int, tag: int) -> tuple[int, int]:
-    """Return start and end of the field with a tag; zeros if another field is there."""
+def field_at(content: bytes, at: int, tag: int) -> tuple[int, int]:
+    """Return start and end of the field at a position; zeros if it has another tag."""
     if content[at] != tag:
         return 0, 0
     size = content[at + 1]
@@ -209,58 +209,58 @@ def part_at(content: bytes, at: int, tag: int) -> tuple[int, int]:
 
 
 def _entry(content: bytes, at: int, end: int) -> tuple[bytes, int, int] | None:
-    """Return the key of an entry, and start and end of its value, which ends it."""
-    first, last = part_at(content, at, FIRST)
+    """Return the key of an entry, and start and end of its value; None if it is unusual."""
+    first, last = field_at(content, at, FIRST)
     if not first or last > end:
         return None
-    key_start, key_end = part_at(content, first, FIRST)
+    key_start, key_end = field_at(content, first, FIRST)
     if not key_start or key_end >= last:
         return None
-    start, value_end = part_at(content, key_end, _SECOND)
+    start, value_end = field_at(content, key_end, _SECOND)
     if not start or value_end != last:
         return None
     return content[key_start:key_end], start, last
 
 
 def list_at(content: bytes, start: int, end: int) -> tuple[DType | None, int, bytes]:
-    """Return the kind of a feature, where its values begin, and their bytes.
+    """Return the type of a feature's list, the start of its values, and their bytes.
 
-    The kind is None where that is not all that stands there. Before each string is its length.
+    The type is None if the feature is not a single list. Strings are preceded by tag and length.
     """
     tag = content[start] if start < end else 0
     kind = _LISTS.get(tag)
     if kind is None:
         return None, start, b""
-    first, last = part_at(content, start, tag)
+    first, last = field_at(content, start, tag)
     if last != end:
         return None, start, b""
     if first < end and kind is not dtypes.string:
-        first, last = part_at(content, first, FIRST)
+        first, last = field_at(content, first, FIRST)
         if last != end:
             return None, start, b""
     return kind, first, content[first:end]
 
 
-def together(cells: Sequence[Cell], dtype: DType) -> Rows | None:
-    """Return the values of all cells, decoded at once; None where that cannot be."""
+def decoded_rows(cells: Sequence[Cell], dtype: DType) -> FeatureRows | None:
+    """Decode the values of all cells in one call; return None if a cell is not plain bytes."""
     types = set(map(type, cells))
     missing = None
-    there: Sequence[Any] = cells
+    present: Sequence[Any] = cells
     if type(None) in types:
         missing = np.array([cell is None for cell in cells])
-        there = [cell for cell in cells if cell is not None]
+        present = [cell for cell in cells if cell is not None]
         types.remove(type(None))
     if Feature in types:
         return None
     try:
-        values, counts = _strings(there) if dtype is dtypes.string else _numbers(there, dtype)
+        values, counts = _strings(present) if dtype is dtypes.string else _numbers(present, dtype)
     except (IndexError, DataLossError):
         return None
     if missing is not None:
-        among = counts
+        present_counts = counts
         counts = np.zeros(len(cells), np.int64)
-        counts[~missing] = among
-    return Rows(values, counts, missing)
+        counts[~missing] = present_counts
+    return FeatureRows(values, counts, missing)
 
 
 def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
@@ -269,7 +269,7 @@ def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
         for cell in cells
         if 1 < len(cell) < 130 and cell[1] == len(cell) - 2 and cell[0] == FIRST
     ]
-    if len(items) == len(cells):  # each is one, and short
+    if len(items) == len(cells):  # each cell is one short string
         return string_array(items), np.ones(len(cells), np.int64)
     items = []
     counts = []
@@ -277,10 +277,10 @@ def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
         before, at, end = len(items), 0, len(cell)
         while at < end:
             size = cell[at + 1]
-            if size < 128 and cell[at] == FIRST:  # no call for a short one
+            if size < 128 and cell[at] == FIRST:  # inlined for speed
                 start, at = at + 2, at + 2 + size
             else:
-                start, at = part_at(cell, at, FIRST)
+                start, at = field_at(cell, at, FIRST)
             if not start or at > end:
                 raise DataLossError("a list of strings is malformed")
             items.append(cell[start:at])
@@ -307,11 +307,12 @@ def _numbers(cells: Sequence[bytes], dtype: DType) -> tuple[Value, Value]:
     return packed_integers(content, 0, len(content)), before[ends] - before[ends - sizes]
 
 
-def one_by_one(parts: Sequence[Value | None], dtype: DType) -> Rows:
+def concatenated_rows(parts: Sequence[Value | None], dtype: DType) -> FeatureRows:
+    """Return rows from the values of each example; None for a missing feature."""
     empty = np.zeros(0, dtype.as_numpy_dtype)
-    there = [empty if part is None else part for part in parts]
-    return Rows(
-        np.concatenate(there) if there else empty,
-        np.array([len(part) for part in there], np.int64),
+    present = [empty if part is None else part for part in parts]
+    return FeatureRows(
+        np.concatenate(present) if present else empty,
+        np.array([len(part) for part in present], np.int64),
         np.array([part is None for part in parts], bool),
     )

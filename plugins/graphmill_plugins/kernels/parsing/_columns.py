@@ -1,4 +1,4 @@
-"""Assemble columns from the values of many examples: dense, sparse, ragged.
+"""Build dense, sparse and ragged columns from the feature values of a batch of examples.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
-    from graphmill_plugins.kernels.parsing._batch_scan import Rows
+    from graphmill_plugins.kernels.parsing._batch_scan import FeatureRows
 
 PARSED_TYPES = (dtypes.float32, dtypes.int64, dtypes.string)
 
@@ -33,7 +33,7 @@ class DenseColumn:
     Attributes:
         key: its name.
         dtype: its element type.
-        shape: of one example's values; the first size may be unknown, and is then the largest.
+        shape: of one example's values; an unknown first size (-1) is that of the longest example.
         default: the value for examples without the feature; empty if the feature is required.
     """
 
@@ -44,12 +44,12 @@ class DenseColumn:
 
     @property
     def is_variable(self) -> bool:
-        """Whether examples may have different numbers of values."""
+        """Whether the number of values may differ between examples."""
         return bool(self.shape) and self.shape[0] < 0
 
     @property
     def row_size(self) -> int:
-        """The number of values per example, or per step of the first axis if it is unknown."""
+        """The number of values per example, or per step along the first axis if it is variable."""
         return math.prod(self.shape[1:] if self.is_variable else self.shape)
 
 
@@ -57,11 +57,13 @@ def dense_column(key: bytes, dtype: DType, shape: Shape, default: Value) -> Dens
     """Return a dense column.
 
     Raises:
-        InvalidArgumentError: shape or default value are invalid for such a column.
+        InvalidArgumentError: the type, shape or default value is invalid.
     """
     name = key.decode(errors="replace")
     if dtype not in PARSED_TYPES:
-        raise InvalidArgumentError(f"dense feature {name!r} cannot be of type {dtype.name}")
+        raise InvalidArgumentError(
+            f"dense feature {name!r} must be float32, int64 or string, got {dtype.name}"
+        )
     if shape is None or -1 in shape[1:]:
         raise InvalidArgumentError(
             f"dense_shapes[{name!r}] is {shape_text(shape)}; only its first size may be unknown"
@@ -86,53 +88,57 @@ def dense_column(key: bytes, dtype: DType, shape: Shape, default: Value) -> Dens
     return column
 
 
-def dense_values(column: DenseColumn, rows: Rows, names: Sequence[str], *, is_batch: bool) -> Value:
+def dense_values(
+    column: DenseColumn, rows: FeatureRows, prefixes: Sequence[str], *, is_batch: bool
+) -> Value:
     """Return the tensor of a dense column.
 
     Raises:
-        InvalidArgumentError: an example has no values, or not as many as it must.
+        InvalidArgumentError: a required feature is missing, or has the wrong number of values.
     """
     if column.is_variable:
-        return _padded_rows(column, rows, names, is_batch)
+        return _padded_rows(column, rows, prefixes, is_batch)
     counts, size = rows.counts, column.row_size
-    there = slice(None) if rows.missing is None else ~rows.missing
-    may_miss = rows.missing is None or not size or column.default.size
-    if not may_miss or (counts[there] != size).any():
-        _check_counts(column, rows, names)
+    present = slice(None) if rows.missing is None else ~rows.missing
+    is_complete = rows.missing is None or not size or column.default.size
+    if not is_complete or (counts[present] != size).any():
+        _check_counts(column, rows, prefixes)
     values = rows.values
     if rows.missing is not None and rows.missing.any() and size:
         values = np.empty((len(counts), size), column.dtype.as_numpy_dtype)
-        values[there] = rows.values.reshape(-1, size)
+        values[present] = rows.values.reshape(-1, size)
         values[rows.missing] = column.default.ravel()
     batch = (len(counts),) if is_batch else ()
     return values.reshape((*batch, *column.shape))
 
 
-def _check_counts(column: DenseColumn, rows: Rows, names: Sequence[str]) -> None:
+def _check_counts(column: DenseColumn, rows: FeatureRows, prefixes: Sequence[str]) -> None:
     size = column.row_size
-    missing = [False] * len(names) if rows.missing is None else rows.missing.tolist()
-    for count, is_missing, name in zip(rows.counts.tolist(), missing, names, strict=True):
+    missing = [False] * len(prefixes) if rows.missing is None else rows.missing.tolist()
+    for count, is_missing, prefix in zip(rows.counts.tolist(), missing, prefixes, strict=True):
         if is_missing:
             if size and not column.default.size:
                 raise InvalidArgumentError(
-                    f"{name}Feature: {_text(column)} (data type: {column.dtype.name}) is required "
-                    "but could not be found."
+                    f"{prefix}Feature: {_name(column)} (data type: {column.dtype.name}) is "
+                    "required but could not be found."
                 )
         elif count != size:
             raise InvalidArgumentError(
-                f"{name}Key: {_text(column)}.  Number of {column.dtype.name} values != expected.  "
-                f"Values size: {count} but output shape: {shape_text(column.shape)}"
+                f"{prefix}Key: {_name(column)}.  Number of {column.dtype.name} values != "
+                f"expected.  Values size: {count} but output shape: {shape_text(column.shape)}"
             )
 
 
-def _padded_rows(column: DenseColumn, rows: Rows, names: Sequence[str], is_batch: bool) -> Value:
-    step, counts = column.row_size, rows.counts
-    uneven = counts % step if step else counts
+def _padded_rows(
+    column: DenseColumn, rows: FeatureRows, prefixes: Sequence[str], is_batch: bool
+) -> Value:
+    stride, counts = column.row_size, rows.counts
+    uneven = counts % stride if stride else counts
     if uneven.any():
-        place = int((uneven != 0).argmax())
+        row = int((uneven != 0).argmax())
         raise InvalidArgumentError(
-            f"{names[place]}Key: {_text(column)}.  Number of {column.dtype.name} values is not a "
-            f"multiple of stride length. Saw {counts[place]} values but output shape is: "
+            f"{prefixes[row]}Key: {_name(column)}.  Number of {column.dtype.name} values is not a "
+            f"multiple of stride length. Saw {counts[row]} values but output shape is: "
             f"{shape_text(column.shape)}"
         )
     longest = int(counts.max(initial=0))
@@ -140,25 +146,25 @@ def _padded_rows(column: DenseColumn, rows: Rows, names: Sequence[str], is_batch
     padding = column.default.ravel()[0] if column.default.size else blank
     table = np.full((len(counts), longest), padding, column.dtype.as_numpy_dtype)
     table[np.arange(longest) < counts[:, None]] = rows.values
-    steps = longest // step if step else 0
+    steps = longest // stride if stride else 0
     batch = (len(counts),) if is_batch else ()
     return table.reshape((*batch, steps, *column.shape[1:]))
 
 
-def sparse_values(rows: Rows, *, is_batch: bool) -> tuple[Value, Value, Value]:
+def sparse_values(rows: FeatureRows, *, is_batch: bool) -> tuple[Value, Value, Value]:
     """Return indices, values and shape of the sparse tensor of a column."""
     counts = rows.counts
-    places = within_runs(counts)
+    positions = within_runs(counts)
     largest = int(counts.max(initial=0))
     if not is_batch:
-        return places[:, None], rows.values, np.array([largest], np.int64)
-    indices = np.empty((len(places), 2), np.int64)
+        return positions[:, None], rows.values, np.array([largest], np.int64)
+    indices = np.empty((len(positions), 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
-    indices[:, 1] = places
+    indices[:, 1] = positions
     return indices, rows.values, np.array([len(counts), largest], np.int64)
 
 
-def ragged_values(rows: Rows, split_dtype: DType, *, is_batch: bool) -> tuple[Value, Value]:
+def ragged_values(rows: FeatureRows, split_dtype: DType, *, is_batch: bool) -> tuple[Value, Value]:
     """Return values and row splits of the ragged tensor of a column."""
     if not is_batch:
         return rows.values, np.zeros(0, split_dtype.as_numpy_dtype)
@@ -166,11 +172,11 @@ def ragged_values(rows: Rows, split_dtype: DType, *, is_batch: bool) -> tuple[Va
 
 
 def splits(counts: Sequence[int] | Value, dtype: DType) -> Value:
-    """Return the row splits of rows of these lengths."""
+    """Return the row splits of rows with these lengths."""
     result = np.zeros(len(counts) + 1, dtype.as_numpy_dtype)
     np.cumsum(counts, out=result[1:])
     return result
 
 
-def _text(column: DenseColumn) -> str:
+def _name(column: DenseColumn) -> str:
     return column.key.decode(errors="replace")

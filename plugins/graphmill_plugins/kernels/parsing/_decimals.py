@@ -1,8 +1,8 @@
 """Parse decimal numbers of up to sixteen characters from many strings at once.
 
-Eight characters are one integer, whose bytes become digits, pairs, fours and one number in three
-multiplications. A number of at most fifteen digits and a power of ten are exact in float64, so the
-quotient is what the text says to the last bit.
+Eight characters are read as one integer (SWAR): three multiplications combine its bytes into pairs
+of digits, groups of four, and the number. An integer below 2**53 and a power of ten are exact in
+float64, so their quotient is correctly rounded.
 """
 
 from __future__ import annotations
@@ -16,110 +16,116 @@ from graphmill_plugins.kernels.packed_strings import WORD, JoinedStrings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FEW: Final = 400
-"""Up to so many strings, one after the other is quicker."""
+MAX_SCALAR_PARSES: Final = 400
+"""Up to this number of strings, parsing them one by one is faster."""
 _U64 = np.uint64
-_LONGEST: Final = 2 * WORD
-_EXACT: Final = 1 << 53  # below, float64 has every integer
-_TENS: Final = 10.0 ** np.arange(_LONGEST)
+_MAX_DIGITS: Final = 2 * WORD
+_EXACT: Final = 1 << 53  # float64 represents all integers below
+_POWERS_OF_TEN: Final = 10.0 ** np.arange(_MAX_DIGITS)
 
 
-def _every(byte: int) -> np.uint64:
+def _repeated(byte: int) -> np.uint64:
     return _U64(byte * 0x0101010101010101)
 
 
-_ZEROS, _POINTS, _ONES, _TOPS = _every(ord("0")), _every(ord(".")), _every(1), _every(0x80)
-_LAST: Final = np.array([(1 << 64) - (1 << 8 * (WORD - count)) for count in range(WORD + 1)], _U64)
-"""Masks of the last bytes of a word, by their number."""
+_ZEROS, _POINTS = _repeated(ord("0")), _repeated(ord("."))
+_ONES, _HIGH_BITS = _repeated(1), _repeated(0x80)
+_TAIL_MASKS: Final = np.array(
+    [(1 << 64) - (1 << 8 * (WORD - count)) for count in range(WORD + 1)], _U64
+)
+"""Masks of the last bytes of a word, by the number of bytes."""
 
 
 class Decimals(NamedTuple):
-    """The parsed parts of many strings, one array each.
+    """The parsed parts of many strings, each an array.
 
     Attributes:
         digits: all digits as one integer, without the sign.
-        places: how many of them are behind the point.
+        scale: the number of digits after the decimal point.
         is_negative: whether there is a minus sign.
-        has_point: whether there is a point.
-        is_read: False for what is longer, or is no such number: the rest says nothing of it.
+        has_point: whether there is a decimal point.
+        is_parsed: False for a string that is too long or not a decimal; its other parts are
+            meaningless.
     """
 
     digits: Any
-    places: Any
+    scale: Any
     is_negative: Any
     has_point: Any
-    is_read: Any
+    is_parsed: Any
 
     def floats(self) -> Any:
         """Return the numbers as float64."""
-        values = self.digits / _TENS[self.places]
+        values = self.digits / _POWERS_OF_TEN[self.scale]
         return np.where(self.is_negative, -values, values)
 
 
-def read_decimals(items: Sequence[bytes]) -> Decimals:
-    """Read `[+-]digits[.digits]` of at most 16 characters besides the sign from each string."""
+def parse_decimals(items: Sequence[bytes]) -> Decimals:
+    """Parse `[+-]digits[.digits]` of at most 16 characters besides the sign from each string."""
     joined = JoinedStrings(items)
     first = joined.words_at(joined.starts) & _U64(0xFF)
     is_negative = (first == ord("-")) & (joined.sizes > 0)
     signed = is_negative | ((first == ord("+")) & (joined.sizes > 0))
     sizes, ends = joined.sizes - signed, joined.starts + joined.sizes
-    fits = sizes <= _LONGEST
+    fits = sizes <= _MAX_DIGITS
     low = _padded(joined.words_at(ends - WORD), np.minimum(sizes, WORD))
-    high = _padded(joined.words_at(ends - _LONGEST), np.clip(sizes - WORD, 0, WORD))
-    places = np.zeros(len(items), np.int64)
-    has_point = _without_points(low, high, places)
-    is_read = fits & (sizes > has_point) & _are_digits(low) & _are_digits(high)
-    digits = _number(high) * 100_000_000 + _number(low)
-    return Decimals(digits, places, is_negative, has_point, is_read & (digits < _EXACT))
+    high = _padded(joined.words_at(ends - _MAX_DIGITS), np.clip(sizes - WORD, 0, WORD))
+    scale = np.zeros(len(items), np.int64)
+    has_point = _remove_points(low, high, scale)
+    is_parsed = fits & (sizes > has_point) & _are_digits(low) & _are_digits(high)
+    digits = _eight_digits(high) * 100_000_000 + _eight_digits(low)
+    return Decimals(digits, scale, is_negative, has_point, is_parsed & (digits < _EXACT))
 
 
 def _padded(words: Any, counts: Any) -> Any:
-    """Put zeros before the last characters of each word."""
-    mask = _LAST[counts]
+    """Keep the last `counts` characters of each word, padded with zeros on the left."""
+    mask = _TAIL_MASKS[counts]
     return (words & mask) | (_ZEROS & ~mask)
 
 
-def _without_points(low: Any, high: Any, places: Any) -> Any:
-    """Take a point out of each number, in place, and tell which had one.
+def _remove_points(low: Any, high: Any, scale: Any) -> Any:
+    """Remove a decimal point from each number, in place; return which numbers had one.
 
-    What is before the point moves up by a byte. The number of characters behind goes to `places`.
+    The characters before the point move by one byte. `scale` gets the number of characters after.
     """
     in_low, in_high = _first_points(low), _first_points(high)
     chosen = np.flatnonzero(in_low)
     if chosen.size:
         before = high[chosen]
-        low[chosen], places[chosen] = _cut(low[chosen], in_low[chosen], before >> _U64(56))
+        low[chosen], scale[chosen] = _remove_bytes(low[chosen], in_low[chosen], before >> _U64(56))
         high[chosen] = before << _U64(8) | _U64(ord("0"))
-        in_high[chosen] = 0  # a second one stays, and is not a digit
+        in_high[chosen] = 0  # a second point stays, and is rejected as a digit
     chosen = np.flatnonzero(in_high)
     if chosen.size:
-        high[chosen], behind = _cut(high[chosen], in_high[chosen], _U64(ord("0")))
-        places[chosen] = behind + WORD
+        high[chosen], following = _remove_bytes(high[chosen], in_high[chosen], _U64(ord("0")))
+        scale[chosen] = following + WORD
     return (in_low | in_high) != 0
 
 
 def _first_points(words: Any) -> Any:
-    """Return the topmost bit of the first byte that is a point; 0 if there is none."""
+    """Return the topmost bit of the first byte that is a point; 0 if no byte is."""
     others = words ^ _POINTS
-    found = (others - _ONES) & ~others & _TOPS
+    found = (others - _ONES) & ~others & _HIGH_BITS
     return found & (~found + _U64(1))
 
 
-def _cut(words: Any, points: Any, first: Any) -> tuple[Any, Any]:
-    """Take a byte out of each word, and put `first` before it; also tell what is behind it."""
+def _remove_bytes(words: Any, points: Any, first: Any) -> tuple[Any, Any]:
+    """Remove a byte from each word and prepend `first`; also return how many bytes follow it."""
     below = (points >> _U64(7)) - _U64(1)
     above = ~((points << _U64(1)) - _U64(1))
-    place = np.bitwise_count(points - _U64(1)) // WORD
-    return (words & above) | ((words & below) << _U64(8)) | first, WORD - 1 - place.astype(np.int64)
+    index = np.bitwise_count(points - _U64(1)) // WORD
+    following = WORD - 1 - index.astype(np.int64)
+    return (words & above) | ((words & below) << _U64(8)) | first, following
 
 
 def _are_digits(words: Any) -> Any:
-    tens = _every(0xF0)
-    return ((words & tens) == _ZEROS) & (((words + _every(6)) & tens) == _ZEROS)
+    high_nibbles = _repeated(0xF0)
+    is_0x3n = (words & high_nibbles) == _ZEROS
+    return is_0x3n & (((words + _repeated(6)) & high_nibbles) == _ZEROS)
 
 
-def _number(words: Any) -> Any:
-    """Return the integer that eight digits spell."""
+def _eight_digits(words: Any) -> Any:
+    """Return the integer of eight decimal digits."""
     value = words - _ZEROS
     value = (value * _U64(10) + (value >> _U64(8))) & _U64(0x00FF00FF00FF00FF)
     value = (value * _U64(100) + (value >> _U64(16))) & _U64(0x0000FFFF0000FFFF)

@@ -1,8 +1,8 @@
-"""Remember the headers of `Example` entries from batch to batch.
+"""Cache the parsed headers of `Example` entries across batches.
 
-Serialisers write an entry of a map in one way: its lengths, the key, the kind, and then one run of
-values. All before that run is its header. Entries with equal headers are of one key, one kind and
-one size, so that a header has to be taken apart once only, and there are few: one for each size.
+Serialisers encode a map entry in one way: lengths, key, list type, and then the values. The bytes
+before the values are its header. Entries with equal headers have equal keys, types and sizes, so a
+header is parsed once. There are few headers: one per key and size.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
 
 KINDS: Final[tuple[DType, ...]] = (dtypes.string, dtypes.float32, dtypes.int64)
-_MOST: Final = 4096
-_LONGEST: Final = 256
+_MAX_ENTRIES: Final = 4096
+_MAX_HEADER_SIZE: Final = 256
 
 
 class Headers:
-    """Headers of entries, and the slot that the values behind each belong to.
+    """A cache of parsed headers, which maps each header to the slot of the values after it.
 
-    There is a slot for each key that is asked for and each kind of list. Parsers of several threads
-    may share it: what is known of a header never changes, and nothing breaks if it is forgotten.
+    There is a slot for each requested key and list type.
+
+    Threads: parsers may share it; the entry of a header never changes, and may be evicted.
 
     Attributes:
-        keys: what is asked for.
-        slots: of each key, the number of its first slot; there is one for each of `KINDS`.
-        known: of each header its slot, None for a key that nobody asked for, and the entry's size.
+        keys: the requested keys.
+        slots: the index of each key's first slot; it has one for each of `KINDS`.
+        entries: for each header its slot (None if its key is not requested) and the entry's size.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self.keys = keys
-        self.slots = {key: place * len(KINDS) for place, key in enumerate(dict.fromkeys(keys))}
-        self.known: dict[bytes, tuple[int | None, int]] = {}
+        self.slots = {key: index * len(KINDS) for index, key in enumerate(dict.fromkeys(keys))}
+        self.entries: dict[bytes, tuple[int | None, int]] = {}
 
-    def remember(self, header: bytes, slot: int | None, size: int) -> None:
-        """Remember a parsed header, unless it is long."""
-        if len(header) > _LONGEST:
+    def add(self, header: bytes, slot: int | None, size: int) -> None:
+        """Add a parsed header, unless it is long; clear a full cache first."""
+        if len(header) > _MAX_HEADER_SIZE:
             return
-        if len(self.known) >= _MOST:
-            self.known.clear()
-        self.known[header] = slot, size
+        if len(self.entries) >= _MAX_ENTRIES:
+            self.entries.clear()
+        self.entries[header] = slot, size
 
 
-class HeadersOfNode:
-    """The headers that a node has seen, for the keys that it was asked for last."""
+class HeaderCache:
+    """The headers that a node has parsed, for the keys requested last."""
 
     def __init__(self) -> None:
         self._last = Headers(())
 
     def of(self, keys: Sequence[bytes]) -> Headers:
-        """Return the headers known for a parser of these keys."""
+        """Return the cached headers for these keys."""
         headers = self._last
         if headers.keys != keys:
             self._last = headers = Headers(keys)

@@ -1,7 +1,7 @@
 """Parse serialised `Example`s and `SequenceExample`s field by field.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc; the encoding is that of
-tensorflow/core/example/{example,feature}.proto. Packed floats are looked at where they lie.
+tensorflow/core/example/{example,feature}.proto. Packed floats are decoded without a copy.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ NUMBERS: Final[dict[int, DType]] = {
     _FLOATS: dtypes.float32,
     _INTS: dtypes.int64,
 }
-_SHORT: Final = 24
-"""Packed integers of so many bytes are read faster one by one than with NumPy."""
+_MAX_SCALAR_BYTES: Final = 24
+"""Up to this number of bytes, packed integers are decoded faster one by one than with NumPy."""
 
 
 class Feature(NamedTuple):
-    """A feature that was found, not yet decoded.
+    """A feature that is not decoded yet.
 
     Attributes:
-        dtype: the element type of its list; None if it has none.
-        content: the whole message that it stands in.
-        spans: where in it its lists lie: start and end of each; several are one list.
+        dtype: the element type of its list; None if it has no list.
+        content: the bytes of the message that contains it.
+        spans: start and end in `content` of each part of its list.
     """
 
     dtype: DType | None
@@ -59,26 +59,26 @@ def parse_features(
     start: int,
     end: int,
     found: dict[bytes, Feature],
-    wanted: Container[bytes],
+    keys: Container[bytes],
 ) -> None:
-    """Add the wanted features of a `Features` message to `found`; the last duplicate wins.
+    """Add the features of a `Features` message with one of `keys` to `found`; the last one wins.
 
     Raises:
-        DataLossError: there is none.
+        DataLossError: the message is malformed.
     """
     for number, wire_type, _, _, first, last in iterate_fields(content, start, end):
         if number == 1:
             check_message(wire_type)
             key, spans = parse_entry(content, first, last)
-            if key in wanted:
+            if key in keys:
                 found[key] = _parse_feature(content, spans)
 
 
 def parse_steps(content: bytes, spans: Sequence[tuple[int, int]]) -> list[Feature]:
-    """Return the features of a `FeatureList`.
+    """Return the features of a `FeatureList`, one per step.
 
     Raises:
-        DataLossError: there is none.
+        DataLossError: the message is malformed.
     """
     return [
         _parse_feature(content, [(item.start, item.end)])
@@ -89,10 +89,10 @@ def parse_steps(content: bytes, spans: Sequence[tuple[int, int]]) -> list[Featur
 
 
 def parse_entry(content: bytes, start: int, end: int) -> tuple[bytes, list[tuple[int, int]]]:
-    """Return the key of a map entry, and the position of its value.
+    """Return the key of a map entry, and start and end of each part of its value.
 
     Raises:
-        DataLossError: it is none.
+        DataLossError: the entry is malformed.
     """
     key = b""
     spans = []
@@ -120,13 +120,13 @@ def _parse_feature(content: bytes, spans: list[tuple[int, int]]) -> Feature:
 
 
 def check_message(wire_type: int) -> bool:
-    """Return that a field of this wire type is a message.
+    """Check that a field is length-delimited, as messages are; return True.
 
     Raises:
-        DataLossError: it is none.
+        DataLossError: it has another wire type.
     """
     if wire_type != LENGTH:
-        raise DataLossError(f"a part of an example has wire type {wire_type}, expected {LENGTH}")
+        raise DataLossError(f"a field of an example has wire type {wire_type}, expected {LENGTH}")
     return True
 
 
@@ -179,17 +179,17 @@ def _signed(values: list[int]) -> Value:
 
 
 def packed_integers(content: bytes, start: int, end: int) -> Value:
-    """Return integers of seven bits a byte, the last byte of each below 128.
+    """Decode packed varints: seven bits per byte, the last byte of each below 128.
 
     Raises:
-        DataLossError: the last one does not end, or one has more than 64 bits.
+        DataLossError: the last varint is truncated, or one has more than 64 bits.
     """
     if start == end:
         return np.zeros(0, np.int64)
     if content[end - 1] >= 128:
         raise DataLossError(f"a list of integers ends within a number at byte {end}")
-    if end - start <= _SHORT:
-        return _few_integers(content, start, end)
+    if end - start <= _MAX_SCALAR_BYTES:
+        return _scalar_varints(content, start, end)
     data = np.frombuffer(content, np.uint8, end - start, start)
     ends = np.flatnonzero(data < 128)
     starts = np.empty_like(ends)
@@ -198,12 +198,12 @@ def packed_integers(content: bytes, start: int, end: int) -> Value:
     lengths = ends - starts + 1
     if int(lengths.max()) > 10:
         raise DataLossError(f"a number of more than 64 bits in the list at byte {start}")
-    places = np.arange(len(data)) - np.repeat(starts, lengths)
-    parts = (data & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+    byte_indices = np.arange(len(data)) - np.repeat(starts, lengths)
+    parts = (data & 0x7F).astype(np.uint64) << (7 * byte_indices).astype(np.uint64)
     return np.bitwise_or.reduceat(parts, starts).view(np.int64)
 
 
-def _few_integers(content: bytes, start: int, end: int) -> Value:
+def _scalar_varints(content: bytes, start: int, end: int) -> Value:
     found = []
     at = start
     while at < end:
@@ -219,8 +219,8 @@ _DECODERS: Mapping[Any, Any] = {
 }
 
 
-def values_of(feature: Feature | None, dtype: DType, key: bytes, where: str) -> Value | None:
-    """Return the values of a feature; None if it has none.
+def values_of(feature: Feature | None, dtype: DType, key: bytes, prefix: str) -> Value | None:
+    """Return the values of a feature; None if it is missing or has no list.
 
     Raises:
         InvalidArgumentError: they are of another type, or malformed.
@@ -229,13 +229,13 @@ def values_of(feature: Feature | None, dtype: DType, key: bytes, where: str) -> 
         return None
     if feature.dtype is not dtype:
         raise InvalidArgumentError(
-            f"{where}Key: {key.decode(errors='replace')}.  Data types don't match. Data type: "
+            f"{prefix}Key: {key.decode(errors='replace')}.  Data types don't match. Data type: "
             f"{feature.dtype.name} but expected type: {dtype.name}"
         )
     try:
         return feature.values()
     except DataLossError as error:
         raise InvalidArgumentError(
-            f"{where}Could not parse example input, feature {key.decode(errors='replace')!r}: "
+            f"{prefix}Could not parse example input, feature {key.decode(errors='replace')!r}: "
             f"{error.message}"
         ) from error

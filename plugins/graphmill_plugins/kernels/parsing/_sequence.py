@@ -23,8 +23,8 @@ from graphmill_plugins.kernels.parsing._columns import (
 )
 from graphmill_plugins.kernels.parsing._entry_headers import Headers
 from graphmill_plugins.kernels.parsing._example import check_message
-from graphmill_plugins.kernels.parsing.example import where_texts
-from graphmill_plugins.kernels.parsing.sequence_columns import StepScan
+from graphmill_plugins.kernels.parsing.example import error_prefixes
+from graphmill_plugins.kernels.parsing.sequence_columns import FeatureListScan
 from graphmill_plugins.kernels.segment_reduce import within_runs
 
 if TYPE_CHECKING:
@@ -38,41 +38,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DenseList:
-    """A feature list of which each step has as many values as its shape says.
+    """A feature list with values of a fixed shape in each step.
 
     Attributes:
         key: its name.
         dtype: its element type.
         shape: of one step's values.
-        may_miss: whether an example without it has a list of no steps; else it must be there.
+        allow_missing: whether an example may lack it, as if it had no steps.
     """
 
     key: bytes
     dtype: DType
     shape: tuple[int, ...]
-    may_miss: bool
+    allow_missing: bool
 
 
-def dense_list(key: bytes, dtype: DType, shape: Shape, *, may_miss: bool) -> DenseList:
+def dense_list(key: bytes, dtype: DType, shape: Shape, *, allow_missing: bool) -> DenseList:
     """Return a dense feature list.
 
     Raises:
-        InvalidArgumentError: a size of the shape of its steps is unknown.
+        InvalidArgumentError: the shape of a step is not fully defined.
     """
     if shape is None or -1 in shape:
         raise InvalidArgumentError(
-            f"feature_list_dense_shapes[{key.decode(errors='replace')!r}] is {shape_text(shape)}; "
-            "all its sizes must be known"
+            f"feature_list_dense_shapes[{key.decode(errors='replace')!r}] is {shape_text(shape)}, "
+            "expected a fully defined shape"
         )
-    return DenseList(key, dtype, tuple(shape), may_miss)
+    return DenseList(key, dtype, tuple(shape), allow_missing)
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceColumns:
     """The requested columns of sequence examples, in the order of an op's outputs.
 
-    Sparse columns are keys and element types, ragged ones keys and the element types of values
-    and splits.
+    Sparse columns are pairs of key and element type; ragged ones are triples of key, element type
+    of the values and element type of the splits.
     """
 
     context_sparse: Sequence[tuple[bytes, DType]]
@@ -84,14 +84,14 @@ class SequenceColumns:
 
     @property
     def context_keys(self) -> list[bytes]:
-        """The names of all features of contexts."""
+        """The keys of all context features."""
         dense = [column.key for column in self.context_dense]
         sparse = [key for key, _ in self.context_sparse]
         return dense + sparse + [key for key, _, _ in self.context_ragged]
 
     @property
     def list_keys(self) -> list[bytes]:
-        """The names of all feature lists."""
+        """The keys of all feature lists."""
         dense = [column.key for column in self.list_dense]
         sparse = [key for key, _ in self.list_sparse]
         return dense + sparse + [key for key, _, _ in self.list_ragged]
@@ -100,11 +100,11 @@ class SequenceColumns:
 def parse_sequences(
     serialized: Value, names: Value, columns: SequenceColumns
 ) -> tuple[list[Value], ...]:
-    """Parse sequence examples, one or a vector of them.
+    """Parse a sequence example or a vector of them.
 
     Args:
         serialized: the messages.
-        names: the names of the examples in error messages, or none.
+        names: the names of the examples in error messages, or an empty vector.
         columns: the requested features.
 
     Returns:
@@ -113,39 +113,39 @@ def parse_sequences(
         values, outer splits, inner splits.
 
     Raises:
-        InvalidArgumentError: a message cannot be parsed, has another type of values than asked
-            for, or not as many.
+        InvalidArgumentError: a message cannot be parsed, or its values have another type or
+            number than requested.
     """
     batch = _Batch(serialized, names, columns)
     dense_lists = [batch.list_dense(column) for column in columns.list_dense]
     return (
-        *_turned([batch.context_sparse(*column) for column in columns.context_sparse], 3),
+        *_transposed([batch.context_sparse(*column) for column in columns.context_sparse], 3),
         [batch.context_dense(column) for column in columns.context_dense],
-        *_turned([batch.context_ragged(*column) for column in columns.context_ragged], 2),
-        *_turned([batch.list_sparse(*column) for column in columns.list_sparse], 3),
-        *_turned(dense_lists, 2),
-        *_turned([batch.list_ragged(*column) for column in columns.list_ragged], 3),
+        *_transposed([batch.context_ragged(*column) for column in columns.context_ragged], 2),
+        *_transposed([batch.list_sparse(*column) for column in columns.list_sparse], 3),
+        *_transposed(dense_lists, 2),
+        *_transposed([batch.list_ragged(*column) for column in columns.list_ragged], 3),
     )
 
 
-def _turned(parts: Sequence[tuple[Value, ...]], count: int) -> tuple[list[Value], ...]:
-    return tuple([part[place] for part in parts] for place in range(count))
+def _transposed(parts: Sequence[tuple[Value, ...]], count: int) -> tuple[list[Value], ...]:
+    return tuple([part[index] for part in parts] for index in range(count))
 
 
 class _Batch:
-    """Some sequence examples, parsed; columns are asked of it one by one."""
+    """A batch of parsed sequence examples, which returns one column at a time."""
 
     def __init__(self, serialized: Value, names: Value, columns: SequenceColumns) -> None:
         self._is_batch = serialized.ndim == 1
-        self._wheres = where_texts(serialized, names, "debug_name")
-        self._context = Scan(Headers(columns.context_keys), self._wheres, "SequenceExample")
-        self._lists = StepScan(columns.list_keys, self._wheres)
+        self._prefixes = error_prefixes(serialized, names, "debug_name")
+        self._context = Scan(Headers(columns.context_keys), self._prefixes, "SequenceExample")
+        self._lists = FeatureListScan(columns.list_keys, self._prefixes)
         for row, content in enumerate(serialized.ravel().tolist()):
             try:
                 self._add(row, content)
             except DataLossError as error:
                 raise InvalidArgumentError(
-                    f"{self._wheres[row]}Could not parse SequenceExample input: {error.message}"
+                    f"{self._prefixes[row]}Could not parse SequenceExample input: {error.message}"
                 ) from error
 
     def _add(self, row: int, content: bytes) -> None:
@@ -161,12 +161,12 @@ class _Batch:
     def context_dense(self, column: DenseColumn) -> Value:
         """Return a dense column of the context."""
         rows = self._context.column(column.key, column.dtype)
-        return dense_values(column, rows, self._wheres, is_batch=self._is_batch)
+        return dense_values(column, rows, self._prefixes, is_batch=self._is_batch)
 
     def context_ragged(self, key: bytes, dtype: DType, split: DType) -> tuple[Value, Value]:
         """Return values and splits of a ragged column of the context.
 
-        TensorFlow gives a scalar for the splits of a single example, which has none.
+        For a single example, which has no splits, TensorFlow returns a scalar.
         """
         rows = self._context.column(key, dtype)
         values, row_splits = ragged_values(rows, split, is_batch=self._is_batch)
@@ -175,28 +175,28 @@ class _Batch:
     def list_sparse(self, key: bytes, dtype: DType) -> tuple[Value, Value, Value]:
         """Return indices, values and shape of a sparse feature list."""
         steps = self._lists.column(key, dtype)
-        times, counts = steps.times, steps.rows.counts
+        lengths, counts = steps.lengths, steps.rows.counts
         step_of = np.repeat(np.arange(len(counts)), counts)
-        time = within_runs(times)[step_of]
-        example = np.repeat(np.arange(len(times)), times)[step_of]
-        parts = [time, within_runs(counts)]
-        shape = [int(times.max(initial=0)), int(counts.max(initial=0))]
+        step_index = within_runs(lengths)[step_of]
+        example = np.repeat(np.arange(len(lengths)), lengths)[step_of]
+        parts = [step_index, within_runs(counts)]
+        shape = [int(lengths.max(initial=0)), int(counts.max(initial=0))]
         if self._is_batch:
             parts.insert(0, example)
-            shape.insert(0, len(times))
+            shape.insert(0, len(lengths))
         indices = np.stack(parts, axis=1).astype(np.int64)
         return indices, steps.rows.values, np.array(shape, np.int64)
 
     def list_dense(self, column: DenseList) -> tuple[Value, Value]:
-        """Return a dense feature list, padded with zeros, and the length of each example's.
+        """Return a dense feature list, padded with zeros, and its length in each example.
 
         Raises:
-            InvalidArgumentError: a list is missing that may not be, or a step has not as many
-                values as its shape says.
+            InvalidArgumentError: a required list is missing, or a step has the wrong number of
+                values.
         """
         dtype, size = column.dtype, math.prod(column.shape)
         steps = self._lists.column(column.key, dtype)
-        lengths = steps.times
+        lengths = steps.lengths
         self._check_steps(column, steps)
         longest = int(lengths.max(initial=0))
         blank: Any = b"" if dtype.kind == "s" else 0
@@ -209,31 +209,32 @@ class _Batch:
     def _check_steps(self, column: DenseList, steps: Steps) -> None:
         size = math.prod(column.shape)
         name = column.key.decode(errors="replace")
-        wrong = np.flatnonzero(steps.rows.counts != size)
-        bad = int(wrong[0]) if len(wrong) else len(steps.rows.counts)
-        at = 0
-        for length, missing, where in zip(
-            steps.times.tolist(), steps.missing, self._wheres, strict=True
+        mismatches = np.flatnonzero(steps.rows.counts != size)
+        bad = int(mismatches[0]) if len(mismatches) else len(steps.rows.counts)
+        first = 0  # the index of the example's first step
+        for length, missing, prefix in zip(
+            steps.lengths.tolist(), steps.missing, self._prefixes, strict=True
         ):
-            if missing and not column.may_miss:
+            if missing and not column.allow_missing:
                 raise InvalidArgumentError(
-                    f"{where}Feature list '{name}' is required but could not be found. Did you "
+                    f"{prefix}Feature list '{name}' is required but could not be found. Did you "
                     "mean to include it in feature_list_dense_missing_assumed_empty or "
                     "feature_list_dense_defaults?"
                 )
-            if bad < at + length:
+            if bad < first + length:
                 raise InvalidArgumentError(
-                    f"{where}Feature list '{name}', step {bad - at} has {steps.rows.counts[bad]} "
-                    f"values, expected the shape {shape_text(column.shape)}"
+                    f"{prefix}Feature list '{name}', step {bad - first} has "
+                    f"{steps.rows.counts[bad]} values, expected the shape "
+                    f"{shape_text(column.shape)}"
                 )
-            at += length
+            first += length
 
     def list_ragged(self, key: bytes, dtype: DType, split: DType) -> tuple[Value, Value, Value]:
-        """Return values, splits into times of examples, splits into values of times."""
+        """Return values, splits of examples into steps, and splits of steps into values."""
         steps = self._lists.column(key, dtype)
         inner = splits(steps.rows.counts, split)
         if self._is_batch:
-            outer = splits(steps.times, split)
+            outer = splits(steps.lengths, split)
         else:
             outer = np.zeros((), split.as_numpy_dtype)
         return steps.rows.values, outer, inner

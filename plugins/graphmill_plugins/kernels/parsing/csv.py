@@ -1,6 +1,6 @@
 """DecodeCSV: split CSV records into columns.
 
-Semantics: tensorflow/core/kernels/decode_csv_op.cc (RFC 4180, with its own rules for line ends).
+Semantics: tensorflow/core/kernels/decode_csv_op.cc (RFC 4180, except for line ends).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode, encode, string_array
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.parsing.number import numbers_in
+from graphmill_plugins.kernels.parsing.number import parse_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def decode_csv(
     na_value: str,
     select_cols: Sequence[int],
 ) -> Callable[..., list[Value]]:
-    """Make one tensor of each column; a field that is missing has the column's default value."""
+    """Return one tensor per column; missing fields have the column's default value."""
     delimiter = encode(field_delim)
     if len(delimiter) != 1:
         raise InvalidArgumentError(f"field_delim should be only 1 char, got {field_delim!r}")
@@ -54,7 +54,7 @@ def decode_csv(
         for default in defaults:
             if default.ndim > 1 or default.size > 1:
                 raise InvalidArgumentError(
-                    f"each of record_defaults should be a scalar, or a vector of one or no value; "
+                    f"record_defaults must be scalars or vectors of at most one value, "
                     f"got shape {shape_text(default.shape)}"
                 )
         items = records.ravel().tolist()
@@ -66,10 +66,10 @@ def decode_csv(
                     raise InvalidArgumentError(
                         f"Expect {len(OUT_TYPE)} fields but have {len(row)} in record {index}"
                     )
-            fields = [[row[place] for row in rows] for place in range(len(OUT_TYPE))]
+            fields = [[row[index] for row in rows] for index in range(len(OUT_TYPE))]
         return [
-            _column(place, *column, missing, records.shape)
-            for place, column in enumerate(zip(fields, parsers, defaults, strict=True))
+            _column(index, *column, missing, records.shape)
+            for index, column in enumerate(zip(fields, parsers, defaults, strict=True))
         ]
 
     return decode_records
@@ -78,30 +78,31 @@ def decode_csv(
 def _plain_columns(
     records: list[bytes], delimiter: bytes, use_quotes: bool, columns: list[int], count: int
 ) -> list[list[bytes]] | None:
-    """Return the fields column by column if no record has quotes or line ends, or else None.
+    """Return the fields of each column; None unless all records are plain and equally long.
 
-    All records have as many fields, `count` of them if no columns are chosen.
+    A plain record has no quotes and no line ends. Without selected columns, `count` is the number
+    of its fields.
     """
     text = delimiter.join(records)
     if b"\n" in text or b"\r" in text or (use_quotes and b'"' in text) or b"" in records:
         return None
-    numbers = set(map(bytes.count, records, repeat(delimiter)))
-    if len(numbers) != 1:
+    delimiter_counts = set(map(bytes.count, records, repeat(delimiter)))
+    if len(delimiter_counts) != 1:
         return None
-    width = numbers.pop() + 1
-    wanted = columns or range(width)
-    if len(wanted) != count or max(wanted, default=0) >= width:
+    width = delimiter_counts.pop() + 1
+    selected = columns or range(width)
+    if len(selected) != count or max(selected, default=0) >= width:
         return None
     flat = text.split(delimiter)
-    return [flat[column::width] for column in wanted]
+    return [flat[column::width] for column in selected]
 
 
 def _parser(dtype: np.dtype[Any]) -> Callable[[list[bytes]], Value]:
-    return string_array if dtype.kind == "O" else partial(numbers_in, dtype=dtype)
+    return string_array if dtype.kind == "O" else partial(parse_numbers, dtype=dtype)
 
 
 def _column(
-    place: int,
+    index: int,
     fields: list[bytes],
     parser: Callable[[list[bytes]], Value],
     default: Value,
@@ -113,36 +114,36 @@ def _column(
             return parser(fields).reshape(shape)
         except InvalidArgumentError:
             pass  # reported below
-    given = [not field or field == missing for field in fields]
-    if any(given) and not default.size:
+    is_missing = [not field or field == missing for field in fields]
+    if any(is_missing) and not default.size:
         raise InvalidArgumentError(
-            f"Field {place} is required but missing in record {given.index(True)}!"
+            f"Field {index} is required but missing in record {is_missing.index(True)}!"
         )
     result = np.empty(len(fields), default.dtype)
-    there = [field for field, is_missing in zip(fields, given, strict=True) if not is_missing]
-    is_there = ~np.array(given, bool)
+    present = [field for field, skip in zip(fields, is_missing, strict=True) if not skip]
+    is_present = ~np.array(is_missing, bool)
     try:
-        result[is_there] = parser(there)
+        result[is_present] = parser(present)
     except InvalidArgumentError:
-        raise InvalidArgumentError(_bad_field(place, fields, given, parser, default)) from None
-    if any(given):
-        result[~is_there] = default.ravel()[0]
+        raise InvalidArgumentError(_bad_field(index, fields, is_missing, parser, default)) from None
+    if any(is_missing):
+        result[~is_present] = default.ravel()[0]
     return result.reshape(shape)
 
 
 def _bad_field(
-    place: int, fields: list[bytes], given: list[bool], parser: Any, default: Value
+    column: int, fields: list[bytes], is_missing: list[bool], parser: Any, default: Value
 ) -> str:
-    for index, (field, is_missing) in enumerate(zip(fields, given, strict=True)):
-        if is_missing:
+    for record, (field, skip) in enumerate(zip(fields, is_missing, strict=True)):
+        if skip:
             continue
         try:
             parser([field])
         except InvalidArgumentError:
             name = as_dtype(default.dtype).name
             text = decode(field)[:100]
-            return f"Field {place} in record {index} is not a valid {name}: {text}"
-    return f"Field {place} has a value that is malformed"
+            return f"Field {column} in record {record} is not a valid {name}: {text}"
+    return f"Field {column} has a malformed value"
 
 
 def csv_fields(
@@ -151,24 +152,24 @@ def csv_fields(
     """Return the fields of a record, or those of some columns.
 
     Raises:
-        InvalidArgumentError: quotes or line ends stand where they may not.
+        InvalidArgumentError: a quote or line end is misplaced.
     """
     found: list[bytes] = []
-    place = number = 0
-    while place < len(record):
-        if record[place] in _LINE_ENDS:
-            place += 1
+    position = column = 0
+    while position < len(record):
+        if record[position] in _LINE_ENDS:
+            position += 1
             continue
-        if use_quotes and record[place] == 0x22:
-            field, place = _quoted(record, place + 1, delimiter)
+        if use_quotes and record[position] == 0x22:
+            field, position = _quoted(record, position + 1, delimiter)
         else:
-            field, place = _plain(record, place, delimiter, use_quotes)
-        if not columns or number in columns:
+            field, position = _plain(record, position, delimiter, use_quotes)
+        if not columns or column in columns:
             found.append(field)
             if columns and len(found) == len(columns):
                 return found
-        number += 1
-    if record.endswith(delimiter) and (not columns or number in columns):
+        column += 1
+    if record.endswith(delimiter) and (not columns or column in columns):
         found.append(b"")
     return found
 
@@ -182,19 +183,19 @@ def _plain(record: bytes, start: int, delimiter: bytes, use_quotes: bool) -> tup
     return field, end + 1
 
 
-def _quoted(record: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
+def _quoted(record: bytes, start: int, delimiter: bytes) -> tuple[bytes, int]:
     parts = []
     while True:
-        quote = record.find(b'"', place)
+        quote = record.find(b'"', start)
         if quote < 0:
             raise InvalidArgumentError(
                 "Quoted field has to end with quote followed by delim or end"
             )
-        parts.append(record[place:quote])
-        follows = record[quote + 1 : quote + 2]
-        if not follows or follows == delimiter:
+        parts.append(record[start:quote])
+        following = record[quote + 1 : quote + 2]
+        if not following or following == delimiter:
             return b"".join(parts), quote + 2
-        if follows != b'"':
+        if following != b'"':
             raise InvalidArgumentError("Quote inside a string has to be escaped by another quote")
         parts.append(b'"')
-        place = quote + 2
+        start = quote + 2

@@ -23,7 +23,7 @@ from graphmill_plugins.kernels.parsing._columns import (
     ragged_values,
     sparse_values,
 )
-from graphmill_plugins.kernels.parsing._entry_headers import HeadersOfNode
+from graphmill_plugins.kernels.parsing._entry_headers import HeaderCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,27 +36,27 @@ _OPTIONS: dict[str, Any] = {
     "host": True,
     "dynamic_shape": True,
     "expensive": True,
-    "make": True,  # a node remembers the headers that it has seen
+    "make": True,  # a node caches parsed headers
 }
 
 
 def types_of(given: Sequence[np.dtype[Any]]) -> list[DType]:
-    """Return element types of columns.
+    """Return the element types of columns.
 
     Raises:
-        InvalidArgumentError: examples cannot hold one of them.
+        InvalidArgumentError: a type is not one that examples have.
     """
     found = [as_dtype(dtype) for dtype in given]
     for dtype in found:
         if dtype not in PARSED_TYPES:
             raise InvalidArgumentError(
-                f"examples hold float32, int64 and string; a column of {dtype.name} was asked for"
+                f"columns of examples must be float32, int64 or string, got {dtype.name}"
             )
     return found
 
 
-class Wheres(Sequence[str]):
-    """The prefixes of error messages about some examples.
+class ErrorPrefixes(Sequence[str]):
+    """The prefixes of error messages about examples, formatted on access.
 
     Args:
         names: of the examples.
@@ -73,11 +73,11 @@ class Wheres(Sequence[str]):
         return f"Name: {name}, Index: {index}. "
 
 
-def where_texts(serialized: Value, names: Value, what: str = "names") -> Sequence[str]:
-    """Return, for each example, the prefix of error messages about it.
+def error_prefixes(serialized: Value, names: Value, what: str = "names") -> Sequence[str]:
+    """Return the prefix of error messages about each example.
 
     Raises:
-        InvalidArgumentError: there are names, but not one for each.
+        InvalidArgumentError: there are names, but not one for each example.
     """
     count = serialized.size
     if names.size not in (0, count):
@@ -85,7 +85,7 @@ def where_texts(serialized: Value, names: Value, what: str = "names") -> Sequenc
             f"Expected len({what}) == 0 or {count}, but got: {what} of shape "
             f"{shape_text(names.shape)}"
         )
-    return Wheres(names.ravel().tolist() or [b"<unknown>"] * count)
+    return ErrorPrefixes(names.ravel().tolist() or [b"<unknown>"] * count)
 
 
 def _keys(tensors: Sequence[Value]) -> list[bytes]:
@@ -106,12 +106,12 @@ def dense_columns(
     """Return dense columns from an op's attrs and inputs.
 
     Raises:
-        InvalidArgumentError: they are not as many of each, or contradict each other.
+        InvalidArgumentError: their numbers differ, or a column is invalid.
     """
     if not len(keys) == len(types) == len(shapes) == len(defaults):
         raise InvalidArgumentError(
-            f"there are {len(keys)} dense keys, {len(types)} types, {len(shapes)} shapes and "
-            f"{len(defaults)} default values; give one of each"
+            f"expected equal numbers, got {len(keys)} dense keys, {len(types)} types, "
+            f"{len(shapes)} shapes and {len(defaults)} default values"
         )
     return [
         dense_column(key, as_dtype(dtype), shape, default)
@@ -120,7 +120,7 @@ def dense_columns(
 
 
 def _columns(
-    remembered: HeadersOfNode,
+    header_cache: HeaderCache,
     serialized: Value,
     names: Value,
     sparse: Sequence[tuple[bytes, DType]],
@@ -129,17 +129,17 @@ def _columns(
 ) -> tuple[list[Value], ...]:
     """Return sparse indices, values, shapes; dense values; ragged values and splits."""
     is_batch = serialized.ndim == 1
-    wheres = where_texts(serialized, names)
+    prefixes = error_prefixes(serialized, names)
     keys = [*(key for key, _ in sparse), *(column.key for column in dense)]
     keys += [key for key, _, _ in ragged]
-    scan = Scan(remembered.of(keys), wheres, "example")
+    scan = Scan(header_cache.of(keys), prefixes, "example")
     for row, content in enumerate(serialized.ravel().tolist()):
         scan.add_example(row, content)
     sparse_parts = [
         sparse_values(scan.column(key, dtype), is_batch=is_batch) for key, dtype in sparse
     ]
     dense_parts = [
-        dense_values(column, scan.column(column.key, column.dtype), wheres, is_batch=is_batch)
+        dense_values(column, scan.column(column.key, column.dtype), prefixes, is_batch=is_batch)
         for column in dense
     ]
     ragged_parts = [
@@ -158,7 +158,7 @@ def parse_example_v1(
     dense_shapes: Sequence[Shape],
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse a vector of examples into sparse and dense columns."""
-    remembered = HeadersOfNode()
+    header_cache = HeaderCache()
 
     def parse(
         serialized: Value,
@@ -173,7 +173,7 @@ def parse_example_v1(
             )
         sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
         dense = dense_columns(_keys(dense_keys), Tdense, dense_shapes, dense_defaults)
-        return _columns(remembered, serialized, names, sparse, dense)[:4]
+        return _columns(header_cache, serialized, names, sparse, dense)[:4]
 
     return parse
 
@@ -187,8 +187,8 @@ def parse_example_v2(
     ragged_split_types: Sequence[Any],
     dense_shapes: Sequence[Shape],
 ) -> Callable[..., tuple[Any, ...]]:
-    """Parse one example, or a vector of them, into sparse, dense and ragged columns."""
-    remembered = HeadersOfNode()
+    """Parse an example or a vector of them into sparse, dense and ragged columns."""
+    header_cache = HeaderCache()
 
     def parse(
         serialized: Value,
@@ -208,7 +208,7 @@ def parse_example_v2(
         ragged_names = key_vector(ragged_keys, len(ragged_value_types), "ragged_keys")
         splits = map(as_dtype, ragged_split_types)
         return _columns(
-            remembered,
+            header_cache,
             serialized,
             names,
             list(zip(sparse_names, types_of(sparse_types), strict=True)),
@@ -223,7 +223,7 @@ def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
     """Return the keys of a vector.
 
     Raises:
-        InvalidArgumentError: there are more or fewer than columns.
+        InvalidArgumentError: their number is not that of the columns.
     """
     if keys.ndim != 1 or len(keys) != count:
         raise InvalidArgumentError(
@@ -248,7 +248,7 @@ def parse_single_example(
             f"num_sparse ({num_sparse}) must match the size of sparse_keys ({len(sparse_keys)}) "
             f"and sparse_types ({len(sparse_types)})"
         )
-    remembered = HeadersOfNode()
+    header_cache = HeaderCache()
     no_names = np.empty(0, object)
 
     def parse(serialized: Value, dense_defaults: list[Value]) -> tuple[Any, ...]:
@@ -258,6 +258,6 @@ def parse_single_example(
             )
         sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
         dense = dense_columns(list(map(encode, dense_keys)), Tdense, dense_shapes, dense_defaults)
-        return _columns(remembered, serialized, no_names, sparse, dense)[:4]
+        return _columns(header_cache, serialized, no_names, sparse, dense)[:4]
 
     return parse

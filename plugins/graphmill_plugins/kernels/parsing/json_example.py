@@ -30,5 +30,6 @@ def _encoded(text: bytes) -> bytes:
         return message.SerializeToString(deterministic=True)
     except (json_format.ParseError, UnicodeError, RecursionError, ValueError) as error:
         raise InvalidArgumentError(
-            f"Error while parsing JSON into Example: {error}; the text begins {decode(text)[:80]!r}"
+            f"Error while parsing JSON into Example: {error}; the text begins with "
+            f"{decode(text)[:80]!r}"
         ) from error

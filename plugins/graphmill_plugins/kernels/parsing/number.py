@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.parsing._decimals import FEW, read_decimals
+from graphmill_plugins.kernels.parsing._decimals import MAX_SCALAR_PARSES, parse_decimals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,28 +45,28 @@ def _to_float(item: bytes) -> float:
 
 def _floats(items: list[bytes]) -> Any:
     """Parse the numbers in strings, as float64."""
-    if len(items) > FEW:
-        found = read_decimals(items)
+    if len(items) > MAX_SCALAR_PARSES:
+        found = parse_decimals(items)
         result = found.floats()
-        if found.is_read.all():
+        if found.is_parsed.all():
             return result
-        odd = np.flatnonzero(~found.is_read)
-        result[odd] = _floats_one_by_one([items[place] for place in odd.tolist()])
+        rest = np.flatnonzero(~found.is_parsed)
+        result[rest] = _floats_one_by_one([items[index] for index in rest.tolist()])
         return result
     return _floats_one_by_one(items)
 
 
 def _floats_one_by_one(items: list[bytes]) -> Any:
-    if not any(b"_" in item for item in items):  # Python takes 1_000 for a number
+    if not any(b"_" in item for item in items):  # Python accepts 1_000
         try:
             return np.fromiter(map(float, items), np.float64, len(items))
         except ValueError:
-            pass  # hexadecimal, or none: reported below
+            pass  # hexadecimal or invalid: handled below
     return np.fromiter(map(_to_float, items), np.float64, len(items))
 
 
 def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
-    """Return the integers in strings."""
+    """Parse the integers in strings."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
     def to_integer(item: bytes) -> int:
@@ -77,27 +77,27 @@ def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
             raise _not_a_number(item)
         return number
 
-    if len(items) > FEW:
-        found = read_decimals(items)
+    if len(items) > MAX_SCALAR_PARSES:
+        found = parse_decimals(items)
         result = np.where(found.is_negative, -found.digits, found.digits)
         fits = (result >= low) & (result <= min(high, 1 << 62))
-        is_read = found.is_read & ~found.has_point & fits
-        is_read &= ~found.is_negative if low == 0 else True
-        if is_read.all():
+        is_parsed = found.is_parsed & ~found.has_point & fits
+        is_parsed &= ~found.is_negative if low == 0 else True
+        if is_parsed.all():
             return result.astype(dtype)
     return np.fromiter(map(to_integer, items), dtype, len(items))
 
 
-def numbers_in(items: list[bytes], dtype: np.dtype[Any]) -> Any:
-    """Return the number in each string, ignoring white space around it.
+def parse_numbers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
+    """Parse the number in each string, ignoring surrounding white space.
 
     Raises:
-        InvalidArgumentError: naming the first that has none, or one that does not fit.
+        InvalidArgumentError: a string has no number, or one out of range; it names the first.
     """
     return _floats(items).astype(dtype) if dtype.kind == "f" else _integers(items, dtype)
 
 
 @kernel("StringToNumber", make=True, host=True)
 def string_to_number(out_type: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Parse a number from each string, ignoring white space around it."""
-    return lambda value: numbers_in(value.ravel().tolist(), out_type).reshape(value.shape)
+    """Parse a number from each string, ignoring surrounding white space."""
+    return lambda value: parse_numbers(value.ravel().tolist(), out_type).reshape(value.shape)

@@ -31,7 +31,9 @@ _OPTIONS: dict[str, Any] = {"host": True, "dynamic_shape": True, "expensive": Tr
 
 def _pairs(keys: Sequence[bytes], types: Sequence[Any]) -> list[tuple[bytes, DType]]:
     if len(keys) != len(types):
-        raise InvalidArgumentError(f"there are {len(keys)} keys and {len(types)} types")
+        raise InvalidArgumentError(
+            f"expected one type per key, got {len(types)} types for {len(keys)} keys"
+        )
     return list(zip(keys, types_of(types), strict=True))
 
 
@@ -41,10 +43,10 @@ def _triples(
     return list(zip(keys, types_of(types), map(as_dtype, split_types), strict=True))
 
 
-def _checked_rank(serialized: Value, largest: int) -> None:
-    if serialized.ndim > largest:
+def _check_rank(serialized: Value, max_rank: int) -> None:
+    if serialized.ndim > max_rank:
         raise InvalidArgumentError(
-            f"Expected serialized to be of at most {largest} axes, got shape: "
+            f"Expected serialized to have at most {max_rank} axes, got shape: "
             f"{shape_text(serialized.shape)}"
         )
 
@@ -53,11 +55,13 @@ def _dense_lists(
     keys: Sequence[bytes],
     types: Sequence[Any],
     shapes: Sequence[Shape],
-    may_miss: Sequence[bool],
+    allow_missing: Sequence[bool],
 ) -> list[DenseList]:
     return [
-        dense_list(key, dtype, shape, may_miss=may)
-        for (key, dtype), shape, may in zip(_pairs(keys, types), shapes, may_miss, strict=True)
+        dense_list(key, dtype, shape, allow_missing=allow)
+        for (key, dtype), shape, allow in zip(
+            _pairs(keys, types), shapes, allow_missing, strict=True
+        )
     ]
 
 
@@ -85,7 +89,7 @@ def parse_sequence_example_v1(
     _check_count("context_sparse", Ncontext_sparse, context_sparse_types)
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
-    _checked_rank(serialized, 1)
+    _check_rank(serialized, 1)
     missing = set(feature_list_dense_missing_assumed_empty)
     columns = SequenceColumns(
         context_sparse=_pairs(list(map(encode, context_sparse_keys)), context_sparse_types),
@@ -108,10 +112,10 @@ def parse_sequence_example_v1(
 
 
 def _check_count(what: str, count: int, types: Sequence[Any]) -> None:
-    """Check that a node has as many types of columns as outputs for them.
+    """Check that a node has one column type per output.
 
     Raises:
-        InvalidArgumentError: it has not.
+        InvalidArgumentError: the numbers differ.
     """
     if count != len(types):
         raise InvalidArgumentError(
@@ -149,17 +153,17 @@ def parse_sequence_example_v2(
     _check_count("context_sparse", Ncontext_sparse, context_sparse_types)
     _check_count("feature_list_sparse", Nfeature_list_sparse, feature_list_sparse_types)
     _check_count("feature_list_dense", Nfeature_list_dense, feature_list_dense_types)
-    _checked_rank(serialized, 1)
+    _check_rank(serialized, 1)
 
     def keys(tensor: Value, types: Sequence[Any], what: str) -> list[bytes]:
         return key_vector(tensor, len(types), what)
 
-    may_miss = feature_list_dense_missing_assumed_empty.ravel().tolist()
+    allow_missing = feature_list_dense_missing_assumed_empty.ravel().tolist()
     dense_keys = keys(feature_list_dense_keys, feature_list_dense_types, "feature_list_dense_keys")
-    if len(may_miss) != len(dense_keys):
+    if len(allow_missing) != len(dense_keys):
         raise InvalidArgumentError(
             f"Expected len(feature_list_dense_missing_assumed_empty) == {len(dense_keys)}, got "
-            f"{len(may_miss)}"
+            f"{len(allow_missing)}"
         )
     columns = SequenceColumns(
         context_sparse=_pairs(
@@ -182,7 +186,7 @@ def parse_sequence_example_v2(
             feature_list_sparse_types,
         ),
         list_dense=_dense_lists(
-            dense_keys, feature_list_dense_types, feature_list_dense_shapes, may_miss
+            dense_keys, feature_list_dense_types, feature_list_dense_shapes, allow_missing
         ),
         list_ragged=_triples(
             keys(
@@ -215,7 +219,7 @@ def parse_single_sequence_example(
     feature_list_dense_shapes: Sequence[Shape],
 ) -> tuple[Any, ...]:
     """Parse one sequence example into sparse and dense columns."""
-    _checked_rank(serialized, 0)
+    _check_rank(serialized, 0)
     missing = set(feature_list_dense_missing_assumed_empty.ravel().tolist())
 
     def keys(tensors: list[Value]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Read the requested feature lists of many `SequenceExample`s at once.
+"""Parse the requested feature lists of a batch of `SequenceExample`s.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc.
 """
@@ -13,10 +13,10 @@ from graphmill.errors import DataLossError
 from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels.parsing._batch_scan import (
     FIRST,
+    concatenated_rows,
+    decoded_rows,
+    field_at,
     list_at,
-    one_by_one,
-    part_at,
-    together,
 )
 from graphmill_plugins.kernels.parsing._example import (
     check_message,
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-    from graphmill_plugins.kernels.parsing._batch_scan import Cell, Rows
+    from graphmill_plugins.kernels.parsing._batch_scan import Cell, FeatureRows
 
 
 class Steps(NamedTuple):
-    """The values of a feature list.
+    """The values of a feature list in a batch of examples.
 
     Attributes:
-        rows: of each step of each example, one example after the other.
-        times: how many steps each example has.
-        missing: which examples do not have the list, not even an empty one.
+        rows: the values of each step, for the concatenated steps of all examples.
+        lengths: the number of steps of each example.
+        missing: which examples lack the list.
     """
 
-    rows: Rows
-    times: Value
+    rows: FeatureRows
+    lengths: Value
     missing: list[bool]
 
 
-class StepScan:
-    """The feature lists of some examples that were asked for.
+class FeatureListScan:
+    """Collects the requested feature lists of a batch of examples.
 
     Args:
-        keys: of the lists.
-        wheres: the prefix of error messages about each example.
+        keys: of the requested lists.
+        prefixes: the prefix of error messages about each example.
     """
 
-    def __init__(self, keys: Iterable[bytes], wheres: Sequence[str]) -> None:
-        self._wheres = wheres
+    def __init__(self, keys: Iterable[bytes], prefixes: Sequence[str]) -> None:
+        self._prefixes = prefixes
         self._cells: dict[bytes, list[list[Cell] | None]] = {
-            key: [None] * len(wheres) for key in keys
+            key: [None] * len(prefixes) for key in keys
         }
         self._kinds: dict[bytes, set[DType]] = {key: set() for key in self._cells}
         self._headers: dict[bytes, dict[bytes, int]] = {key: {} for key in self._cells}
@@ -66,10 +66,10 @@ class StepScan:
         self._spans: dict[tuple[bytes, int], tuple[bytes, list[tuple[int, int]]]] = {}
 
     def add(self, row: int, content: bytes, start: int, end: int) -> None:
-        """Add the lists of the `FeatureLists` message at a position.
+        """Collect the lists of the `FeatureLists` message in `content[start:end]`.
 
         Raises:
-            DataLossError: there is none.
+            DataLossError: the message is malformed.
         """
         for number, wire_type, _, _, first, last in iterate_fields(content, start, end):
             if number != 1:
@@ -93,7 +93,7 @@ class StepScan:
                     cells.append(content[at + header : at + size])
                     at += size
                     continue
-                first, last = part_at(content, at, FIRST)
+                first, last = field_at(content, at, FIRST)
                 if not first or last > end:
                     break
                 if first == last:
@@ -108,7 +108,7 @@ class StepScan:
                     headers[content[at:begin]] = last - at
                 at = last
         except (IndexError, DataLossError):
-            pass  # the walk says what is wrong
+            pass  # parsing field by field raises the error
         if at < end:
             features = parse_steps(content, [(at, end)])
             cells += [feature if feature.dtype else None for feature in features]
@@ -118,20 +118,20 @@ class StepScan:
         """Return the values of a feature list.
 
         Raises:
-            InvalidArgumentError: an example has some of another type, or malformed ones.
+            InvalidArgumentError: an example has values of another type, or malformed ones.
         """
         lists = self._cells[key]
         rows = None
         if self._kinds[key] <= {dtype}:
-            rows = together([cell for cells in lists for cell in cells or ()], dtype)
+            rows = decoded_rows([cell for cells in lists for cell in cells or ()], dtype)
         if rows is None:
-            rows = self._walked(key, dtype)
-        times = np.array([len(cells or ()) for cells in lists], np.int64)
-        return Steps(rows, times, [cells is None for cells in lists])
+            rows = self._parsed_rows(key, dtype)
+        lengths = np.array([len(cells or ()) for cells in lists], np.int64)
+        return Steps(rows, lengths, [cells is None for cells in lists])
 
-    def _walked(self, key: bytes, dtype: DType) -> Rows:
+    def _parsed_rows(self, key: bytes, dtype: DType) -> FeatureRows:
         parts = []
-        for row, where in enumerate(self._wheres):
+        for row, prefix in enumerate(self._prefixes):
             content, spans = self._spans.get((key, row), (b"", []))
-            parts += [values_of(step, dtype, key, where) for step in parse_steps(content, spans)]
-        return one_by_one(parts, dtype)
+            parts += [values_of(step, dtype, key, prefix) for step in parse_steps(content, spans)]
+        return concatenated_rows(parts, dtype)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Value
 
-_LARGEST = 1 << 31
-_PIECE = 1 << 18
+_MAX_SIZE = 1 << 31
+_READ_SIZE = 1 << 18
 
 
 @kernel("ParseTensor", host=True, dynamic_shape=True)
@@ -70,7 +70,7 @@ def serialize_tensor(tensor: Value, T: np.dtype[Any]) -> Value:
 
 
 def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
-    """Return a tensor as a message: raw bytes, always with the shape."""
+    """Return a tensor as a message with raw bytes and an explicit shape."""
     array = np.asarray(tensor)
     if dtype.kind == "s":
         message = numpy_to_tensor_proto(array, dtype)
@@ -87,7 +87,7 @@ def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
 
 @kernel("DecodeRaw", host=True, dynamic_shape=True)
 def decode_raw(content: Value, out_type: np.dtype[Any], little_endian: bool) -> Value:
-    """Return the numbers in the bytes of each string; all strings have equal length."""
+    """Reinterpret the bytes of each string as numbers; all strings have equal length."""
     items: list[bytes] = content.ravel().tolist()
     if not items:
         return np.zeros((*content.shape, 0), out_type)
@@ -109,12 +109,12 @@ def decode_raw(content: Value, out_type: np.dtype[Any], little_endian: bool) -> 
 
 
 def _numbers(data: bytes, dtype: np.dtype[Any], little_endian: bool) -> Value:
-    """Return numbers from bytes; for booleans whatever the byte is."""
+    """Reinterpret bytes as numbers; the bytes of booleans are not checked."""
     if dtype.itemsize == 1 or little_endian:
         return np.frombuffer(data, dtype)
     part = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
-    turned = np.frombuffer(data, np.uint8).reshape(-1, part)[:, ::-1]
-    return np.ascontiguousarray(turned).reshape(-1).view(dtype)
+    swapped = np.frombuffer(data, np.uint8).reshape(-1, part)[:, ::-1]
+    return np.ascontiguousarray(swapped).reshape(-1).view(dtype)
 
 
 @kernel("DecodePaddedRaw", host=True, dynamic_shape=True)
@@ -124,7 +124,7 @@ def decode_padded_raw(
     out_type: np.dtype[Any],
     little_endian: bool,
 ) -> Value:
-    """Return the numbers in the bytes of each string, cut or zero-padded to one length."""
+    """Reinterpret the bytes of each string, truncated or zero-padded to one length, as numbers."""
     if fixed_length.ndim:
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(fixed_length.shape)}")
     length = int(fixed_length)
@@ -136,9 +136,9 @@ def decode_padded_raw(
             f"({out_type.itemsize})"
         )
     items: list[bytes] = content.ravel().tolist()
-    if len(items) * length > _LARGEST:
+    if len(items) * length > _MAX_SIZE:
         raise InvalidArgumentError(
-            f"{len(items)} strings padded to {length} bytes are more than {_LARGEST}"
+            f"{len(items)} strings padded to {length} bytes exceed the limit of {_MAX_SIZE} bytes"
         )
     data = b"".join(item[:length].ljust(length, b"\0") for item in items)
     return _numbers(data, out_type, little_endian).reshape(
@@ -148,11 +148,11 @@ def decode_padded_raw(
 
 @kernel("DecodeCompressed", host=True, expensive=True)
 def decode_compressed(content: Value, compression_type: str) -> Value:
-    """Return the contents of each compressed string; the readable part of truncated ones.
+    """Decompress each string; of a truncated one the readable part.
 
     Raises:
-        DataLossError: a string is not compressed in this way.
-        InvalidArgumentError: the type of compression is unknown, or the result is too large.
+        DataLossError: a string is not of this compression type.
+        InvalidArgumentError: the compression type is unknown, or the result is too large.
     """
     check_compression(compression_type)
     if not compression_type:
@@ -163,29 +163,29 @@ def decode_compressed(content: Value, compression_type: str) -> Value:
             with bytes_stream(item, compression_type) as stream:
                 return _read_all(stream)
         except DataLossError as error:
-            return _inflated_so_far(item, compression_type, error)
+            return _inflate_truncated(item, compression_type, error)
 
     return map_strings(inflate, content)
 
 
-def _inflated_so_far(item: bytes, compression_type: str, reason: DataLossError) -> bytes:
+def _inflate_truncated(item: bytes, compression_type: str, reason: DataLossError) -> bytes:
     """Return the decompressed beginning of a truncated string."""
     inflater = zlib.decompressobj(zlib.MAX_WBITS + (16 if compression_type == "GZIP" else 0))
     try:
-        content = inflater.decompress(item, _LARGEST + 1)
+        content = inflater.decompress(item, _MAX_SIZE + 1)
     except zlib.error:
         raise DataLossError(f"DecodeCompressed: {reason.message}") from reason
-    if len(content) > _LARGEST:
-        raise InvalidArgumentError(f"a string inflates to more than {_LARGEST} bytes")
+    if len(content) > _MAX_SIZE:
+        raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
     return content
 
 
 def _read_all(stream: BinaryIO) -> bytes:
     parts = []
     size = 0
-    while part := stream.read(_PIECE):
+    while part := stream.read(_READ_SIZE):
         parts.append(part)
         size += len(part)
-        if size > _LARGEST:
-            raise InvalidArgumentError(f"a string inflates to more than {_LARGEST} bytes")
+        if size > _MAX_SIZE:
+            raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
     return b"".join(parts)

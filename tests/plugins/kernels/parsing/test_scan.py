@@ -15,7 +15,7 @@ from graphmill.proto.example_pb2 import Example
 from graphmill.proto.wire import length_delimited, write_varint
 from graphmill_plugins.kernels.parsing._batch_scan import Scan
 from graphmill_plugins.kernels.parsing._entry_headers import Headers
-from graphmill_plugins.kernels.parsing.sequence_columns import StepScan
+from graphmill_plugins.kernels.parsing.sequence_columns import FeatureListScan
 
 TYPES = {b"f": dtypes.float32, b"i": dtypes.int64, b"s": dtypes.string}
 
@@ -106,10 +106,10 @@ def test_unrequested_features_are_not_parsed():
 @pytest.mark.parametrize("size", [1, 40, 5000])
 def test_layout_learned_from_one_batch_is_reused(size):
     """Also where only the last letter of a long header tells what is asked for."""
-    kept = Headers([b"image/picture/of/b"])
+    headers = Headers([b"image/picture/of/b"])
     for values in (range(size), range(size, 0, -1), []):
         written = message(2, message(1, np.array(values, "<f4").tobytes()))
-        scan = Scan(kept, [""], "example")
+        scan = Scan(headers, [""], "example")
         other = entry(b"image/picture/of/a", message(2, message(1, bytes(4 * len(values)))))
         scan.add_example(0, example(other, entry(b"image/picture/of/b", written)))
         assert scan.column(b"image/picture/of/b", dtypes.float32).values.tolist() == list(values)
@@ -134,11 +134,11 @@ def test_an_entry_longer_than_its_example_is_refused():
 
 
 def steps(contents: list[bytes], key: bytes) -> tuple[list[object], list[int], list[int]]:
-    scan = StepScan(TYPES, [""] * len(contents))
+    scan = FeatureListScan(TYPES, [""] * len(contents))
     for row, content in enumerate(contents):
         scan.add(row, content, 0, len(content))
     found = scan.column(key, TYPES[key])
-    return found.rows.values.tolist(), found.rows.counts.tolist(), found.times.tolist()
+    return found.rows.values.tolist(), found.rows.counts.tolist(), found.lengths.tolist()
 
 
 def test_steps_of_all_kinds_are_read_in_order():
