@@ -55,6 +55,8 @@ Random ops with a seed give TensorFlow's numbers, bit for bit, with these except
   of NumPy.
 - `ParameterizedTruncatedNormal`, also the stateless op, draws the numbers that TensorFlow draws in
   one thread. If TensorFlow splits a large tensor among threads, its numbers depend on their count.
+- `StochasticCastToInt` rounds with the same probabilities, but other random numbers. TensorFlow's
+  depend on the processor and on the number of threads.
 - `RecordInput` and the noise of `ExtractGlimpse` draw other numbers. TensorFlow's are not
   reproducible, whatever the seed.
 

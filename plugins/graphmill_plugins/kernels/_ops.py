@@ -167,6 +167,7 @@ OPS: dict[str, str] = {
     ),
     "image.draw": "DrawBoundingBoxes DrawBoundingBoxesV2 ExtractGlimpse ExtractGlimpseV2",
     "image.encode": "EncodeJpeg EncodeJpegVariableQuality EncodePng",
+    "image.random_crop": "RandomCrop",
     "image.resample": (
         "ResizeArea ResizeBicubic ResizeBicubicGrad ScaleAndTranslate ScaleAndTranslateGrad"
     ),
@@ -285,11 +286,13 @@ OPS: dict[str, str] = {
         "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum _SegmentRows"
     ),
     "math.sequence": "LinSpace Range",
+    "math.sobol": "SobolSample",
     "math.special": (
         "BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 "
         "BesselK1e BesselY0 BesselY1 Betainc Dawsn Digamma Erf Erfc Erfinv Expint FresnelCos "
         "FresnelSin Igamma Igammac Lgamma Ndtri Polygamma Spence Zeta"
     ),
+    "math.stochastic_cast": "StochasticCastToInt",
     "math.variant": "AddN",
     "math.vector": "CompareAndBitpack Cross NearestNeighbors",
     "nn.activation": "Elu LeakyRelu LogSoftmax Relu Relu6 Selu Softmax Softplus Softsign",
@@ -367,8 +370,9 @@ OPS: dict[str, str] = {
     "random.binomial": "StatefulRandomBinomial StatelessRandomBinomial",
     "random.gamma_grad": "RandomGammaGrad",
     "random.generator": (
-        "NonDeterministicInts RngReadAndSkip RngSkip StatefulStandardNormalV2 "
-        "StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt StatefulUniformInt"
+        "NonDeterministicInts RngReadAndSkip RngSkip StatefulStandardNormal "
+        "StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt "
+        "StatefulUniformInt"
     ),
     "random.rejection": (
         "ParameterizedTruncatedNormal RandomGamma RandomPoisson RandomPoissonV2 "

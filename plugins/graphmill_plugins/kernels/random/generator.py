@@ -40,12 +40,17 @@ def check_algorithm(algorithm: Value) -> None:
         )
 
 
-def advanced(resource: Any, count: int) -> tuple[Any, _philox.Philox]:
+def advanced(resource: Any, count: int, start: int = 0) -> tuple[Any, _philox.Philox]:
     """Move a generator on by `count` counters; return its state and generator from before.
+
+    Args:
+        resource: the handle of the variable.
+        count: how many counters to skip.
+        start: where the counter begins in the state.
 
     Raises:
         FailedPreconditionError: the variable has no value.
-        InvalidArgumentError: it is not a vector of at least three `int64`.
+        InvalidArgumentError: it is not a vector of at least `start + 3` `int64`.
     """
     variable = resource.expect(Variable)
     with variable.lock:
@@ -55,16 +60,19 @@ def advanced(resource: Any, count: int) -> tuple[Any, _philox.Philox]:
                 f"the generator's variable {variable.name} has no value; run its initializer"
             )
         state = np.asarray(state)
-        if state.dtype != np.int64 or state.ndim != 1 or state.size < _STATE_SIZE:
+        size = start + _STATE_SIZE
+        if state.dtype != np.int64 or state.ndim != 1 or state.size < size:
             raise InvalidArgumentError(
-                "the state of a Philox generator is a vector of at least 3 int64 numbers, got "
-                f"{state.dtype} of shape {list(state.shape)}"
+                f"the state of a Philox generator is a vector of at least {size} int64 numbers, "
+                f"got {state.dtype} of shape {list(state.shape)}"
             )
-        low, high, key = (number & _MASK for number in state[:_STATE_SIZE].tolist())
+        if start:
+            check_algorithm(state[0])
+        low, high, key = (number & _MASK for number in state[start:size].tolist())
         generator = _philox.Philox(key, low, high)
         later = generator.skip(count)
         changed = state.copy()
-        changed[:2] = np.array([later.low, later.high], np.uint64).view(np.int64)
+        changed[start : start + 2] = np.array([later.low, later.high], np.uint64).view(np.int64)
         variable.value = changed
     return state, generator
 
@@ -117,6 +125,17 @@ def stateful_normal(
     """Return floats of the standard normal distribution."""
     del ctx
     generator, sizes, count = _reserved(resource, algorithm, shape)
+    return _philox.normal(np, generator, count, dtype).reshape(sizes)
+
+
+@kernel("StatefulStandardNormal", stateful=True, host=True, effects=_EFFECTS)
+def stateful_normal_v1(
+    ctx: OpKernelContext, resource: Any, shape: Value, dtype: np.dtype[Any]
+) -> Value:
+    """Return floats of the standard normal distribution; the state begins with the algorithm."""
+    del ctx
+    sizes, count = _philox.output_shape(shape)
+    _, generator = advanced(resource, count * _philox.RESERVED_PER_OUTPUT, start=1)
     return _philox.normal(np, generator, count, dtype).reshape(sizes)
 
 
