@@ -149,6 +149,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "quantized.norm",
         "quantized.resize",
         "quantized.round_trip",
+        "quantized.uniform",
+        "quantized.uniform_products",
     ),
     "ragged": ("ragged.cross", "ragged.ops", "ragged.to_tensor", "ragged.variant"),
     "random": (

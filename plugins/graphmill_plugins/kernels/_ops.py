@@ -361,6 +361,14 @@ OPS: dict[str, str] = {
         "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 "
         "QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad"
     ),
+    "quantized.uniform": (
+        "UniformDequantize UniformQuantize UniformQuantizedAdd UniformQuantizedClipByValue "
+        "UniformRequantize"
+    ),
+    "quantized.uniform_products": (
+        "UniformQuantizedConvolution UniformQuantizedConvolutionHybrid UniformQuantizedDot "
+        "UniformQuantizedDotHybrid"
+    ),
     "ragged.cross": "RaggedCross",
     "ragged.ops": (
         "RaggedFillEmptyRows RaggedFillEmptyRowsGrad RaggedGather RaggedRange RaggedTensorToSparse"

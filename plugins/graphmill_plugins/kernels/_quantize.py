@@ -75,6 +75,12 @@ def rounded(xp: ArrayNamespace, x: Value) -> Value:
     return whole + xp.where(xp.abs(x - whole) >= _F(0.5), xp.sign(x), xp.zeros_like(x))
 
 
+def to_int32(xp: ArrayNamespace, x: Value) -> Value:
+    """Convert floats to int32, in which floats beyond become the lowest number, as on x86."""
+    end = _F(1 << 31)
+    return xp.where((x >= -end) & (x < end), x, -end).astype(np.int32)
+
+
 def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
     """Dequantize an array, in float32."""
     bounds = limits(x.dtype)
@@ -150,6 +156,19 @@ def check_ends(name: str, low: Value, high: Value) -> None:
         raise InvalidArgumentError(
             f"max_{name} must be larger than min_{name}, got {float(high)} and {float(low)}"
         )
+
+
+def _largest(x: Value) -> int:
+    return max(int(x.max()), -int(x.min()))
+
+
+def exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
+    """Multiply integer matrices; NumPy's float products are faster, and exact for small values."""
+    if xp is not np or not left.size or not right.size:
+        return xp.matmul(left, right)
+    if left.shape[1] * _largest(left) * _largest(right) > np.iinfo(np.int32).max:
+        return np.matmul(left, right)
+    return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int32)
 
 
 def requantized(

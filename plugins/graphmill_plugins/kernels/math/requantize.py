@@ -15,7 +15,14 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._quantize import first_of, limits, requantized, sole, used_range
+from graphmill_plugins.kernels._quantize import (
+    first_of,
+    limits,
+    requantized,
+    sole,
+    to_int32,
+    used_range,
+)
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
@@ -78,11 +85,6 @@ def _farthest(xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value) 
     return xp.maximum(xp.abs(input_min), xp.abs(input_max))
 
 
-def _as_int32(xp: ArrayNamespace, x: Value) -> Value:
-    """Convert floats to int32, in which floats beyond become the lowest number, as on x86."""
-    return xp.where(x < _STEPS, x, -_STEPS).astype(np.int32)
-
-
 @kernel("RequantizationRangePerChannel", types={"T": (dtypes.qint32,)})
 def requantization_range_per_channel(
     xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value, clip_value_max: float
@@ -92,10 +94,10 @@ def requantization_range_per_channel(
     if not x.size:
         raise InvalidArgumentError("input must not be empty")
     least, most = (function(x, axis=(0, 1, 2)).astype(_F) for function in (xp.min, xp.max))
-    largest = _as_int32(xp, xp.maximum(xp.abs(least), xp.abs(most))).astype(_F)
+    largest = to_int32(xp, xp.maximum(xp.abs(least), xp.abs(most))).astype(_F)
     high = xp.max(ends * largest / _STEPS, initial=np.finfo(_F).tiny)
     high = xp.minimum(high, _F(clip_value_max))
-    return xp.where(xp.any(_as_int32(xp, least) < 0), -high, _F(0)), high
+    return xp.where(xp.any(to_int32(xp, least) < 0), -high, _F(0)), high
 
 
 @kernel(

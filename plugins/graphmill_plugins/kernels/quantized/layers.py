@@ -18,6 +18,7 @@ from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import (
     centred,
     check_ends,
+    exact_product,
     first_of,
     from_float,
     from_floats,
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
 _F = np.float32
 _SMALL = (dtypes.quint8, dtypes.qint8)
 _WIDE = (dtypes.qint32,)
-
-
-def _largest(x: Value) -> int:
-    return max(int(x.max()), -int(x.min()))
 
 
 @kernel(
@@ -113,16 +110,7 @@ def quantized_mat_mul(
         raise InvalidArgumentError(
             f"Matrix size-compatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
         )
-    return (_exact_product(xp, left, right), *product_range(a, b, ends))
-
-
-def _exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
-    """Multiply integer matrices; NumPy's float products are faster, and exact for small values."""
-    if xp is not np or not left.size or not right.size:
-        return xp.matmul(left, right)
-    if left.shape[1] * _largest(left) * _largest(right) > np.iinfo(np.int32).max:
-        return np.matmul(left, right)
-    return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int32)
+    return (exact_product(xp, left, right), *product_range(a, b, ends))
 
 
 def _sum_range(xp: ArrayNamespace, ends: Sequence[Value]) -> tuple[Value, Value]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_FIELDS = {"lhs": (7, 8, 11), "rhs": (4, 3, 6), "output": (9, 10, 12)}
+Fields = Mapping[str, tuple[int, int, int]]
 """The message fields of each tensor's batch (or output feature), feature and spatial dimensions."""
+
+_FIELDS: Fields = {"lhs": (7, 8, 11), "rhs": (4, 3, 6), "output": (9, 10, 12)}
 _STATIC = (
     *("window_strides", "padding", "lhs_dilation", "rhs_dilation"),
     "feature_group_count",
 )
 
 
-class _Window(NamedTuple):
+class Window(NamedTuple):
     """The strides, padding and dilations of a kernel, for each spatial dimension."""
 
     strides: tuple[int, ...]
@@ -42,26 +45,32 @@ class _Window(NamedTuple):
     rhs_dilation: tuple[int, ...]
 
 
-def _layouts(message: bytes, rank: int) -> dict[str, tuple[int, ...]]:
+def layouts_of(message: bytes, rank: int, fields: Fields, name: str) -> dict[str, tuple[int, ...]]:
     """Return for each tensor its dimensions in the order batch, feature, spatial.
+
+    Args:
+        message: the serialized message.
+        rank: the rank of all tensors.
+        fields: the numbers of the message's fields.
+        name: the type of the message, for errors.
 
     Raises:
         InvalidArgumentError: the message cannot be parsed, or does not list each dimension once.
     """
-    numbers = read_numbers(message, "ConvolutionDimensionNumbers", 12)
+    numbers = read_numbers(message, name, max(map(max, fields.values())))
     found = {}
-    for name, (first, second, spatial) in _FIELDS.items():
+    for tensor, (first, second, spatial) in fields.items():
         pair = [(numbers[field - 1] or [0])[-1] for field in (first, second)]
-        found[name] = (*pair, *numbers[spatial - 1])
-        if sorted(found[name]) != list(range(rank)):
+        found[tensor] = (*pair, *numbers[spatial - 1])
+        if sorted(found[tensor]) != list(range(rank)):
             raise InvalidArgumentError(
-                f"dimension_numbers must name {rank} dimensions of {name}, one each, got "
-                f"{list(found[name])}"
+                f"dimension_numbers must name {rank} dimensions of {tensor}, one each, got "
+                f"{list(found[tensor])}"
             )
     return found
 
 
-def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> _Window:
+def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> Window:
     if any(value.ndim != 1 for value in (strides, *dilations)):
         raise InvalidArgumentError("strides and dilations must be vectors")
     numbers = [to_ints(value) for value in (strides, *dilations)]
@@ -70,7 +79,7 @@ def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> _Wi
             f"strides and dilations must be {rank} positive numbers each, got "
             f"{[list(given) for given in numbers]}"
         )
-    return _Window(numbers[0], padding_pairs(padding, rank), numbers[1], numbers[2])
+    return Window(numbers[0], padding_pairs(padding, rank), numbers[1], numbers[2])
 
 
 def _spread(xp: ArrayNamespace, x: Value, padding: Any, dilation: Sequence[int]) -> Value:
@@ -81,7 +90,7 @@ def _spread(xp: ArrayNamespace, x: Value, padding: Any, dilation: Sequence[int])
     return xla_pad(xp, x, np.zeros((), x.dtype), low, high, inner)
 
 
-def _taps(xp: ArrayNamespace, x: Value, w: Value, window: _Window, groups: int) -> Value:
+def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -> Value:
     """Convolve [batch, feature, …] with [output, feature, …] to [batch, output, spatial…]."""
     kernel_sizes = w.shape[2:]
     reach = [(n - 1) * by + 1 for n, by in zip(kernel_sizes, window.rhs_dilation, strict=True)]
@@ -122,6 +131,29 @@ def _check_groups(x: Value, w: Value, groups: int, batches: int) -> None:
         )
 
 
+def convolved(
+    xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int, batches: int
+) -> Value:
+    """Convolve [batch, feature, …] with [output, feature, …] to [batch, output, spatial…].
+
+    Args:
+        xp: the array namespace.
+        x: the input.
+        w: the filters, of the same type.
+        window: the strides, padding and dilations.
+        groups: the number of groups of features.
+        batches: the number of groups of batches.
+
+    Raises:
+        InvalidArgumentError: the groups do not fit the shapes.
+    """
+    _check_groups(x, w, groups, batches)
+    x = _spread(xp, x, window.padding, window.lhs_dilation)
+    inputs, filters = xp.split(x, batches), xp.split(w, batches)
+    parts = [_taps(xp, *pair, window, groups) for pair in zip(inputs, filters, strict=True)]
+    return parts[0] if batches == 1 else xp.concatenate(parts, axis=1)
+
+
 def _convolution(
     xp: ArrayNamespace, dimension_numbers: str, dtype: np.dtype[Any], batches: int
 ) -> Callable[..., Value]:
@@ -142,17 +174,13 @@ def _convolution(
                 "operands must have the same rank of at least 2, got shapes "
                 f"{shape_text(lhs.shape)} and {shape_text(rhs.shape)}"
             )
-        layouts = _layouts(message, lhs.ndim)
+        layouts = layouts_of(message, lhs.ndim, _FIELDS, "ConvolutionDimensionNumbers")
         moves = _window(lhs.ndim - 2, window_strides, padding, lhs_dilation, rhs_dilation)
         groups = scalar_int("feature_group_count", feature_group_count)
         wide = np.dtype(np.float32) if is_narrow(dtype) else dtype
         x = xp.transpose(lhs, layouts["lhs"]).astype(wide)
         w = xp.transpose(rhs, layouts["rhs"]).astype(wide)
-        _check_groups(x, w, groups, batches)
-        x = _spread(xp, x, moves.padding, moves.lhs_dilation)
-        inputs, filters = xp.split(x, batches), xp.split(w, batches)
-        parts = [_taps(xp, *pair, moves, groups) for pair in zip(inputs, filters, strict=True)]
-        result = parts[0] if batches == 1 else xp.concatenate(parts, axis=1)
+        result = convolved(xp, x, w, moves, groups, batches)
         return xp.transpose(result, np.argsort(layouts["output"])).astype(dtype)
 
     return convolve
