@@ -221,6 +221,30 @@ class UnauthenticatedError(OpError):
     code = UNAUTHENTICATED
 
 
+class InvalidValueError(InvalidArgumentError, TypeError, ValueError):
+    """A value that a caller passed to a session or a graph is wrong: a feed, a fetch, a target.
+
+    It is a built-in exception, too, because TensorFlow's Python layer raises `TypeError` or
+    `ValueError` for such values before its runtime sees them.
+    """
+
+
+class UnknownNameError(NotFoundError, KeyError, TypeError, ValueError):
+    """A tensor or operation that a caller named does not exist.
+
+    TensorFlow's Python layer raises `ValueError` for a fetch, `TypeError` for a feed, `KeyError` in
+    the methods of a graph.
+    """
+
+
+class EmptyGraphError(UnknownNameError, RuntimeError):
+    """The graph of the session has no operations."""
+
+
+class ClosedSessionError(CancelledError, RuntimeError):
+    """The session was closed before the call."""
+
+
 _CLASSES: dict[int, type[OpError]] = {
     cls.code: cls
     for cls in (

@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.dtypes import as_dtype
-from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.errors import (
+    InvalidArgumentError,
+    InvalidValueError,
+    UnknownNameError,
+)
 from graphmill.graph.control_flow.control_flow_scopes import ControlFlowScopes
 from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def, resolve_op
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
@@ -273,10 +277,10 @@ class Graph(ShapedGraph):
         node_name, index = parse_tensor_name(name)
         if index == CONTROL_SLOT or ":" not in name:
             hint = f"; did you mean {name + ':0'!r}?" if self.has_node(name) else ""
-            raise InvalidArgumentError(f"{name!r} is not a tensor name, expected 'node:0'{hint}")
+            raise InvalidValueError(f"{name!r} is not a tensor name, expected 'node:0'{hint}")
         node = self.node(node_name)
         if index >= len(node.output_types):
-            raise NotFoundError(
+            raise UnknownNameError(
                 f"there is no tensor {name!r}: node {node_name!r} (op {node.op}) has "
                 f"{len(node.output_types)} outputs"
             )

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, suggest
+from graphmill.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    UnknownNameError,
+    suggest,
+)
 from graphmill.graph.functions.function_library import FunctionLibrary
 from graphmill.graph.node import CONTROL_SLOT, Edge, Node
 from graphmill.ops.definition.system_ops import NO_OP
@@ -97,7 +102,7 @@ class Graph:
         found = self._by_name.get(name)
         if found is None:
             near = suggest(name, (n for n in self._by_name if n not in (SOURCE_NAME, SINK_NAME)))
-            raise NotFoundError(f"the graph has no node {name!r}{near}")
+            raise UnknownNameError(f"the graph has no node {name!r}{near}")
         return found
 
     def add_node(

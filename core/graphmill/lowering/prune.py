@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.errors import (
+    EmptyGraphError,
+    InvalidArgumentError,
+    UnknownNameError,
+    suggest,
+)
 from graphmill.graph.algorithms import ancestors
 from graphmill.graph.control_flow.frames import loop_of_output
 from graphmill.graph.graph import Graph
@@ -306,7 +311,7 @@ def _find_tensors(graph: Graph, names: Sequence[str], what: str) -> list[tuple[N
         node_name, output = parse_tensor_name(name)
         node = _find_node(graph, node_name, what)
         if output == CONTROL_SLOT or output >= len(node.output_types):
-            raise NotFoundError(
+            raise UnknownNameError(
                 f"{what} {name!r} does not exist: node {node.name!r} (op {node.op}) has "
                 f"{len(node.output_types)} outputs"
             )
@@ -317,8 +322,13 @@ def _find_tensors(graph: Graph, names: Sequence[str], what: str) -> list[tuple[N
 def _find_node(graph: Graph, name: str, what: str) -> Node:
     found = graph.node(name) if graph.has_node(name) else None
     if found is None or found in (graph.source, graph.sink):
+        if not len(graph):
+            raise EmptyGraphError(
+                f"{what} {name!r} does not exist: the session's graph is empty. Add operations to "
+                "the graph before running it"
+            )
         near = suggest(name, (node.name for node in graph))
-        raise NotFoundError(f"{what} {name!r} does not exist: the graph has no such node{near}")
+        raise UnknownNameError(f"{what} {name!r} does not exist: the graph has no such node{near}")
     return found
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import CancelledError, UnimplementedError
+from graphmill.errors import (
+    ClosedSessionError,
+    UnimplementedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -188,9 +191,9 @@ class SessionInterface(ABC):
         )
 
     def check_open(self) -> None:
-        """Raise CancelledError if the session is closed."""
+        """Raise ClosedSessionError if the session is closed."""
         if self.is_closed:
-            raise CancelledError("Session has been closed.")
+            raise ClosedSessionError("Session has been closed.")
 
     def _unexplained(self) -> UnimplementedError:
         return UnimplementedError(

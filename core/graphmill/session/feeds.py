@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.dtypes import as_dtype, resource, string
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, InvalidValueError
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_traits import Source
 from graphmill.runtime.resources.session_state import StoredTensor
@@ -73,7 +73,7 @@ def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
 def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Value]:
     """Return the function that turns a fed value into a tensor of `dtype` and `shape`.
 
-    The function raises InvalidArgumentError with the tensor's name for a value that does not fit.
+    The function raises InvalidValueError with the tensor's name for a value that does not fit.
     """
     if dtype is resource:
         return lambda value: _handle(name, value)
@@ -102,7 +102,7 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
         else:
             array = _to_array(name, value, dtype)
         if shape is not None and not _fits(array.shape, shape):
-            raise InvalidArgumentError(
+            raise InvalidValueError(
                 f"Cannot feed value of shape {array.shape} for tensor '{name}', which has shape "
                 f"'{_shape_text(shape)}'"
             )
@@ -123,7 +123,7 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"the value fed for tensor '{name}' is not an array: {error}"
         ) from error
     if array.dtype == expected:
@@ -144,16 +144,16 @@ def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[An
         if dtype.kind in "fc" or np.array_equal(cast, array):
             return cast
         if array.dtype.kind not in "iub":
-            raise InvalidArgumentError(
+            raise InvalidValueError(
                 f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
                 f"{dtype.name}: {array[cast != array].flat[0]} is not an integer of that type; "
                 "round or convert it first"
             )
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"a value fed for tensor '{name}' does not fit in {dtype.name}: values from "
             f"{array.min()} to {array.max()}"
         )
-    raise InvalidArgumentError(
+    raise InvalidValueError(
         f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
         f"{dtype.name}; convert it first"
     )
@@ -173,7 +173,7 @@ def _handle(name: str, value: Any) -> Value:
         or getattr(value, "dtype", None) == resource.as_numpy_dtype
     ):
         return value
-    raise InvalidArgumentError(
+    raise InvalidValueError(
         f"Cannot feed {type(value).__name__} for tensor '{name}', which has dtype resource; give "
         "the handle that was fetched"
     )
@@ -184,7 +184,7 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     if array.dtype.kind in "SU":
         array = array.astype(object)
     if array.dtype != object:
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
             "string; give bytes or str"
         )
@@ -193,7 +193,7 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
         return array
     wrong = [item for item in flat if not isinstance(item, str)]
     if wrong:
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"Cannot feed {type(wrong[0]).__name__} for tensor '{name}', which has dtype string; "
             "give bytes or str"
         )
@@ -206,7 +206,7 @@ def _encoded(name: str, item: str | bytes) -> bytes:
     try:
         return item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"a str fed for tensor '{name}' cannot be written as UTF-8: {error}; give bytes"
         ) from error
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidValueError
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
 
@@ -35,7 +35,7 @@ class FetchPlan:
         try:
             self.rebuild: Callable[[Sequence[Any]], Any] = collector.visit(fetches)
         except RecursionError:
-            raise InvalidArgumentError("the fetches are nested too deeply") from None
+            raise InvalidValueError("the fetches are nested too deeply") from None
         self.tensors = tuple(collector.tensors)
         self.targets = tuple(collector.targets)
 
@@ -89,9 +89,7 @@ class _Collector:
 
     def _visit_leaf(self, fetch: Any) -> Callable[[Sequence[Any]], Any]:
         if fetch is None:
-            raise InvalidArgumentError(
-                "a fetch is None; leave it out, or name a tensor or operation"
-            )
+            raise InvalidValueError("a fetch is None; leave it out, or name a tensor or operation")
         name = fetch_name(fetch, self.graph)
         if ":" not in name:
             self.targets[name] = None
@@ -104,7 +102,7 @@ def fetch_name(fetch: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for a tensor, `node` for an operation.
 
     Raises:
-        InvalidArgumentError: `fetch` is not a tensor, operation or name, or is of another graph.
+        InvalidValueError: `fetch` is not a tensor, operation or name, or is of another graph.
     """
     if isinstance(fetch, bytes):
         fetch = fetch.decode("utf-8", "replace")
@@ -120,7 +118,7 @@ def feed_name(feed: Any, graph: Graph | None = None) -> str:
     """Return `node:output` for the key of a feed; the name of an operation means its output 0.
 
     Raises:
-        InvalidArgumentError: it is not a tensor or name, or is of another graph.
+        InvalidValueError: it is not a tensor or name, or is of another graph.
     """
     name = feed if isinstance(feed, str) else _reference(feed, "feed", graph)
     return name if ":" in name else f"{name}:0"
@@ -130,7 +128,7 @@ def target_name(target: Any, graph: Graph | None = None) -> str:
     """Return the node name of a target: an operation, a tensor, or the name of either.
 
     Raises:
-        InvalidArgumentError: it is none of these, or is of another graph.
+        InvalidValueError: it is none of these, or is of another graph.
     """
     name = target if isinstance(target, str) else _reference(target, "target", graph)
     return parse_tensor_name(name)[0]
@@ -147,12 +145,12 @@ def _reference(value: Any, role: str, graph: Graph | None) -> str:
     """Return the name of a tensor or operation object, of graphmill or another library."""
     name = getattr(value, "name", None)
     if not isinstance(name, str):
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"{role} {value!r} ({type(value).__name__}) is not a tensor, operation or name"
         )
     owner = getattr(value, "graph", None)
     if graph is not None and isinstance(owner, Graph) and owner is not graph:
-        raise InvalidArgumentError(f"{role} {value!r} does not belong to the session's graph")
+        raise InvalidValueError(f"{role} {value!r} does not belong to the session's graph")
     return name
 
 

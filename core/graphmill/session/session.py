@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from graphmill import proto
-from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.errors import (
+    InvalidValueError,
+    NotFoundError,
+)
 from graphmill.graph.default_session import pop_default_session, push_default_session
 from graphmill.graph.formats.import_export import extend_graph
 from graphmill.graph.graph import Graph
@@ -351,7 +354,7 @@ class Session:
             if options is None:
                 return call(*values, run_metadata=run_metadata)
             if len(values) != len(key[0]):
-                raise InvalidArgumentError(f"expected {len(key[0])} values, got {len(values)}")
+                raise InvalidValueError(f"expected {len(key[0])} values, got {len(values)}")
             return plan.rebuild(
                 self._impl.run(key, list(values), _run_options(options), run_metadata)
             )
@@ -507,7 +510,7 @@ def _feeds(feed_dict: Mapping[Any, Any] | None) -> Mapping[Any, Any]:
     if feed_dict is None:
         return {}
     if not isinstance(feed_dict, Mapping):
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"feed_dict is a {type(feed_dict).__name__}; expected a dict of values by tensor"
         )
     return feed_dict
@@ -517,9 +520,9 @@ def _check_declared_once(signature: Signature) -> None:
     feeds, fetches, _ = signature
     for position, name in enumerate(feeds):
         if name in feeds[:position]:
-            raise InvalidArgumentError(f"Endpoint {name!r} fed more than once; declare it once")
+            raise InvalidValueError(f"Endpoint {name!r} fed more than once; declare it once")
         if name in fetches:
-            raise InvalidArgumentError(f"{name} is both fed and fetched; declare it as one of both")
+            raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of both")
 
 
 def _run_options(options: Any) -> Any:

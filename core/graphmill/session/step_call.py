@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import (
+    InvalidValueError,
+)
 from graphmill.session.step import run_step, run_step_with_options
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def make_call(
         if session.is_closed:
             session.check_open()
         if len(values) != count:
-            raise InvalidArgumentError(
+            raise InvalidValueError(
                 f"the callable takes {count} values ({', '.join(executors.feeds) or 'none'}), "
                 f"{len(values)} given"
             )
