@@ -28,6 +28,13 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         order=100,
         applies=_has_several_tasks,
     )
+    passes.add(
+        "debug_stripper",
+        f"{home}.debug_stripper:strip",
+        phase="PRE_PLACEMENT",
+        order=-100,
+        applies=_strips_diagnoses,
+    )
     # First, so that passes of other plugins in this phase see the inlined bodies.
     passes.add(
         "function_inlining",
@@ -46,6 +53,11 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
 
 def _has_several_tasks(_graph: Graph, options: PassOptions) -> bool:
     return len({device.name.partition("/device:")[0] for device in options.devices}) > 1
+
+
+def _strips_diagnoses(_graph: Graph, options: PassOptions) -> bool:
+    rewrite = options.config.graph_options.rewrite_options
+    return bool(rewrite.debug_stripper == rewrite.ON and not rewrite.disable_meta_optimizer)
 
 
 def _has_calls(graph: Graph, _options: PassOptions) -> bool:

@@ -1,7 +1,8 @@
 """Read from the session's config which passes are enabled.
 
-`OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` disable all of them;
-a toggle of `RewriterConfig` disables its pass. (`GRAPHMILL_DISABLE_PASSES=a,b` disables any pass by
+`OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` disable all of them, a
+toggle of `RewriterConfig` its pass. A `do_` flag of `OptimizerOptions` enables a pass in any case.
+(`GRAPHMILL_DISABLE_PASSES=a,b` disables any pass by
 name, before it is called.)
 """
 
@@ -16,11 +17,21 @@ _TOGGLES: Final = {
     "common_subexpressions": "common_subgraph_elimination",
 }
 
+_FLAGS: Final = {
+    "function_inlining": "do_function_inlining",
+    "constant_folding": "do_constant_folding",
+    "common_subexpressions": "do_common_subexpression_elimination",
+}
+"""Fields of `OptimizerOptions` that enable a pass."""
+
 
 def is_enabled(name: str, config: Any) -> bool:
     """Return whether the pass `name` may run under a `ConfigProto`."""
     graph_options = config.graph_options
     rewrite = graph_options.rewrite_options
-    if graph_options.optimizer_options.opt_level < 0 or rewrite.disable_meta_optimizer:
+    optimizer = graph_options.optimizer_options
+    if name in _FLAGS and getattr(optimizer, _FLAGS[name]):
+        return True
+    if optimizer.opt_level < 0 or rewrite.disable_meta_optimizer:
         return False
     return bool(getattr(rewrite, _TOGGLES[name]) != rewrite.OFF)

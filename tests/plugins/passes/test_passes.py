@@ -111,6 +111,96 @@ def test_p4_passes_obey_the_config(config) -> None:
     assert lowered_ops(graph, y.name, config=config).get("Mul") == 1
 
 
+@pytest.mark.parametrize(
+    "off",
+    [
+        {"optimizer_options": {"opt_level": "L0"}},
+        {"rewrite_options": {"disable_meta_optimizer": True}},
+        {"rewrite_options": {"constant_folding": "OFF"}},
+    ],
+)
+def test_p4_a_flag_enables_one_pass_in_any_case(off) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        ops.array.fill([10], 1.0, name="f")
+        x = graph.placeholder("float32", [], name="x")
+        ops.math.add_v2(ops.math.exp(x), ops.math.exp(x), name="twice")
+    assert "Fill" in lowered_ops(graph, "f:0", config={"graph_options": off})
+    optimizer = {**off.get("optimizer_options", {}), "do_constant_folding": True}
+    config = {"graph_options": {**off, "optimizer_options": optimizer}}
+    assert lowered_ops(graph, "f:0", config=config) == {"Const": 1, "_Retval": 1}
+    if "constant_folding" not in off.get("rewrite_options", {}):
+        assert lowered_ops(graph, "twice:0", {"x:0": 0}, config)["Exp"] == 2
+
+
+STRIP = {"graph_options": {"rewrite_options": {"debug_stripper": "ON"}}}
+
+
+@pytest.fixture
+def diagnosing_graph():
+    """A graph whose checks fail where `x` is not a number, at the top and in a function."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        checked = ops.array.check_numerics(x, message="bad", name="checked")
+        ops.logging.print(checked, [x], message="seen", name="printed")
+        is_positive = ops.math.greater(x, 0.0)
+        check = graph.create_op("Assert", [is_positive, x], {"T": [graphmill.float32]}, name="assert")
+        with graph.control_dependencies([check]):
+            ops.math.neg(graph.get_tensor_by_name("printed:0"), name="y")
+        graph.create_op("PrintV2", [graph.constant(b"text")], name="print_v2")
+    return graph
+
+
+def test_d27_debug_stripper_removes_checks_and_reports(diagnosing_graph, capfd) -> None:
+    counts = lowered_ops(diagnosing_graph, ["y:0", "print_v2"], {"x:0": float("nan")}, STRIP)
+    assert not {"Assert", "CheckNumerics", "Print", "PrintV2"} & set(counts)
+    assert capfd.readouterr().err == ""
+    with graphmill.Session(graph=diagnosing_graph) as session:
+        with pytest.raises(graphmill.errors.InvalidArgumentError):
+            session.run("y:0", {"x:0": float("nan")})
+        assert session.run("y:0", {"x:0": 2}) == -2
+    assert "seen" in capfd.readouterr().err
+
+
+def test_d27_debug_stripper_works_in_functions() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+
+        def body(value):
+            return ops.array.check_numerics(value, message="bad")
+
+        graphmill.cond(ops.math.greater(x, 0.0), lambda: ops.math.neg(x), lambda: body(x), name="c")
+        last = graph.get_operations()[-1].name
+    with graphmill.Session(graph=graph, config=STRIP) as session:
+        assert np.isnan(session.run(f"{last}:0", {"x:0": float("nan")}))
+
+
+def test_d27_checks_of_a_plugin_are_stripped_too(diagnosing_graph, host) -> None:
+    names = ["Assert", "CheckNumerics"]
+    twin_host = graphmill.Host(plugins=[TwinOps(names, host)])
+    twins = with_twins(diagnosing_graph, names, twin_host)
+    counts = lowered_ops(twins, "y:0", {"x:0": float("nan")}, STRIP, twin_host)
+    assert not set(map(twin_name, names)) & set(counts)
+
+
+def test_an_op_that_diagnoses_no_input_is_refused() -> None:
+    op = graphmill.spi.OpDef(
+        "Mine>Odd",
+        output_args=(graphmill.spi.ArgDef("y", type=graphmill.float32),),
+        traits=graphmill.spi.OpTraits(diagnoses=True),
+    )
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_ops(self, ops):
+            ops.add(op)
+
+    with pytest.raises(graphmill.errors.OpError, match="diagnoses input 0"):
+        graphmill.Host(plugins=[Plugin()])
+
+
 def test_p4_passes_obey_the_environment(monkeypatch) -> None:
     graph = graphmill.Graph()
     with graph.as_default():

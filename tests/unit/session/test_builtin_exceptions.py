@@ -73,7 +73,7 @@ def test_a_closed_session_is_a_runtime_error(session: Any, builtin: Any) -> None
 def test_an_empty_graph_is_a_runtime_error(builtin: Any) -> None:
     with (
         graphmill.Session(graph=graphmill.Graph()) as session,
-        pytest.raises(builtin, match="graph is empty. Add operations"),
+        pytest.raises(builtin, match=r"graph is empty\. Add operations"),
     ):
         session.run("x:0")
 

@@ -216,6 +216,8 @@ class OpTraits(NamedTuple):
         shape_only: whether its outputs only depend on the shapes of its inputs.
         asserts: whether its purpose is to fail for some values, so that it must neither be removed
             nor run if the graph would not run it.
+        diagnoses: whether it only checks or reports values for people, so that results are the same
+            without it; `debug_stripper` removes such nodes. Its output, if any, is input 0.
         loads_model: whether it reads a model's files while the model is loaded.
         int32_attrs: its attrs of type "int" or "list(int)" whose values must be in the range of
             int32; binding a kernel rejects nodes with other values.
@@ -237,6 +239,7 @@ class OpTraits(NamedTuple):
     elementwise: bool = False
     shape_only: bool = False
     asserts: bool = False
+    diagnoses: bool = False
     loads_model: bool = False
     int32_attrs: tuple[str, ...] = ()
 
@@ -336,6 +339,8 @@ def check_traits(op_def: OpDef) -> None:
         raise _misfit(op_def, "it forwards inputs to outputs, of which it has more", inputs)
     if traits.validates and not (op_def.input_args and len(op_def.output_args) == 1):
         raise _misfit(op_def, "it validates input 0, which is to be its only output", inputs)
+    if traits.diagnoses and op_def.output_args and not op_def.input_args:
+        raise _misfit(op_def, "it diagnoses input 0 and has none", inputs)
     integers = {attr.name for attr in op_def.attrs if attr.type in ("int", "list(int)")}
     for name in traits.int32_attrs:
         if name not in integers:

@@ -130,6 +130,7 @@ _FLAGS: Final[Mapping[str, str]] = {
     """,
     "shape_only": "Rank Shape ShapeN Size",
     "asserts": "Assert CheckNumerics CheckNumericsV2 EnsureShape",
+    "diagnoses": "Assert CheckNumerics Print PrintV2",
     "loads_model": """
         InitializeTableFromTextFile InitializeTableFromTextFileV2 Restore RestoreSlice RestoreV2
     """,
