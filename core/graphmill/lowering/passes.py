@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +68,12 @@ class PassOptions:
         self.new_rendezvous = new_rendezvous or (lambda _: IntraProcessRendezvous())
         self.functions = functions
         self.session_handle = session_handle
+
+    def with_forbidden(self, names: frozenset[str]) -> PassOptions:
+        """Return a copy for an executor that forbids other passes."""
+        made = copy.copy(self)
+        made.forbidden = names
+        return made
 
     def settings(self, plugin: str) -> dict[str, SettingValue]:
         """Return the settings for one plugin in the session's configuration; may be empty.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.graph.functions.function_calls import CalledFunction as CalledFunction
     from graphmill.graph.functions.function_calls import called_functions as called_functions
     from graphmill.graph.functions.function_calls import calls_of as calls_of
+    from graphmill.graph.functions.function_calls import requested_executor as requested_executor
     from graphmill.graph.functions.function_library import FunctionLibrary as FunctionLibrary
     from graphmill.graph.node_roles import forwarded as forwarded
     from graphmill.graph.node_roles import is_argument as is_argument
@@ -57,7 +58,9 @@ else:
                 "FrameInfo FramePath analyse_frames frame_name output_frame"
             ),
             "graphmill.graph.functions.function_body": "FunctionBody instantiate_function",
-            "graphmill.graph.functions.function_calls": "CalledFunction called_functions calls_of",
+            "graphmill.graph.functions.function_calls": (
+                "CalledFunction called_functions calls_of requested_executor"
+            ),
             "graphmill.graph.functions.function_library": "FunctionLibrary",
             "graphmill.graph.node_roles": (
                 "forwarded is_argument is_argument_or_result is_constant is_constant_enter "

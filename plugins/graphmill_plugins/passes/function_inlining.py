@@ -12,7 +12,7 @@ from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
-from graphmill.spi.graphs import called_functions, calls_of
+from graphmill.spi.graphs import called_functions, calls_of, requested_executor
 from graphmill.spi.passes import (
     PlacementOptions,
     effects_of,
@@ -95,6 +95,8 @@ def _is_call(node: Node, options: PassOptions) -> bool:
     called = calls_of(node)
     is_plain = len(called) == 1 and called[0].kind is CallKind.ONCE
     if not is_plain or called[0].call.first_input or effects_of(node.op_def):
+        return False
+    if requested_executor(node):
         return False
     if node.op in node.graph.library:
         return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
-from graphmill.spi.graphs import calls_of
+from graphmill.spi.graphs import calls_of, requested_executor
 from graphmill.spi.passes import function_with_effects
 from graphmill_plugins.passes.body_copy import BodyCopy, free_name_in
 
@@ -64,6 +64,7 @@ def _lowering_of(node: Node, options: PassOptions) -> Callable[[_Call], list[Bod
             return _lower_branches
         return _lower_loop if kinds == _LOOP and _is_plain_loop(node) else None
     is_call = kinds == {CallKind.ONCE} and len(called) == 1 and not called[0].call.first_input
+    is_call = is_call and not requested_executor(node)
     return _inline if is_call and _asks_for_tasks(called[0].function, node, options, ()) else None
 
 

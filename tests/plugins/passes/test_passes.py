@@ -145,7 +145,9 @@ def diagnosing_graph():
         checked = ops.array.check_numerics(x, message="bad", name="checked")
         ops.logging.print(checked, [x], message="seen", name="printed")
         is_positive = ops.math.greater(x, 0.0)
-        check = graph.create_op("Assert", [is_positive, x], {"T": [graphmill.float32]}, name="assert")
+        check = graph.create_op(
+            "Assert", [is_positive, x], {"T": [graphmill.float32]}, name="assert"
+        )
         with graph.control_dependencies([check]):
             ops.math.neg(graph.get_tensor_by_name("printed:0"), name="y")
         graph.create_op("PrintV2", [graph.constant(b"text")], name="print_v2")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphmill.graph.functions.function_library import FunctionLibrary
     from graphmill.graph.node import Node
 
+_EXECUTOR_ATTR: Final = "executor_type"
 BY_NAME: Final = FunctionCall("", CallKind.ONCE)
 """The call of a node whose op is itself a function; no attr names that function."""
 
@@ -58,6 +59,15 @@ def calls_of(node: Node, library: FunctionLibrary | None = None) -> list[CalledF
     if node.op_def.name in (node.graph.library if library is None else library):
         return [CalledFunction(_function_of(node), BY_NAME), *_calls_by_attr(node)]
     return _calls_by_attr(node) if node.op_def.calls else []
+
+
+def requested_executor(node: Node) -> str:
+    """Return the `executor_type` with which a node asks to call its functions; "" for none.
+
+    Such a call is neither inlined nor compiled, because a part of its caller would run otherwise.
+    """
+    value = node.attrs.get(_EXECUTOR_ATTR, "") if node.op_def.calls else ""
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def called_functions(node: Node, library: FunctionLibrary | None = None) -> list[FuncAttr]:

@@ -58,13 +58,17 @@ class FunctionHandle:
             that is never taken needs no kernels.
         segment: the stateful kernels of its nodes, which all callers share.
         is_lowered: whether its nodes come from a graph on which all passes have already run.
+        executor_type: the type of its executors; "" for that of the session.
         lowered: the body after the passes, for callers without an executor; created on first use.
     """
 
-    __slots__ = ("body", "is_lowered", "lock", "lowered", "partitions", "segment")
+    __slots__ = (
+        *("body", "executor_type", "is_lowered", "lock", "lowered", "partitions", "segment"),
+    )
 
-    def __init__(self, body: FunctionBody, *, is_lowered: bool) -> None:
+    def __init__(self, body: FunctionBody, *, is_lowered: bool, executor_type: str = "") -> None:
         self.body = body
+        self.executor_type = executor_type
         self.is_lowered = is_lowered
         self.partitions: list[PerPartition] = []
         self.lowered: FunctionBody | None = None
@@ -96,7 +100,7 @@ class FunctionLibraryRuntime:
         self._maker = maker
         self._peer = peer
         self._lock = fork_safe_lock()
-        self._handles: dict[tuple[str, frozenset[tuple[str, Any]]], FunctionHandle] = {}
+        self._handles: dict[tuple[str, frozenset[tuple[str, Any]], str], FunctionHandle] = {}
         self.closing = CancellationManager()
         self._family = {} if family is None else family
 
@@ -139,8 +143,15 @@ class FunctionLibraryRuntime:
         """The session's policy for effects of kernels."""
         return self._options.effects
 
-    def instantiate(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionHandle:
+    def instantiate(
+        self, name: str, attrs: Mapping[str, Any] | None = None, *, executor_type: str = ""
+    ) -> FunctionHandle:
         """Return the handle of a function with some attrs; equal attrs share a handle.
+
+        Args:
+            name: the name of the function.
+            attrs: its attrs.
+            executor_type: the type of its executors; "" for that of the session.
 
         Raises:
             NotFoundError: the function does not exist.
@@ -148,14 +159,14 @@ class FunctionLibraryRuntime:
         """
         library = self._full_graph.library
         declared = self._declared(name, attrs)
-        key = (name, frozenset(declared.items()))
+        key = (name, frozenset(declared.items()), executor_type)
         with self._lock:
             found = self._handles.get(key)
         if found is not None:
             return found
         is_lowered = library.body(name) is not None
         body = function_with_effects(name, declared, library, self._options)
-        made = FunctionHandle(body, is_lowered=is_lowered)
+        made = FunctionHandle(body, is_lowered=is_lowered, executor_type=executor_type)
         with self._lock:
             return self._handles.setdefault(key, made)
 
@@ -349,7 +360,9 @@ class FunctionLibraryRuntime:
         with handle.lock:
             if not handle.partitions:
                 graph = handle.body.graph
-                handle.partitions = self._maker.for_function(
+                kind = handle.executor_type
+                maker = self._maker.with_executor(kind) if kind else self._maker
+                handle.partitions = maker.for_function(
                     graph, self._device, handle.segment, is_lowered=handle.is_lowered
                 )
             return handle.partitions

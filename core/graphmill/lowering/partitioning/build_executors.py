@@ -8,7 +8,7 @@ from graphmill.errors import NotFoundError
 from graphmill.lowering.functions.function_bodies import lower_body, placement_options
 from graphmill.lowering.kernel_factory import KernelFactory
 from graphmill.lowering.partitioning.partition import partition
-from graphmill.lowering.passes import run_passes
+from graphmill.lowering.passes import check_needed, run_passes
 from graphmill.lowering.placement.memory_types import MemoryTypeFinder, ensure_memory_types
 from graphmill.lowering.placement.placer import place
 from graphmill.lowering.plugin_faults import faults_of
@@ -66,6 +66,7 @@ class PartitionMaker:
         self._options = options
         self._executor_factory = executor_factory
         self._functions_of = functions_of
+        self._executor_type: str = options.config.experimental.executor_type
         self.pinned: dict[str, str] = {}
 
     def with_functions(
@@ -73,6 +74,22 @@ class PartitionMaker:
     ) -> PartitionMaker:
         """Return a copy whose kernels call functions through other runtimes."""
         made = PartitionMaker(self._options, self._executor_factory, functions_of)
+        made._executor_type = self._executor_type
+        made.pinned = self.pinned
+        return made
+
+    def with_executor(self, executor_type: str) -> PartitionMaker:
+        """Return a copy that makes executors of another type, for functions that ask for it.
+
+        Raises:
+            NotFoundError: no executor of that type is registered.
+            FailedPreconditionError: it needs a pass that is not registered or disabled.
+        """
+        factory = self._options.host.executors.get(executor_type)
+        check_needed(factory, executor_type, self._options.host)
+        options = self._options.with_forbidden(frozenset(factory.forbids_passes))
+        made = PartitionMaker(options, factory, self._functions_of)
+        made._executor_type = executor_type
         made.pinned = self.pinned
         return made
 
@@ -172,7 +189,7 @@ class PartitionMaker:
             find_executor=self._options.host.executors.get,
         )
         registry = self._options.host.executors
-        name = self._options.config.experimental.executor_type
+        name = self._executor_type
         with faults_of(registry.provenance(name), f"the executor {name!r}"):
             executor = self._executor_factory.new_executor(params, graph)
             if not isinstance(executor, Executor):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
-from graphmill.spi.graphs import calls_of, parse_device_name
+from graphmill.spi.graphs import calls_of, parse_device_name, requested_executor
 from graphmill.spi.passes import effects_of
 from graphmill_plugins.jit.ir.function_bodies import plain_bodies
 
@@ -195,6 +195,9 @@ class LoweringChoices:
 
     def _call(self, node: Node, choice: KernelChoice | None) -> LoweringChoice | str:
         """Return the choice for a node that only calls functions, as its op declares."""
+        executor = requested_executor(node)
+        if executor:
+            return f"it asks for the executor {executor!r}"
         calls = node.op_def.calls
         if not all(call.kind in _FOLLOWED for call in calls) or any(c.counted for c in calls):
             return "only its kernel determines when its functions are called"

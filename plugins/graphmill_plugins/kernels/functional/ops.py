@@ -28,20 +28,24 @@ if TYPE_CHECKING:
 # complete immediately, in the caller's thread.
 
 
-def _handle(ctx: OpKernelContext, key: str, function: Any) -> Any:
+def _handle(ctx: OpKernelContext, key: str, function: Any, executor_type: str = "") -> Any:
     """Return the instantiated `function`; `key` identifies it among the functions of the node."""
     handle = ctx.state.get(key)
     if handle is None:
-        handle = ctx.functions.instantiate(function.name, function.attrs)
+        handle = ctx.functions.instantiate(
+            function.name, function.attrs, executor_type=executor_type
+        )
         # Two steps may race to the first call; both handles are valid, and the first one stays.
         handle = ctx.state.setdefault(key, handle)
     return handle
 
 
 @kernel("PartitionedCall", "StatefulPartitionedCall", async_=True, waits=False)
-def partitioned_call(ctx: OpKernelContext, args: list[Value], f: Any, done: Done) -> None:
-    """Call the function `f`."""
-    ctx.functions.run_async(_handle(ctx, "f", f), args, ctx, done)
+def partitioned_call(
+    ctx: OpKernelContext, args: list[Value], f: Any, executor_type: str, done: Done
+) -> None:
+    """Call the function `f`, with an executor of its own if an `executor_type` is given."""
+    ctx.functions.run_async(_handle(ctx, "f", f, executor_type), args, ctx, done)
 
 
 @kernel("RemoteCall", host_memory=("target",), async_=True, waits=False)
