@@ -135,6 +135,7 @@ PASSES = Part(
     allowed={
         # Nodes that are made.
         "constant_folding.py": "Const",
+        "debug_stripper.py": "Identity NoOp",
         "function_inlining.py": "Identity NoOp",
         "lower_functional_ops.py": """
             Enter Exit Identity LoopCond Merge Merge NextIteration NoOp NoOp NoOp Switch Switch
