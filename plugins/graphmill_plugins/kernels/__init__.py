@@ -55,6 +55,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.handles",
         "dataset.iterators",
         "dataset.multi_device",
+        "dataset.regroup",
         "dataset.sources",
         "dataset.transforms",
         "dataset.consume",

@@ -114,6 +114,11 @@ OPS: dict[str, str] = {
         "MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle"
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
+    "dataset.regroup": (
+        "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset "
+        "ExperimentalRebatchDataset ExperimentalSlidingWindowDataset RebatchDataset "
+        "SlidingWindowDataset WindowOp"
+    ),
     "dataset.sources": (
         "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "
         "ExperimentalRandomDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
