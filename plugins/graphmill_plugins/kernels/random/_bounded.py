@@ -1,8 +1,8 @@
 """Truncated normal values by three kinds of rejection sampling; NumPy only.
 
-Semantics: tensorflow/core/kernels/parameterized_truncated_normal_op.cc. One generator serves all
-rows in turn. (TensorFlow splits large tensors between threads, which changes what later rows get;
-what is drawn here is what it draws in one thread.)
+Semantics: tensorflow/core/kernels/parameterized_truncated_normal_op.cc. The rows draw from one
+generator, one after the other. TensorFlow splits large tensors between threads, which changes the
+values of later rows; the values here are those of TensorFlow on one thread.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
-_INSIDE = 1.3  # deviations within the bounds from which on normal values are tried
-_MOST_TURNS = 1000
-_MOST_GROUPS = 256
+_NORMAL_MARGIN = 1.3  # distance of a bound from the mean, in deviations, to try normal values
+_MAX_REJECTIONS = 1000
+_MAX_GROUPS = 256
 
 
 class _Row(NamedTuple):
-    """The parameters of a row, standardized so that the lower bound matters."""
+    """The standardized parameters of a row, mirrored so that `low` is the relevant bound."""
 
     mean: Any
     deviation: Any
@@ -45,7 +45,7 @@ def _standardized(mean: Any, deviation: Any, low: Any, high: Any) -> _Row:
 
 
 def _normals(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
-    """Try normal values, four (float64: two) of each counter."""
+    """Return a sampler of normal values: four per counter, two for float64."""
 
     def attempt(bits: Any) -> tuple[Any, Any]:
         values = _philox.normal_of(bits, row.low.dtype)
@@ -55,7 +55,7 @@ def _normals(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
 
 
 def _uniforms(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
-    """Try uniform values of one counter, accepted by those of the next."""
+    """Return a sampler of uniform values of one counter, accepted by those of the next."""
     kind = row.low.dtype.type
     plus = kind(0) if row.low < 0 else row.low * row.low
 
@@ -69,7 +69,7 @@ def _uniforms(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
 
 
 def _exponentials(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
-    """Try exponential values behind the lower bound, accepted by the uniform value after each."""
+    """Return a sampler of exponential values, accepted by the uniform value after each."""
     kind = row.low.dtype.type
     alpha = (row.low + np.sqrt(row.low * row.low + kind(4))) / kind(2)
 
@@ -82,11 +82,11 @@ def _exponentials(row: _Row) -> Callable[[Any], tuple[Any, Any]]:
     return attempt
 
 
-def _chosen(row: _Row) -> tuple[Callable[[Any], tuple[Any, Any]], int]:
-    """Return the way to draw, and how many counters one attempt of it takes."""
+def _choose_sampler(row: _Row) -> tuple[Callable[[Any], tuple[Any, Any]], int]:
+    """Choose a sampler; return it and the number of counters per attempt."""
     kind = row.low.dtype.type
-    inside = kind(_INSIDE)
-    if (row.low < -inside and row.high >= 0) or (row.high > inside and row.low <= 0):
+    margin = kind(_NORMAL_MARGIN)
+    if (row.low < -margin and row.high >= 0) or (row.high > margin and row.low <= 0):
         return _normals(row), 1
     root = np.sqrt(row.low * row.low + kind(4))
     cutoff = kind(2) * np.exp(kind(0.5) + row.low * (row.low - root) / kind(4)) / (row.low + root)
@@ -98,17 +98,17 @@ def _chosen(row: _Row) -> tuple[Callable[[Any], tuple[Any, Any]], int]:
 def bounded_normal(
     generator: _philox.Philox, parameters: Sequence[Value], samples: int, count: int
 ) -> Value:
-    """Return `count` values, `samples` for each row of means, deviations, lower and upper bounds.
+    """Return `count` values: `samples` per row of means, deviations, lower and upper bounds.
 
     Raises:
         InvalidArgumentError: a deviation is not positive, or bounds are empty or both infinite.
-        InternalError: no value was accepted for too long.
+        InternalError: too many values were rejected in sequence.
     """
     out = np.empty(count, parameters[0].dtype)
-    for number, values in enumerate(zip(*parameters, strict=True)):
+    for index, values in enumerate(zip(*parameters, strict=True)):
         row = _standardized(*values)
-        attempt, counters = _chosen(row)
-        part = out[number * samples : (number + 1) * samples]
+        attempt, counters = _choose_sampler(row)
+        part = out[index * samples : (index + 1) * samples]
         generator = _fill(part, generator, attempt, counters)
         part *= row.deviation
         part += row.mean
@@ -121,21 +121,21 @@ def _fill(
     attempt: Callable[[Any], tuple[Any, Any]],
     counters: int,
 ) -> _philox.Philox:
-    """Fill with accepted values; return the generator behind the last counter that was used."""
-    filled = refused = 0
+    """Fill `part` with accepted values; return the generator advanced past the used counters."""
+    filled = rejected = 0
     while filled < part.size:
-        groups = min(max(part.size - filled, 4), _MOST_GROUPS)
+        groups = min(max(part.size - filled, 4), _MAX_GROUPS)
         offsets = np.arange(groups * counters, dtype=np.uint64)
-        values, good = attempt(_philox.blocks(np, generator, offsets))
-        accepted = good.sum(axis=1)
+        values, is_accepted = attempt(_philox.blocks(np, generator, offsets))
+        accepted = is_accepted.sum(axis=1)
         totals = np.cumsum(accepted)
-        wanted = part.size - filled
-        used = int(np.searchsorted(totals, wanted)) + 1 if totals[-1] >= wanted else groups
-        found = values[:used][good[:used]][:wanted]
+        missing = part.size - filled
+        used = int(np.searchsorted(totals, missing)) + 1 if totals[-1] >= missing else groups
+        found = values[:used][is_accepted[:used]][:missing]
         part[filled : filled + len(found)] = found
         filled += len(found)
-        refused = 0 if len(found) else refused + good.size
-        if refused > _MOST_TURNS:
+        rejected = 0 if len(found) else rejected + is_accepted.size
+        if rejected > _MAX_REJECTIONS:
             raise InternalError("TruncatedNormal rejection sampler failed to accept a sample.")
         generator = generator.skip(used * counters)
     return generator

@@ -1,10 +1,10 @@
-"""Logarithm, sine and cosine of float32 with the last bits of the GNU C library.
+"""Logarithm, sine and cosine of float32, bitwise equal to those of the GNU C library.
 
-TensorFlow's normal distributions call `logf`, `sinf` and `cosf` of the system's C library, which
-are not rounded correctly in about one case of a hundred. The GNU library computes them in double
-precision by the public algorithms of Arm's optimized-routines (math/logf.c, math/sincosf.h); the
-same sums over arrays give the same bits. For arguments as they occur there: positive normal
-numbers for the logarithm, angles of at most 2 pi.
+TensorFlow's normal distributions call `logf`, `sinf` and `cosf` of the system's C library, whose
+results are not correctly rounded in about 1% of cases. The GNU library uses the public algorithms
+of Arm's optimized-routines (math/logf.c, math/sincosf.h) in double precision; the same operations
+on arrays give the same bits. The domain is restricted to what the distributions need: positive
+normal numbers for the logarithm, angles of at most 2 pi.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def log(xp: ArrayNamespace, x: Value) -> Value:
     """Return the natural logarithm of positive normal float32 numbers."""
     bits = x.view(np.int32)
     shifted = bits - _OFFSET
-    place = (shifted >> 19) & 15
+    table_index = (shifted >> 19) & 15
     exponent = shifted >> 23
-    # The number itself scaled into [0.7, 1.4): the same mantissa.
+    # Scaled into [0.7, 1.4): the exponent replaced, the mantissa unchanged.
     scaled = (bits - (exponent << 23)).view(np.float32).astype(np.float64)
-    rest = scaled * xp.asarray(_INVERSE)[place] - 1.0
-    base = xp.asarray(_LOG)[place] + exponent.astype(np.float64) * _LN2
+    rest = scaled * xp.asarray(_INVERSE)[table_index] - 1.0
+    base = xp.asarray(_LOG)[table_index] + exponent.astype(np.float64) * _LN2
     square = rest * rest
     a, b, c = _LOG_POLYNOMIAL
     sum_ = a * square + (b * rest + c)
@@ -101,11 +101,11 @@ def log(xp: ArrayNamespace, x: Value) -> Value:
 def sine_and_cosine(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
     """Return sine and cosine of float32 angles between 0 and 2 pi."""
     angle = x.astype(np.float64)
-    turns = xp.floor(angle * (1 / _HALF_PI) + 0.5)
-    rest = angle - turns * _HALF_PI
+    quarters = xp.floor(angle * (1 / _HALF_PI) + 0.5)
+    rest = angle - quarters * _HALF_PI
     square = rest * rest
-    sine, cosine = _sine_sum(rest, square), _cosine_sum(square)
-    quadrant = turns.astype(np.int32) & 3
+    sine, cosine = _sine_polynomial(rest, square), _cosine_polynomial(square)
+    quadrant = quarters.astype(np.int32) & 3
     is_odd = (quadrant & 1) == 1
     signed_sine = xp.where(is_odd, cosine, sine)
     signed_cosine = xp.where(is_odd, sine, cosine)
@@ -114,13 +114,13 @@ def sine_and_cosine(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
     return sine.astype(np.float32), cosine.astype(np.float32)
 
 
-def _sine_sum(rest: Any, square: Any) -> Any:
+def _sine_polynomial(rest: Any, square: Any) -> Any:
     cube = rest * square
     high = _SINE[1] + square * _SINE[2]
     return (rest + cube * _SINE[0]) + cube * square * high
 
 
-def _cosine_sum(square: Any) -> Any:
+def _cosine_polynomial(square: Any) -> Any:
     fourth = square * square
     high = _COSINE[3] + square * _COSINE[4]
     low = _COSINE[0] + square * _COSINE[1]

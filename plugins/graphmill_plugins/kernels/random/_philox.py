@@ -1,9 +1,9 @@
 """Philox4x32-10, the counter-based generator of TensorFlow's random ops, and its distributions.
 
-The algorithm is public (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). How
-samples become values: tensorflow/core/lib/random/random_distributions.h; in what order counters are
-used: tensorflow/core/kernels/random_op_cpu.h. Everything works on NumPy and on `jax.numpy` with
-64-bit types switched on, so that the same seed gives the same values on each.
+The algorithm is public (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). The
+conversion of samples to values is that of tensorflow/core/lib/random/random_distributions.h, the
+order of counters that of tensorflow/core/kernels/random_op_cpu.h. Unless noted otherwise, functions
+work on NumPy and on `jax.numpy` with 64-bit types enabled, and give equal values for equal seeds.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
-_FEW = 4  # counters for which Python's numbers are faster than NumPy's arrays
-_SOME = 1 << 10  # counters for which the overhead of NumPy calls dominates
-_PIECE = 1 << 14  # counters whose results fit in a processor's cache
+_MAX_PYTHON_COUNTERS = 4  # number of counters up to which Python integers are faster than NumPy
+_MAX_SMALL_COUNTERS = 1 << 10  # number up to which the overhead of NumPy calls dominates
+_CHUNK = 1 << 14  # counters whose results fit in a processor's cache
 RESERVED_PER_OUTPUT = 256
-"""Counters that TensorFlow sets aside for each output, however many it uses."""
+"""Counters that TensorFlow reserves per output, whether it uses them or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Philox:
     high: Any
 
     def skip(self, count: int) -> Philox:
-        """Return the generator `count` counters further on; fewer than 2**64 of them."""
+        """Return the generator advanced by `count` counters, which must be less than 2**64."""
         if isinstance(self.low, int):
             total = (self.low | self.high << 64) + count
             return Philox(self.key, total & _MASK64, total >> 64 & _MASK64)
@@ -62,9 +62,9 @@ def seeded(seed: int, seed2: int) -> Philox:
 
 
 def _rounds(c: list[Any], k0: Any, k1: Any, xp: ArrayNamespace) -> list[Any]:
-    """Return the four 32-bit results, in `uint64` arrays, of counters `c` (four such arrays)."""
-    for turn in range(10):
-        if turn:
+    """Apply the ten rounds to counters: four `uint64` arrays of 32-bit words; return the same."""
+    for round_ in range(10):
+        if round_:
             k0, k1 = (k0 + xp.uint64(_WEYL[0])) & _LOW, (k1 + xp.uint64(_WEYL[1])) & _LOW
         product0, product1 = c[0] * _MULTIPLIERS[0], c[2] * _MULTIPLIERS[1]
         c = [
@@ -77,7 +77,7 @@ def _rounds(c: list[Any], k0: Any, k1: Any, xp: ArrayNamespace) -> list[Any]:
 
 
 def _rounds_in_place(c: list[Any], k0: int, k1: int) -> list[Any]:
-    """Do the same with NumPy in the memory of the counters, which stays in the cache."""
+    """Apply the ten rounds in place with NumPy, so that the data stays in the cache."""
     c0, c1, c2, c3 = c
     product0, product1 = np.empty_like(c0), np.empty_like(c0)
     for _ in range(10):
@@ -93,14 +93,14 @@ def _rounds_in_place(c: list[Any], k0: int, k1: int) -> list[Any]:
 
 
 def _pairs(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
-    """Return the results of counters as `uint64` (…, 2): the first of two samples is the low half.
+    """Return the results of counters as `uint64` (…, 2): two samples each, the first the low half.
 
-    Two by two, because a compiler computes all rounds again for each part that is put together.
+    They are packed in pairs because XLA repeats all rounds for each operand of a concatenation.
     """
-    if xp is np and offsets.size <= _FEW:
-        return _few_pairs(generator, offsets)
-    if xp is np and offsets.size <= _SOME:
-        return _pairs_in_few_calls(generator, offsets)
+    if xp is np and offsets.size <= _MAX_PYTHON_COUNTERS:
+        return _pairs_in_python(generator, offsets)
+    if xp is np and offsets.size <= _MAX_SMALL_COUNTERS:
+        return _pairs_of_some(generator, offsets)
     low, high = xp.uint64(generator.low), xp.uint64(generator.high)
     first = low + offsets
     second = high + (first < low).astype(np.uint64)
@@ -115,38 +115,39 @@ def _pairs(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
 
 
 @lru_cache(maxsize=64)
-def _keys_of_turns(key: int) -> Value:
+def _round_keys(key: int) -> Value:
     k0, k1 = key & _MASK32, key >> 32
     keys = [
-        [(k0 + turn * _WEYL[0]) & _MASK32, (k1 + turn * _WEYL[1]) & _MASK32] for turn in range(10)
+        [(k0 + round_ * _WEYL[0]) & _MASK32, (k1 + round_ * _WEYL[1]) & _MASK32]
+        for round_ in range(10)
     ]
     return np.array(keys, np.uint32)[..., None]
 
 
-def _pairs_in_few_calls(generator: Philox, offsets: Value) -> Value:
-    """Do the same for some hundred counters, where it counts how often NumPy is called.
+def _pairs_of_some(generator: Philox, offsets: Value) -> Value:
+    """Return the pairs of up to about a thousand counters, with few NumPy calls.
 
-    Two of a counter's four words are multiplied: `even` has them as rows. The halves of the
-    products, seen the other way around, are the next ones.
+    Each round multiplies two of a counter's four words, the rows of `even`. The halves of the
+    products, in reverse order, are the words of the next round.
     """
     counters = np.empty((offsets.size, 2), np.uint64)
     low = np.add(offsets.reshape(-1), np.uint64(generator.low), out=counters[:, 0])
     np.add(low < np.uint64(generator.low), np.uint64(generator.high), out=counters[:, 1])
     words = counters.view(np.uint32)
     even, odd = words[:, 0::2].T.copy(), words[:, 1::2].T
-    products = np.empty((2, *even.shape), np.uint64)  # of this turn and of the one before
+    products = np.empty((2, *even.shape), np.uint64)  # of this round and of the previous one
     halves = products.view(np.uint32).reshape(*products.shape, 2)[:, ::-1]
-    for turn, keys in enumerate(_keys_of_turns(int(generator.key))):
-        np.multiply(even, _BOTH_MULTIPLIERS, out=products[turn & 1])
-        np.bitwise_xor(halves[turn & 1, ..., 1], odd, out=even)
+    for round_, keys in enumerate(_round_keys(int(generator.key))):
+        np.multiply(even, _BOTH_MULTIPLIERS, out=products[round_ & 1])
+        np.bitwise_xor(halves[round_ & 1, ..., 1], odd, out=even)
         np.bitwise_xor(even, keys, out=even)
-        odd = halves[turn & 1, ..., 0]
+        odd = halves[round_ & 1, ..., 0]
     words[:, 0::2], words[:, 1::2] = even.T, odd.T
     return counters.reshape(*offsets.shape, 2)
 
 
-def _few_pairs(generator: Philox, offsets: Value) -> Value:
-    """Do the same for a few counters with Python's integers, which is faster than NumPy calls."""
+def _pairs_in_python(generator: Philox, offsets: Value) -> Value:
+    """Return the pairs of a few counters with Python integers, faster than with NumPy calls."""
     counter = int(generator.low) | int(generator.high) << 64
     key0, key1 = int(generator.key) & _MASK32, int(generator.key) >> 32
     found = [_pair(counter + offset, key0, key1) for offset in offsets.reshape(-1).tolist()]
@@ -165,45 +166,45 @@ def _pair(counter: int, k0: int, k1: int) -> tuple[int, int]:
 
 
 def blocks(xp: ArrayNamespace, generator: Philox, offsets: Value) -> Value:
-    """Return the uint32 results (…, 4) of the counters `offsets` (uint64) behind `generator`."""
+    """Return the uint32 results (…, 4) of counters at `offsets` (uint64) from `generator`."""
     return _pairs(xp, generator, offsets).view(np.uint32)
 
 
-def _drawn(
+def _converted(
     xp: ArrayNamespace,
     generator: Philox,
     count: int,
     dtype: np.dtype[Any],
     convert: Callable[[Value], Value],
 ) -> Value:
-    """Return `count` values of a type; `convert` makes them of pairs of samples.
+    """Return `count` values, which `convert` computes from pairs of samples.
 
-    A counter gives two of 64 bits, and four of all others.
+    A counter yields two values of a 64-bit type, and four of any other type.
     """
     size = 2 if dtype.itemsize == 8 else 4
     groups = -(-count // size)
-    if xp is not np or groups <= _PIECE:
+    if xp is not np or groups <= _CHUNK:
         pairs = _pairs(xp, generator, xp.arange(groups, dtype=np.uint64))
         return convert(pairs).reshape(-1)[:count]
     out = np.empty((groups, size), dtype)
 
     def draw(first: int) -> None:
-        last = min(first + _PIECE, groups)
+        last = min(first + _CHUNK, groups)
         pairs = _pairs(np, generator, np.arange(first, last, dtype=np.uint64))
         out[first:last] = convert(pairs).reshape(-1, size)
 
-    HELPERS.run([partial(draw, first) for first in range(0, groups, _PIECE)])
+    HELPERS.run([partial(draw, first) for first in range(0, groups, _CHUNK)])
     return out.reshape(-1)[:count]
 
 
 def samples(xp: ArrayNamespace, generator: Philox, count: int) -> Value:
     """Return the first `count` 32-bit samples as a vector."""
     dtype = np.dtype(np.uint32)
-    return _drawn(xp, generator, count, dtype, lambda pairs: pairs.view(np.uint32))
+    return _converted(xp, generator, count, dtype, lambda pairs: pairs.view(np.uint32))
 
 
 def _unit_float32(bits: Value) -> Value:
-    """Map 32-bit samples to [0, 1): 23 bits behind the leading one of [1, 2), minus one."""
+    """Map 32-bit samples to [0, 1): use 23 bits as the mantissa of [1, 2), and subtract one."""
     one = np.uint32(0x3F800000)
     return (bits & np.uint32(0x7FFFFF) | one).view(np.float32) - np.float32(1)
 
@@ -215,14 +216,14 @@ def _unit_float64(pairs: Value) -> Value:
 
 
 def _unit_narrow(bits: Value, dtype: np.dtype[Any]) -> Value:
-    """Map samples to [0, 1) of a 16-bit float: as many bits as its mantissa has."""
+    """Map samples to [0, 1) of a 16-bit float type, using one bit per mantissa bit."""
     mantissa = 10 if dtype == np.float16 else 7
     exact = (bits & np.uint32((1 << mantissa) - 1)).astype(np.float32)
     return (exact * np.float32(2.0**-mantissa)).astype(dtype)
 
 
 def unit_of(bits: Value, dtype: np.dtype[Any]) -> Value:
-    """Map (n, 4) samples to the floats of [0, 1) that TensorFlow makes of one counter."""
+    """Map (n, 4) samples, a row per counter, to floats of [0, 1) as TensorFlow does."""
     if dtype == np.float64:
         return _unit_float64(bits.view(np.uint64))
     return _unit_float32(bits) if dtype == np.float32 else _unit_narrow(bits, dtype)
@@ -230,13 +231,15 @@ def unit_of(bits: Value, dtype: np.dtype[Any]) -> Value:
 
 def uniform(xp: ArrayNamespace, generator: Philox, count: int, dtype: np.dtype[Any]) -> Value:
     """Return `count` floats of [0, 1)."""
-    return _drawn(xp, generator, count, dtype, lambda pairs: unit_of(pairs.view(np.uint32), dtype))
+    return _converted(
+        xp, generator, count, dtype, lambda pairs: unit_of(pairs.view(np.uint32), dtype)
+    )
 
 
 def full_integers(xp: ArrayNamespace, generator: Philox, count: int, dtype: np.dtype[Any]) -> Value:
     """Return `count` integers over the whole range of a 32- or 64-bit type."""
     bits = np.uint64 if dtype.itemsize == 8 else np.uint32
-    return _drawn(xp, generator, count, dtype, lambda pairs: pairs.view(bits).astype(dtype))
+    return _converted(xp, generator, count, dtype, lambda pairs: pairs.view(bits).astype(dtype))
 
 
 def integers(
@@ -247,7 +250,7 @@ def integers(
     low: Value,
     high: Value,
 ) -> Value:
-    """Return `count` integers of [low, high), by remainder, as TensorFlow does."""
+    """Return `count` integers of [low, high), reduced by modulo as in TensorFlow."""
     unsigned = np.dtype(f"uint{8 * dtype.itemsize}")
     start = xp.asarray(low).astype(unsigned)
     span = xp.asarray(high).astype(unsigned) - start
@@ -282,31 +285,31 @@ def _normal_of_pairs(xp: ArrayNamespace, pairs: Value, dtype: np.dtype[Any]) -> 
 
 def normal(xp: ArrayNamespace, generator: Philox, count: int, dtype: np.dtype[Any]) -> Value:
     """Return `count` floats of the standard normal distribution."""
-    return _drawn(xp, generator, count, dtype, lambda pairs: _normal_of_pairs(xp, pairs, dtype))
+    return _converted(xp, generator, count, dtype, lambda pairs: _normal_of_pairs(xp, pairs, dtype))
 
 
 def normal_of(bits: Value, dtype: np.dtype[Any]) -> Value:
-    """Map (n, 4) samples to the normal values that TensorFlow makes of one counter (NumPy)."""
+    """Map (n, 4) samples, a row per counter, to normal values as TensorFlow does (NumPy only)."""
     return _normal_of_pairs(np, bits.view(np.uint64), dtype)
 
 
 def truncated_normal(generator: Philox, count: int, dtype: np.dtype[Any]) -> Value:
-    """Return `count` floats of the standard normal distribution cut off at 2 (NumPy only).
+    """Return `count` floats of the standard normal distribution truncated at 2 (NumPy only).
 
-    A group of outputs (two for float64, else four) has its own run of counters and takes samples
-    from it until all its outputs fall within the bound.
+    Each group of outputs (two for float64, else four) has its own range of counters, from which it
+    takes samples until all its outputs are within the bound.
     """
     size = 2 if dtype == np.float64 else 4
     groups = -(-count // size)
     out = np.empty((groups, size), np.float64 if size == 2 else np.float32)
 
     def draw(first: int) -> None:
-        _fill_truncated(generator, first, out[first : first + _PIECE])
+        _fill_truncated(generator, first, out[first : first + _CHUNK])
 
-    if groups <= _PIECE:
+    if groups <= _CHUNK:
         draw(0)
     else:
-        HELPERS.run([partial(draw, first) for first in range(0, groups, _PIECE)])
+        HELPERS.run([partial(draw, first) for first in range(0, groups, _CHUNK)])
     return out.reshape(-1)[:count].astype(dtype, copy=False)
 
 
@@ -315,23 +318,23 @@ def _fill_truncated(generator: Philox, first: int, out: Value) -> None:
     groups, size = out.shape
     stride = np.uint64(size * RESERVED_PER_OUTPUT // 4)
     starts = np.arange(first, first + groups, dtype=np.uint64) * stride
-    # Most groups are full at once.
+    # Most groups are complete with the first counter.
     values = out[:] = normal_of(blocks(np, generator, starts), out.dtype)
-    are_good = np.abs(values) < 2
-    pending = np.flatnonzero(~np.logical_and.reduce(are_good.T))
-    values, are_good = values[pending], are_good[pending]
+    is_accepted = np.abs(values) < 2
+    pending = np.flatnonzero(~np.logical_and.reduce(is_accepted.T))
+    values, is_accepted = values[pending], is_accepted[pending]
     filled = np.zeros(len(pending), np.intp)
-    for turn in range(1, RESERVED_PER_OUTPUT + 1):
-        for value, is_good in zip(values.T, are_good.T, strict=True):
-            fits = np.flatnonzero(is_good & (filled < size))
+    for round_ in range(1, RESERVED_PER_OUTPUT + 1):
+        for value, accepted in zip(values.T, is_accepted.T, strict=True):
+            fits = np.flatnonzero(accepted & (filled < size))
             out[pending[fits], filled[fits]] = value[fits]
             filled[fits] += 1
-        left = filled < size
-        pending, filled = pending[left], filled[left]
-        if not pending.size or turn == RESERVED_PER_OUTPUT:
+        is_incomplete = filled < size
+        pending, filled = pending[is_incomplete], filled[is_incomplete]
+        if not pending.size or round_ == RESERVED_PER_OUTPUT:
             break
-        values = normal_of(blocks(np, generator, starts[pending] + np.uint64(turn)), out.dtype)
-        are_good = np.abs(values) < 2
+        values = normal_of(blocks(np, generator, starts[pending] + np.uint64(round_)), out.dtype)
+        is_accepted = np.abs(values) < 2
 
 
 def check_range(low: Value, high: Value, count: int) -> None:
@@ -350,7 +353,7 @@ def output_shape(shape: Value) -> tuple[tuple[int, ...], int]:
 
     Raises:
         InvalidArgumentError: it is not a vector of sizes.
-        ResourceExhaustedError: so many numbers do not fit into memory.
+        ResourceExhaustedError: the output does not fit into memory.
     """
     array = np.asarray(shape)
     if array.ndim != 1:

@@ -2,8 +2,8 @@
 
 Semantics: tensorflow/core/kernels/random_op.cc, stateless_random_gamma_op.cc, random_poisson_op.cc.
 The methods are public: Marsaglia and Tsang (2000) for gamma, Knuth and Hörmann (1993) for Poisson.
-Each output has its own run of counters, so all are worked on at once: those that were refused try
-again with their next samples.
+Each output has its own range of counters, so all outputs are drawn in one vectorized loop, which
+repeats those that were rejected with their next samples.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _DOUBLE = np.dtype(np.float64)
-_GROUP = 2  # float64 values that one counter gives
+_GROUP = 2  # float64 values per counter
 
 
 class Lanes:
@@ -33,38 +33,38 @@ class Lanes:
         self._next = outputs.astype(np.uint64) * np.uint64(stride)
 
     def bits(self, rows: Any) -> Any:
-        """Return the next four 32-bit samples of each of some outputs."""
+        """Return the next four 32-bit samples of each output in `rows`."""
         drawn = _philox.blocks(np, self._generator, self._next[rows])
         self._next[rows] += np.uint64(1)
         return drawn
 
 
 class Buffer:
-    """Values of one distribution for many outputs, handed out from the last of a group on."""
+    """Buffered values of a distribution for many outputs; each group is used in reverse order."""
 
     def __init__(self, lanes: Lanes, count: int, convert: Callable[[Any], Any]) -> None:
         self._lanes = lanes
         self._convert = convert
         self._values = np.zeros((count, _GROUP))
-        self._left = np.zeros(count, np.intp)
+        self._remaining = np.zeros(count, np.intp)
 
     def take(self, rows: Any) -> Any:
-        """Return the next value of each of some outputs."""
-        left = self._left[rows]
-        is_empty = left == 0
+        """Return the next value of each output in `rows`."""
+        remaining = self._remaining[rows]
+        is_empty = remaining == 0
         if is_empty.any():
             empty = rows[is_empty]
             self._values[empty] = self._convert(self._lanes.bits(empty))
-            left[is_empty] = _GROUP
-        left -= 1
-        self._left[rows] = left
-        return self._values.ravel().take(rows * _GROUP + left)
+            remaining[is_empty] = _GROUP
+        remaining -= 1
+        self._remaining[rows] = remaining
+        return self._values.ravel().take(rows * _GROUP + remaining)
 
 
 def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
-    """Return `samples` gamma values for each alpha of a vector, as (samples, alphas), in float64.
+    """Return `samples` gamma values per element of `alpha`, as float64 (samples, alphas).
 
-    An alpha of one is drawn as an exponential value.
+    For an alpha of one they are exponential values.
     """
     outputs = np.arange(alpha.size * samples)
     lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
@@ -72,13 +72,13 @@ def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
     out = np.empty(outputs.size)
     ones = outputs[shape == 1]
     out[ones] = -np.log1p(-_philox.unit_of(lanes.bits(ones), _DOUBLE)[:, -1])
-    is_possible = shape + np.where(shape < 1, 2 / 3, -1 / 3) > 0  # not nan above all
+    is_possible = shape + np.where(shape < 1, 2 / 3, -1 / 3) > 0  # False for NaN
     out[~is_possible] = np.nan
-    _tried_gamma(lanes, shape, out, outputs[is_possible & (shape != 1)])
+    _draw_gamma(lanes, shape, out, outputs[is_possible & (shape != 1)])
     return out.reshape(alpha.size, samples).T
 
 
-def _tried_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
+def _draw_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
     normals = Buffer(lanes, shape.size, lambda bits: _philox.normal_of(bits, _DOUBLE))
     uniforms = Buffer(lanes, shape.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
     while pending.size:
@@ -86,7 +86,7 @@ def _tried_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
 
 
 def _try_gamma(normals: Buffer, uniforms: Buffer, shape: Any, out: Any, outputs: Any) -> Any:
-    """Try some outputs once, and return those whose samples were rejected."""
+    """Make one attempt for each output; return the outputs that were rejected."""
     alpha = shape[outputs]
     is_small = alpha < 1
     d = alpha + np.where(is_small, 2 / 3, -1 / 3)
@@ -98,53 +98,49 @@ def _try_gamma(normals: Buffer, uniforms: Buffer, shape: Any, out: Any, outputs:
     v = v * v * v
     u = uniforms.take(outputs[rows])
     square = x * x
-    taken = u < 1 - 0.0331 * square * square
-    (rest,) = (~taken).nonzero()  # few
+    is_taken = u < 1 - 0.0331 * square * square
+    (rest,) = (~is_taken).nonzero()  # few
     w = v[rest]
-    taken[rest] = np.log(u[rest]) < 0.5 * square[rest] + d[rest] * (1 - w + np.log(w))
-    is_good[rows[~taken]] = False
+    is_taken[rest] = np.log(u[rest]) < 0.5 * square[rest] + d[rest] * (1 - w + np.log(w))
+    is_good[rows[~is_taken]] = False
     drawn = outputs[is_good]
-    out[drawn] = (d * v)[taken]
+    out[drawn] = (d * v)[is_taken]
     small = drawn[is_small[is_good]]
     out[small] *= np.power(uniforms.take(small), 1 / shape[small])
     return outputs[~is_good]
 
 
-def _where(mask: Any, *arrays: Any) -> tuple[Any, ...]:
-    return tuple(array[mask] for array in arrays)
-
-
 def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
-    """Return `samples` Poisson values for each rate of a vector, as float64 (samples, rates).
+    """Return `samples` Poisson values per element of `rate`, as float64 (samples, rates).
 
-    Those for a negative rate are 0, as in TensorFlow; those for nan and infinity themselves.
+    As in TensorFlow, they are 0 for a negative rate, and the rate itself for NaN and infinity.
     """
     outputs = np.arange(rate.size * samples)
     lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
     uniforms = Buffer(lanes, outputs.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
     rates = np.repeat(rate.astype(np.float64), samples)
     out = np.full(outputs.size, np.nan)
-    known = np.isfinite(rates)
+    is_finite = np.isfinite(rates)
     out[np.isposinf(rates)] = np.inf
     out[np.isneginf(rates)] = 0
-    _count_products(uniforms, rates, out, outputs[known & (rates < 10)])
-    _transformed(uniforms, rates, out, outputs[known & (rates >= 10)])
+    _count_products(uniforms, rates, out, outputs[is_finite & (rates < 10)])
+    _transformed_rejection(uniforms, rates, out, outputs[is_finite & (rates >= 10)])
     return out.reshape(rate.size, samples).T
 
 
 def _count_products(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
-    """Count how many uniform values can be multiplied before the product is below exp(-rate)."""
-    least = np.exp(-rates)
+    """Draw by counting the uniform values whose product stays above exp(-rate) (Knuth)."""
+    threshold = np.exp(-rates)
     product = np.ones(rates.size)
     out[pending] = 0
     while pending.size:
         product[pending] *= uniforms.take(pending)
-        pending = pending[product[pending] > least[pending]]
+        pending = pending[product[pending] > threshold[pending]]
         out[pending] += 1
 
 
-def _transformed(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
-    """Draw by transformed rejection, for large rates."""
+def _transformed_rejection(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
+    """Draw by transformed rejection, for large rates (Hörmann)."""
     b = 0.931 + 2.53 * np.sqrt(rates)
     a = -0.059 + 0.02483 * b
     inverse = 1.1239 + 1.1328 / (b - 3.4)
@@ -158,9 +154,9 @@ def _transformed(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> None:
         possible = ~((k < 0) | ((shifted < 0.013) & (v > shifted)))
         s = np.log(v * inverse[pending] / (aa / (shifted * shifted) + bb))
         t = -rate + k * np.log(rate) - _log_gamma(np.where(possible, k, 0) + 1)
-        good = quick | (possible & (s <= t))
-        out[pending[good]] = k[good]
-        pending = pending[~good]
+        is_accepted = quick | (possible & (s <= t))
+        out[pending[is_accepted]] = k[is_accepted]
+        pending = pending[~is_accepted]
 
 
 def _log_gamma(values: Any) -> Any:

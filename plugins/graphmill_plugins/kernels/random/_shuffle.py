@@ -1,8 +1,8 @@
-"""Random permutations by the swaps that TensorFlow makes.
+"""Random permutations by TensorFlow's sequence of swaps.
 
-Semantics: tensorflow/core/kernels/random_shuffle_op.cc: the method of Fisher and Yates. Each place
-in turn is exchanged with one that is not before it. Of a run of places that is short beside what is
-left, nearly all exchanges touch places that no other one touches: these are made at once.
+Semantics: tensorflow/core/kernels/random_shuffle_op.cc, a Fisher-Yates shuffle: each position is
+swapped with itself or a later one, in order. In a run that is short compared to the remaining
+positions, most swaps are disjoint from all others; these are made in one vectorized step.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ from graphmill_plugins.kernels.random import _philox
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_FEW: Final = 1 << 14  # places that are left when one exchange after the other is quicker
-_SHARE: Final = 128  # what is left, to a run
-_LONGEST: Final = 1 << 12
+_MAX_SEQUENTIAL: Final = 1 << 14  # remaining positions up to which sequential swaps are faster
+_POSITIONS_PER_SWAP: Final = 128  # remaining positions per swap of a run
+_MAX_RUN: Final = 1 << 12
 
 
 def shuffled(generator: _philox.Philox, size: int) -> Any:
     """Return the integers from 0 to `size` - 1 in random order."""
-    places = np.arange(size - 1)
+    positions = np.arange(size - 1)
     samples = _philox.samples(np, generator, size - 1)
-    others = places + samples % (size - places).astype(np.uint32)
-    return exchanged(size, others)
+    others = positions + samples % (size - positions).astype(np.uint32)
+    return swapped(size, others)
 
 
-def exchanged(size: int, others: Value) -> Any:
-    """Return the integers from 0 to `size` - 1, each position swapped with another in turn.
+def swapped(size: int, others: Value) -> Any:
+    """Return the integers from 0 to `size` - 1 after swapping each position with another in order.
 
     Args:
-        size: how many there are.
-        others: for each place the one that it is exchanged with, itself or a later one.
+        size: the number of integers.
+        others: for each position the one to swap it with, itself or a later one.
     """
     order, touched_by = np.arange(size), np.empty(size, np.int64)
     start, count = 0, len(others)
-    while size - start > _FEW and start < count:
-        run = max(min((size - start) // _SHARE, _LONGEST), 1)
+    while size - start > _MAX_SEQUENTIAL and start < count:
+        run = max(min((size - start) // _POSITIONS_PER_SWAP, _MAX_RUN), 1)
         stop = min(start + run, count)
-        _exchange(order, touched_by, start, others[start:stop])
+        _swap_run(order, touched_by, start, others[start:stop])
         start = stop
     rest = order[start:].tolist()
-    for place, other in enumerate((others[start:] - start).tolist()):
-        rest[place], rest[other] = rest[other], rest[place]
+    for position, other in enumerate((others[start:] - start).tolist()):
+        rest[position], rest[other] = rest[other], rest[position]
     order[start:] = rest
     return order
 
 
-def _exchange(order: Any, touched_by: Any, start: int, others: Any) -> None:
-    """Exchange a run of places, in place; `touched_by` is room for a number for each place."""
+def _swap_run(order: Any, touched_by: Any, start: int, others: Any) -> None:
+    """Swap a run of positions of `order` in place; `touched_by` is scratch space per position."""
     own = np.arange(start, start + len(others))
-    touched_by[others] = own  # what is written last stays
+    touched_by[others] = own  # of duplicates, the last write wins
     touched_by[others[touched_by[others] != own]] = -1
     is_shared = touched_by[others] < 0
     within = np.flatnonzero(others < start + len(others))
     is_shared[within] = True
     is_shared[others[within] - start] = True
-    alone = ~is_shared
-    here, there = own[alone], others[alone]
-    order[here], order[there] = order[there], order[here]
+    is_disjoint = ~is_shared
+    left, right = own[is_disjoint], others[is_disjoint]
+    order[left], order[right] = order[right], order[left]
     shared = np.flatnonzero(is_shared)
     for first, second in zip((start + shared).tolist(), others[shared].tolist(), strict=True):
-        number = int(order[first])
+        value = int(order[first])
         order[first] = order[second]
-        order[second] = number
+        order[second] = value

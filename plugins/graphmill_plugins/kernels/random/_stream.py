@@ -1,4 +1,4 @@
-"""A stream of random numbers, one at a time, for shuffling.
+"""Streams of random numbers, drawn one at a time.
 
 Semantics: tensorflow/core/lib/random/random_distributions.h, SingleSampleAdapter over Philox;
 tensorflow/core/lib/random/simple_philox.cc.
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from graphmill_plugins.kernels.random._philox import Philox
 
-_STEP = 64
-_MOST_32 = (1 << 32) - 1
-_MOST_64 = (1 << 64) - 1
+_BATCH = 64
+_MAX_UINT32 = (1 << 32) - 1
+_MAX_UINT64 = (1 << 64) - 1
 
 
 def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
-    """Return the two seeds, or two at random if both are zero."""
+    """Return the two seeds, or two random ones if both are zero."""
     if seed or seed2:
         return seed, seed2
     drawn: list[int] = np.random.SeedSequence().generate_state(2, np.uint64).tolist()
@@ -31,15 +31,15 @@ def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
 
 
 def random_numbers(seed: int, seed2: int) -> Iterator[int]:
-    """Yield random 32-bit integers, TensorFlow's if a seed is given."""
+    """Yield random 32-bit integers; those of TensorFlow if a seed is not zero."""
     return numbers_of(seeded(*random_seeds(seed, seed2)))
 
 
 def numbers_of(generator: Philox) -> Iterator[int]:
     """Yield the random 32-bit integers of a generator."""
     while True:
-        yield from blocks(np, generator, np.arange(_STEP, dtype=np.uint64)).ravel().tolist()
-        generator = generator.skip(_STEP)
+        yield from blocks(np, generator, np.arange(_BATCH, dtype=np.uint64)).ravel().tolist()
+        generator = generator.skip(_BATCH)
 
 
 class Numbers:
@@ -49,12 +49,12 @@ class Numbers:
         self._next = stream.__next__
 
     def below(self, bound: int) -> int:
-        """Return a 32-bit integer of [0, bound), each equally likely."""
-        return self._exact(bound, _MOST_32, self._next)
+        """Return a uniform integer of [0, bound) from 32-bit samples."""
+        return self._unbiased(bound, _MAX_UINT32, self._next)
 
     def below_64(self, bound: int) -> int:
-        """Return a 64-bit integer of [0, bound), each equally likely."""
-        return self._exact(bound, _MOST_64, self._word)
+        """Return a uniform integer of [0, bound) from 64-bit samples."""
+        return self._unbiased(bound, _MAX_UINT64, self._word)
 
     def unit(self) -> float:
         """Return a float32 of [0, 1)."""
@@ -69,10 +69,10 @@ class Numbers:
         return self._next() | self._next() << 32
 
     @staticmethod
-    def _exact(bound: int, most: int, draw: Any) -> int:
+    def _unbiased(bound: int, max_sample: int, draw: Any) -> int:
         if not bound & (bound - 1):
             return int(draw()) & (bound - 1)
-        least = most % bound + 1
-        while (number := draw()) < least:
+        threshold = max_sample % bound + 1  # rejecting smaller samples removes the bias of modulo
+        while (number := draw()) < threshold:
             pass
         return int(number % bound)

@@ -16,7 +16,7 @@ from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._rejection import Buffer, Lanes
-from graphmill_plugins.kernels.random.generator import advanced, check_algorithm
+from graphmill_plugins.kernels.random.generator import advance, check_algorithm
 from graphmill_plugins.kernels.random.stateless import concrete, scrambled
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _STRIDES = {"inversion": 42, "rejection": 256}  # counters between outputs
 _RESERVED = 2 * 100
-_TAILS = np.array(
+_STIRLING_ERRORS = np.array(
     [
         0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509,
         0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
@@ -33,11 +33,11 @@ _TAILS = np.array(
 )  # fmt: skip
 
 
-def _tail(k: Any) -> Any:
+def _stirling_error(k: Any) -> Any:
     """Return the error term of Stirling's formula for log(k!)."""
     square = (k + 1) * (k + 1)
     far = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
-    return np.where(k <= 9, _TAILS[np.clip(k, 0, 9).astype(np.intp)], far)
+    return np.where(k <= 9, _STIRLING_ERRORS[np.clip(k, 0, 9).astype(np.intp)], far)
 
 
 def _unit(bits: Any) -> Any:
@@ -49,30 +49,32 @@ def _buffer(generator: _philox.Philox, outputs: int, method: str) -> Buffer:
     return Buffer(lanes, outputs, _unit)
 
 
-def _by_inversion(uniforms: Buffer, count: Any, chance: Any, out: Any, pending: Any) -> None:
-    """Add up geometric samples until they exceed the count."""
+def _by_inversion(uniforms: Buffer, count: Any, probability: Any, out: Any, pending: Any) -> None:
+    """Draw by counting the geometric samples whose sum does not exceed the count."""
     total = np.zeros(out.size)
     out[pending] = 0
     while pending.size:
-        step = np.ceil(np.log(uniforms.take(pending)) / np.log1p(-chance[pending]))
+        step = np.ceil(np.log(uniforms.take(pending)) / np.log1p(-probability[pending]))
         total[pending] += step
         pending = pending[~(total[pending] > count[pending])]
         out[pending] += 1
 
 
-def _by_rejection(uniforms: Buffer, counts: Any, chances: Any, out: Any, pending: Any) -> None:
-    """Draw by transformed rejection."""
+def _by_rejection(
+    uniforms: Buffer, counts: Any, probabilities: Any, out: Any, pending: Any
+) -> None:
+    """Draw by transformed rejection (Hörmann)."""
     while pending.size:
-        count, chance = counts[pending], chances[pending]
-        deviation = np.sqrt(count * chance * (1 - chance))
+        count, probability = counts[pending], probabilities[pending]
+        deviation = np.sqrt(count * probability * (1 - probability))
         b = 1.15 + 2.53 * deviation
-        a = -0.0873 + 0.0248 * b + 0.01 * chance
-        odds = chance / (1 - chance)
-        mode = np.floor((count + 1) * chance)
+        a = -0.0873 + 0.0248 * b + 0.01 * probability
+        odds = probability / (1 - probability)
+        mode = np.floor((count + 1) * probability)
         u = uniforms.take(pending) - 0.5
         v = uniforms.take(pending)
         us = 0.5 - np.abs(u)
-        k = np.floor((2 * a / us + b) * u + count * chance + 0.5)
+        k = np.floor((2 * a / us + b) * u + count * probability + 0.5)
         is_quick = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
         is_possible = (k >= 0) & (k <= count)
         safe = np.where(is_possible, k, 0)
@@ -80,42 +82,43 @@ def _by_rejection(uniforms: Buffer, counts: Any, chances: Any, out: Any, pending
             (mode + 0.5) * np.log((mode + 1) / (odds * (count - mode + 1)))
             + (count + 1) * np.log((count - mode + 1) / (count - safe + 1))
             + (safe + 0.5) * np.log(odds * (count - safe + 1) / (safe + 1))
-            + _tail(mode) + _tail(count - mode) - _tail(safe) - _tail(count - safe)
+            + _stirling_error(mode) + _stirling_error(count - mode)
+            - _stirling_error(safe) - _stirling_error(count - safe)
         )  # fmt: skip
         scaled = np.log(v * (2.83 + 5.1 / b) * deviation / (a / (us * us) + b))
-        good = is_quick | (is_possible & (scaled <= limit))
-        out[pending[good]] = k[good]
-        pending = pending[~good]
+        is_accepted = is_quick | (is_possible & (scaled <= limit))
+        out[pending[is_accepted]] = k[is_accepted]
+        pending = pending[~is_accepted]
 
 
-def binomial(generator: _philox.Philox, counts: Any, chances: Any, samples: int) -> Any:
-    """Return values for pairs of a count and a chance, as float64 (samples, pairs)."""
+def binomial(generator: _philox.Philox, counts: Any, probabilities: Any, samples: int) -> Any:
+    """Return samples for pairs of a count and a probability, as float64 (samples, pairs)."""
     count = np.repeat(counts.astype(np.float64), samples)
-    chance = np.repeat(chances, samples)
-    is_likely = chance > 0.5
-    rare = np.where(is_likely, chance.dtype.type(1) - chance, chance)
+    probability = np.repeat(probabilities, samples)
+    is_likely = probability > 0.5
+    rare = np.where(is_likely, probability.dtype.type(1) - probability, probability)
     mean = np.repeat(counts, samples) * rare
     rare = rare.astype(np.float64)
     out = np.full(count.size, np.nan)
-    nothing = (count <= 0) | (chance <= 0)
-    everything = ~nothing & (chance >= 1)
-    out[nothing] = 0
-    out[everything] = 0  # turned around below: none is missing
-    # Of a count that is not a number, or without end, no sample would ever be accepted: it is NaN.
-    drawn = ~nothing & ~everything & ~np.isnan(chance) & np.isfinite(count)
+    is_zero = (count <= 0) | (probability <= 0)
+    is_certain = ~is_zero & (probability >= 1)
+    out[is_zero] = 0
+    out[is_certain] = 0  # the number of failures; subtracted from the count below
+    # For a NaN or infinite count no sample would be accepted: the result is NaN.
+    drawn = ~is_zero & ~is_certain & ~np.isnan(probability) & np.isfinite(count)
     is_large = mean >= 10
-    places = np.arange(count.size)
+    outputs = np.arange(count.size)
     for method, chosen, draw in (
         ("inversion", drawn & ~is_large, _by_inversion),
         ("rejection", drawn & is_large, _by_rejection),
     ):
-        draw(_buffer(generator, count.size, method), count, rare, out, places[chosen])
-    out = np.where(is_likely & ~nothing, count - out, out)
+        draw(_buffer(generator, count.size, method), count, rare, out, outputs[chosen])
+    out = np.where(is_likely & ~is_zero, count - out, out)
     return out.reshape(counts.size, samples).T
 
 
 def _parameters(sizes: tuple[int, ...], counts: Value, probs: Value) -> tuple[Any, Any, int]:
-    """Return both parameters as vectors, and how many samples each pair needs.
+    """Return both parameters as vectors, and the number of samples per pair.
 
     Raises:
         InvalidArgumentError: they do not broadcast, or the shape does not end with theirs.
@@ -147,7 +150,7 @@ def stateless_random_binomial(
     probs: Value,
     dtype: np.dtype[Any],
 ) -> Value:
-    """Draw how often something of a chance happens in a count of trials."""
+    """Draw the number of successes in `counts` trials of probability `probs`."""
     sizes, _ = _philox.output_shape(shape)
     flat_counts, flat_probs, samples = _parameters(sizes, counts, probs)
     generator = concrete(scrambled(xp, seed))
@@ -167,14 +170,14 @@ def stateful_random_binomial(
     probs: Value,
     dtype: np.dtype[Any],
 ) -> Value:
-    """Draw how often something of a chance happens in a count of trials."""
+    """Draw the number of successes in `counts` trials of probability `probs`."""
     del ctx
     check_algorithm(algorithm)
-    if int(algorithm) != 1:  # no choice is left to TensorFlow's kernel
+    if int(algorithm) != 1:  # TensorFlow's kernel rejects auto, too
         raise InvalidArgumentError(f"Unsupported algorithm id: {int(algorithm)}")
     sizes, _ = _philox.output_shape(shape)
     flat_counts, flat_probs, samples = _parameters(sizes, counts, probs)
     outputs = flat_counts.size * _RESERVED * (samples + 3) // 4  # reserved by TensorFlow
-    _, generator = advanced(resource, outputs * _philox.RESERVED_PER_OUTPUT)
+    _, generator = advance(resource, outputs * _philox.RESERVED_PER_OUTPUT)
     drawn = binomial(generator, flat_counts, flat_probs, samples)
     return drawn.reshape(sizes).astype(dtype)

@@ -1,7 +1,7 @@
-"""RandomGammaGrad: the derivative of gamma samples by alpha, on NumPy.
+"""RandomGammaGrad: the derivative of gamma samples with respect to alpha, on NumPy.
 
-Semantics: tensorflow/core/kernels/random_op.cc over Eigen's gamma_sample_der_alpha_op: minus the
-derivative of the distribution function by alpha, over the density.
+Semantics: tensorflow/core/kernels/random_op.cc with Eigen's gamma_sample_der_alpha_op: the negative
+derivative of the cumulative distribution function by alpha, divided by the density.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DOUBLE = np.dtype(np.float64)
 
 @kernel("RandomGammaGrad", backend="numpy", types={"T": ["float32", "float64"]}, expensive=True)
 def random_gamma_grad(alpha: Value, sample: Value) -> Value:
-    """Return the derivative of gamma samples by alpha for fixed random numbers."""
+    """Return the derivative of gamma samples with respect to alpha for fixed random numbers."""
     special: Any = importlib.import_module("scipy.special")
     try:
         a, x = np.broadcast_arrays(alpha.astype(np.float64), sample.astype(np.float64))

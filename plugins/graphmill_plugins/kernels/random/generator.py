@@ -1,7 +1,7 @@
 """Random ops whose generator state is a resource variable: `tf.random.Generator`.
 
-Semantics: tensorflow/core/kernels/stateful_random_ops.cc. The variable holds a vector of `int64`:
-both halves of the counter, then the key (Philox).
+Semantics: tensorflow/core/kernels/stateful_random_ops.cc. The variable is an `int64` vector: the
+low and high half of the Philox counter, then the key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_algorithm(algorithm: Value) -> None:
         )
     if int(algorithm) == _THREEFRY:
         raise UnimplementedError(
-            "TensorFlow has the ThreeFry algorithm on XLA devices only; use Philox (1)"
+            "the ThreeFry algorithm is not supported, as in TensorFlow on the CPU; use Philox (1)"
         )
     if int(algorithm) not in (_PHILOX, _AUTO):
         raise InvalidArgumentError(
@@ -40,13 +40,13 @@ def check_algorithm(algorithm: Value) -> None:
         )
 
 
-def advanced(resource: Any, count: int, start: int = 0) -> tuple[Any, _philox.Philox]:
-    """Move a generator on by `count` counters; return its state and generator from before.
+def advance(resource: Any, count: int, start: int = 0) -> tuple[Any, _philox.Philox]:
+    """Advance a generator by `count` counters; return its previous state and generator.
 
     Args:
         resource: the handle of the variable.
         count: how many counters to skip.
-        start: where the counter begins in the state.
+        start: the index of the counter in the state.
 
     Raises:
         FailedPreconditionError: the variable has no value.
@@ -63,49 +63,50 @@ def advanced(resource: Any, count: int, start: int = 0) -> tuple[Any, _philox.Ph
         size = start + _STATE_SIZE
         if state.dtype != np.int64 or state.ndim != 1 or state.size < size:
             raise InvalidArgumentError(
-                f"the state of a Philox generator is a vector of at least {size} int64 numbers, "
-                f"got {state.dtype} of shape {list(state.shape)}"
+                f"the state of a Philox generator must be a vector of at least {size} int64 "
+                f"numbers, got {state.dtype} of shape {list(state.shape)}"
             )
         if start:
             check_algorithm(state[0])
         low, high, key = (number & _MASK for number in state[start:size].tolist())
         generator = _philox.Philox(key, low, high)
-        later = generator.skip(count)
-        changed = state.copy()
-        changed[start : start + 2] = np.array([later.low, later.high], np.uint64).view(np.int64)
-        variable.value = changed
+        advanced = generator.skip(count)
+        counter = np.array([advanced.low, advanced.high], np.uint64).view(np.int64)
+        new_state = state.copy()
+        new_state[start : start + 2] = counter
+        variable.value = new_state
     return state, generator
 
 
-def _reserved(
+def _reserve(
     resource: Any, algorithm: Value, shape: Value
 ) -> tuple[_philox.Philox, tuple[int, ...], int]:
-    """Return a generator for a tensor of the shape, its sizes and its number of elements."""
+    """Reserve counters for a tensor of a shape; return generator, sizes and element count."""
     check_algorithm(algorithm)
     sizes, count = _philox.output_shape(shape)
-    _, generator = advanced(resource, count * _philox.RESERVED_PER_OUTPUT)
+    _, generator = advance(resource, count * _philox.RESERVED_PER_OUTPUT)
     return generator, sizes, count
 
 
 @kernel("RngReadAndSkip", stateful=True, host=True, effects=_EFFECTS)
 def rng_read_and_skip(ctx: OpKernelContext, resource: Any, alg: Value, delta: Value) -> Value:
-    """Return counter and key, and move the counter on by `delta` outputs."""
+    """Return counter and key, and advance the counter by `delta` outputs."""
     del ctx
     check_algorithm(alg)
     if np.ndim(delta):
         raise InvalidArgumentError(f"delta must be of shape [], not {list(np.shape(delta))}")
-    state, _ = advanced(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
+    state, _ = advance(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
     return state[:_STATE_SIZE].copy()
 
 
 @kernel("RngSkip", stateful=True, host=True, effects=_EFFECTS)
 def rng_skip(ctx: OpKernelContext, resource: Any, algorithm: Value, delta: Value) -> None:
-    """Move the counter on by `delta` outputs."""
+    """Advance the counter by `delta` outputs."""
     del ctx
     check_algorithm(algorithm)
     if np.ndim(delta):
         raise InvalidArgumentError(f"delta must be of shape [], not {list(np.shape(delta))}")
-    advanced(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
+    advance(resource, int(delta) * _philox.RESERVED_PER_OUTPUT & _MASK)
 
 
 @kernel("StatefulUniform", stateful=True, host=True, effects=_EFFECTS)
@@ -114,7 +115,7 @@ def stateful_uniform(
 ) -> Value:
     """Return floats of [0, 1)."""
     del ctx
-    generator, sizes, count = _reserved(resource, algorithm, shape)
+    generator, sizes, count = _reserve(resource, algorithm, shape)
     return _philox.uniform(np, generator, count, dtype).reshape(sizes)
 
 
@@ -124,7 +125,7 @@ def stateful_normal(
 ) -> Value:
     """Return floats of the standard normal distribution."""
     del ctx
-    generator, sizes, count = _reserved(resource, algorithm, shape)
+    generator, sizes, count = _reserve(resource, algorithm, shape)
     return _philox.normal(np, generator, count, dtype).reshape(sizes)
 
 
@@ -135,7 +136,7 @@ def stateful_normal_v1(
     """Return floats of the standard normal distribution; the state begins with the algorithm."""
     del ctx
     sizes, count = _philox.output_shape(shape)
-    _, generator = advanced(resource, count * _philox.RESERVED_PER_OUTPUT, start=1)
+    _, generator = advance(resource, count * _philox.RESERVED_PER_OUTPUT, start=1)
     return _philox.normal(np, generator, count, dtype).reshape(sizes)
 
 
@@ -143,9 +144,9 @@ def stateful_normal_v1(
 def stateful_truncated_normal(
     ctx: OpKernelContext, resource: Any, algorithm: Value, shape: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return floats of the standard normal distribution cut off at 2."""
+    """Return floats of the standard normal distribution truncated at 2."""
     del ctx
-    generator, sizes, count = _reserved(resource, algorithm, shape)
+    generator, sizes, count = _reserve(resource, algorithm, shape)
     return _philox.truncated_normal(generator, count, dtype).reshape(sizes)
 
 
@@ -162,7 +163,7 @@ def stateful_uniform_int(
     """Return integers of [minval, maxval)."""
     del ctx
     _philox.check_range(minval, maxval, 1)
-    generator, sizes, count = _reserved(resource, algorithm, shape)
+    generator, sizes, count = _reserve(resource, algorithm, shape)
     return _philox.integers(np, generator, count, dtype, minval, maxval).reshape(sizes)
 
 
@@ -172,13 +173,13 @@ def stateful_uniform_full_int(
 ) -> Value:
     """Return integers over the whole range of the type."""
     del ctx
-    generator, sizes, count = _reserved(resource, algorithm, shape)
+    generator, sizes, count = _reserve(resource, algorithm, shape)
     return _philox.full_integers(np, generator, count, dtype).reshape(sizes)
 
 
 @kernel("NonDeterministicInts", host=True, effects=("rng",))
 def non_deterministic_ints(shape: Value, dtype: np.dtype[Any]) -> Value:
-    """Return integers that no seed determines, over the whole range of the type."""
+    """Return integers over the whole range of the type, from the system's entropy."""
     if shape.dtype not in (np.int32, np.int64):
         raise InvalidArgumentError(
             f"shape must be a vector of {{int32,int64}}, got one of {shape.dtype}"

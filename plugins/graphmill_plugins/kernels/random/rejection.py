@@ -34,7 +34,7 @@ class RandomGammaKernel:
         self._source = GuardedPhilox(construction)
 
     def __call__(self, ctx: OpKernelContext, shape: Value, alpha: Value) -> Value:
-        """Return a tensor of `shape` and then that of `alpha`."""
+        """Return a tensor of `shape` followed by the shape of `alpha`."""
         del ctx
         sizes, count = _philox.output_shape(shape)
         if not count or not alpha.size:
@@ -53,7 +53,7 @@ class RandomPoissonKernel:
         self._dtype = construction.attr("dtype")
 
     def __call__(self, ctx: OpKernelContext, shape: Value, rate: Value) -> Value:
-        """Return a tensor of `shape` and then that of `rate`."""
+        """Return a tensor of `shape` followed by the shape of `rate`."""
         del ctx
         sizes, count = _philox.output_shape(shape)
         if not count or not rate.size:
@@ -64,7 +64,7 @@ class RandomPoissonKernel:
 
 
 def _samples_of(sizes: tuple[int, ...], parameter: Value, name: str) -> int:
-    """Return how many samples each element of a parameter needs for a tensor of these sizes.
+    """Return the number of samples per element of a parameter for a tensor of these sizes.
 
     Raises:
         InvalidArgumentError: the sizes do not end with the parameter's shape, or it is empty.
@@ -91,7 +91,7 @@ def _stateless_gamma(generator: _philox.Philox, shape: Value, alpha: Value) -> V
 
 @kernel("StatelessRandomGammaV2", host=True)
 def stateless_random_gamma_v2(xp: ArrayNamespace, shape: Value, seed: Value, alpha: Value) -> Value:
-    """Draw gamma values; `shape` ends with that of `alpha`."""
+    """Draw gamma values; `shape` must end with the shape of `alpha`."""
     return _stateless_gamma(scrambled(xp, seed), shape, alpha)
 
 
@@ -99,7 +99,7 @@ def stateless_random_gamma_v2(xp: ArrayNamespace, shape: Value, seed: Value, alp
 def stateless_random_gamma_v3(
     xp: ArrayNamespace, shape: Value, key: Value, counter: Value, alg: Value, alpha: Value
 ) -> Value:
-    """Draw gamma values; `shape` ends with that of `alpha`."""
+    """Draw gamma values; `shape` must end with the shape of `alpha`."""
     return _stateless_gamma(from_key(xp, key, counter, alg), shape, alpha)
 
 
@@ -107,7 +107,7 @@ def stateless_random_gamma_v3(
 def stateless_random_poisson(
     xp: ArrayNamespace, shape: Value, seed: Value, lam: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Draw Poisson values; `shape` ends with that of `lam`."""
+    """Draw Poisson values; `shape` must end with the shape of `lam`."""
     sizes, count = _philox.output_shape(shape)
     generator = concrete(scrambled(xp, seed))
     if not count:
@@ -116,13 +116,13 @@ def stateless_random_poisson(
     return drawn.reshape(sizes).astype(dtype)
 
 
-_DESIRED = 100  # samples of a batch, where all batches have the same parameters
-_MOST_TURNS = 1000
+_BATCH_SAMPLES = 100  # samples per batch if all batches have the same parameters
+_MAX_ATTEMPTS = 1000
 
 
 @kernel("ParameterizedTruncatedNormal", stateful=True, host=True, effects=_RNG)
 class ParameterizedTruncatedNormalKernel:
-    """Draw normal values between bounds; means, deviations and bounds may differ by row."""
+    """Draw normal values between bounds; means, deviations and bounds may differ per row."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._source = GuardedPhilox(construction)
@@ -141,12 +141,12 @@ class ParameterizedTruncatedNormalKernel:
                     f"Input {name} should be a scalar or have length 1 or shape[0] = {rows}, got "
                     f"shape: {shape_text(parameter.shape)}"
                 )
-        one_kind = all(value.size == 1 for value in parameters[:2]) and not any(
+        is_uniform = all(value.size == 1 for value in parameters[:2]) and not any(
             value.ndim for value in parameters[2:]
         )
-        if one_kind:
-            rows, samples = -(-count // _DESIRED), _DESIRED
-        generator = self._source.reserve(rows * 2 * _MOST_TURNS * (samples + 3) // 4)
+        if is_uniform:
+            rows, samples = -(-count // _BATCH_SAMPLES), _BATCH_SAMPLES
+        generator = self._source.reserve(rows * 2 * _MAX_ATTEMPTS * (samples + 3) // 4)
         flat = [np.broadcast_to(value.reshape(-1), (rows,)) for value in parameters]
         return bounded_normal(generator, flat, samples, count).reshape(sizes)
 
@@ -158,21 +158,21 @@ def stateless_parameterized_truncated_normal(
     """Draw truncated normal values; the parameters broadcast to `shape`."""
     generator = concrete(scrambled(xp, seed))
     try:
-        given = np.broadcast_arrays(*parameters)
+        broadcast = np.broadcast_arrays(*parameters)
     except ValueError as error:
         raise InvalidArgumentError(
             "means, stddevs, minvals, maxvals must have compatible batch dimensions: "
             + " vs. ".join(shape_text(value.shape) for value in parameters)
         ) from error
     sizes, count = _philox.output_shape(shape)
-    tail = given[0].shape
-    if sizes[len(sizes) - len(tail) :] != tail:
+    batch_shape = broadcast[0].shape
+    if sizes[len(sizes) - len(batch_shape) :] != batch_shape:
         raise InvalidArgumentError(
             f"Shape passed in must end with broadcasted shape: {shape_text(sizes)} does not end "
-            f"with {shape_text(tail)}"
+            f"with {shape_text(batch_shape)}"
         )
     if not count:
         return np.zeros(sizes, parameters[0].dtype)
-    samples = _samples_of(sizes, given[0], "means")
-    drawn = bounded_normal(generator, [value.reshape(-1) for value in given], samples, count)
+    samples = _samples_of(sizes, broadcast[0], "means")
+    drawn = bounded_normal(generator, [value.reshape(-1) for value in broadcast], samples, count)
     return np.ascontiguousarray(drawn.reshape(-1, samples).T).reshape(sizes)

@@ -1,11 +1,11 @@
 """Random ops with seed attrs: uniform, normal and truncated normal, shuffle, multinomial.
 
 Semantics: tensorflow/core/kernels/random_op.cc, random_shuffle_op.cc, multinomial_op.cc,
-tensorflow/core/util/guarded_philox_random.h. With a seed set, a node gives TensorFlow's own values,
-call after call; with both seeds 0 it draws a seed from the system when the session makes it.
+tensorflow/core/util/guarded_philox_random.h. With a seed, successive calls of a node return
+TensorFlow's values; with both seeds 0, the system draws a seed when the kernel is created.
 
-A node keeps its generator in a variable, so that a compiled program takes it and gives it back:
-what was interpreted first goes on with the numbers that come next.
+The generator of a node is a variable, which compiled programs take as an input and return updated.
+So interpreted and compiled calls of a node draw from one sequence.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _Class = TypeVar("_Class", bound="type[Any]")
 
-_MOST_COMPARED: Final = 1 << 16
-"""Of the running totals of all rows with all samples; for more, each sample is searched for."""
+_MAX_COMPARISONS: Final = 1 << 16
+"""Comparisons of samples with cumulative weights; above this a binary search is faster."""
 
 
 class GuardedPhilox(Variable):
-    """The generator of one node; steps that run at once get disjoint runs of counters.
+    """The generator of a node; concurrent steps get disjoint ranges of counters.
 
-    Its value is the key and both halves of the next counter, as `uint64`.
+    Its value is the key, then the low and high half of the next counter, as `uint64`.
 
     Threads: `lock` guards its value.
     """
@@ -51,41 +51,42 @@ class GuardedPhilox(Variable):
         self.value = np.array([generator.key, generator.low, generator.high], np.uint64)
 
     def reserve(self, counters: int) -> _philox.Philox:
-        """Return the generator as it is now, and move on by `counters`."""
+        """Return the current generator, and advance it by `counters`."""
         with self.lock:
-            generator = _philox.Philox(*self._numbers())
-            later = generator.skip(counters)
-            self.value = self._xp.asarray([later.key, later.low, later.high], np.uint64)
+            generator = _philox.Philox(*self._words())
+            advanced = generator.skip(counters)
+            words = [advanced.key, advanced.low, advanced.high]
+            self.value = self._xp.asarray(words, np.uint64)
         return generator
 
-    def _numbers(self) -> list[Any]:
-        """Return the value as Python integers, or as traced values while it is traced."""
+    def _words(self) -> list[Any]:
+        """Return the elements of the value as Python integers, or as tracers while tracing."""
         if self._xp is np:
             return np.asarray(self.value).tolist()  # type: ignore[no-any-return]
         return list(self.value)
 
     def reserve_outputs(self, count: int) -> _philox.Philox:
-        """Advance the generator by the samples that TensorFlow reserves for `count` outputs."""
+        """Reserve as many counters as TensorFlow does for `count` outputs."""
         return self.reserve(count * _philox.RESERVED_PER_OUTPUT)
 
 
-def _draws(*ops: str, traced: Iterable[str] | None = None) -> Callable[[_Class], _Class]:
-    """Declare a class to be the kernel of some ops on host memory.
+def _random_kernel(*ops: str, traced: Iterable[str] | None = None) -> Callable[[_Class], _Class]:
+    """Register a class as the kernel of random ops, with outputs in host memory.
 
     Args:
-        ops: their names.
-        traced: if it can be traced, the inputs that must be known then.
+        ops: the names of the ops.
+        traced: the inputs that must be static while tracing; None if it cannot be traced.
     """
     common: dict[str, Any] = {"stateful": True, "effects": ("rng",), "variable": "generator"}
     on_host = kernel(*ops, host=True, **common)
     if traced is None:
         return on_host
-    # A compiler asks for kernels of the CPU on JAX, which nothing is interpreted by.
+    # Kernels of the backend jax on the CPU are used for tracing only, never by the interpreter.
     to_trace = kernel(*ops, backend="jax", device="CPU", static=traced, **common)
-    return lambda made: to_trace(on_host(made))
+    return lambda kernel_class: to_trace(on_host(kernel_class))
 
 
-@_draws("RandomUniform", "RandomStandardNormal", traced=("shape",))
+@_random_kernel("RandomUniform", "RandomStandardNormal", traced=("shape",))
 class RandomFloatKernel:
     """Draw floats of one of the standard distributions."""
 
@@ -104,9 +105,9 @@ class RandomFloatKernel:
         return self._draw(self._xp, generator, count, self._dtype).reshape(sizes)
 
 
-@_draws("TruncatedNormal")
+@_random_kernel("TruncatedNormal")
 class TruncatedNormalKernel:
-    """Draw floats of the standard normal distribution cut off at 2."""
+    """Draw floats of the standard normal distribution truncated at 2."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self.generator = GuardedPhilox(construction)
@@ -120,7 +121,7 @@ class TruncatedNormalKernel:
         return _philox.truncated_normal(generator, count, self._dtype).reshape(sizes)
 
 
-@_draws("RandomUniformInt", traced=("shape", "minval", "maxval"))
+@_random_kernel("RandomUniformInt", traced=("shape", "minval", "maxval"))
 class RandomUniformIntKernel:
     """Draw integers of [minval, maxval)."""
 
@@ -141,7 +142,7 @@ class RandomUniformIntKernel:
         return drawn.reshape(sizes)
 
 
-@_draws("RandomShuffle")
+@_random_kernel("RandomShuffle")
 class RandomShuffleKernel:
     """Shuffle the slices along the first axis."""
 
@@ -177,16 +178,20 @@ def multinomial(
     weights = xp.where(finite, xp.exp(wide - peak), 0)
     totals = xp.cumsum(weights, axis=1)
     unit = _philox.uniform(xp, generator, rows * num_samples, np.dtype(np.float64))
-    aims = unit.reshape(rows, num_samples) * totals[:, -1:]
-    if rows * num_samples * classes > _MOST_COMPARED and xp is np:
-        found = [np.searchsorted(*row, side="right") for row in zip(totals, aims, strict=True)]
+    targets = unit.reshape(rows, num_samples) * totals[:, -1:]
+    if rows * num_samples * classes > _MAX_COMPARISONS and xp is np:
+        found = [np.searchsorted(*row, side="right") for row in zip(totals, targets, strict=True)]
         return np.array(found, dtype).reshape(rows, num_samples)
-    # The first class whose running total is beyond the aim.
-    return xp.sum(totals[:, None, :] <= aims[:, :, None], axis=2, dtype=dtype)
+    # The first class whose cumulative weight exceeds the target.
+    return xp.sum(totals[:, None, :] <= targets[:, :, None], axis=2, dtype=dtype)
 
 
 def sample_count(num_samples: Value) -> int:
-    """Return the input num_samples, which must be a scalar, as an integer."""
+    """Return the input num_samples as an integer.
+
+    Raises:
+        InvalidArgumentError: it is not a scalar.
+    """
     if np.ndim(num_samples) != 0:
         raise errors.InvalidArgumentError(
             f"num_samples should be a scalar, got shape {list(np.shape(num_samples))}"
@@ -194,7 +199,7 @@ def sample_count(num_samples: Value) -> int:
     return int(num_samples)
 
 
-@_draws("Multinomial", traced=("num_samples",))
+@_random_kernel("Multinomial", traced=("num_samples",))
 class MultinomialKernel:
     """Draw classes from rows of unnormalised log-probabilities."""
 

@@ -1,7 +1,7 @@
 """Stateless random ops: the seed, or key and counter, is an input.
 
 Semantics: tensorflow/core/kernels/stateless_random_ops.cc, stateless_random_ops_v2.cc. They are
-pure functions: the same inputs give the same values on every backend, and TensorFlow's own.
+pure functions: equal inputs give equal values on all backends, and in TensorFlow.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from graphmill_plugins.kernels.random.stateful import multinomial, sample_count
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
-_KEY = 0x02461E293EC8F720  # With it the seed is scrambled.
+_KEY = 0x02461E293EC8F720  # the key that scrambles seeds
 _PHILOX, _AUTO = 1, 3
 
 
 def scrambled(xp: ArrayNamespace, seed: Value) -> _philox.Philox:
-    """Return the generator for a seed of two integers."""
+    """Return the generator for a seed of two integers, which Philox itself scrambles."""
     if np.shape(seed) != (2,):
         raise errors.InvalidArgumentError(f"seed must have shape [2], not {list(np.shape(seed))}")
     words = seed.astype(np.uint64)
@@ -39,8 +39,8 @@ def from_key(xp: ArrayNamespace, key: Value, counter: Value, alg: Value) -> _phi
     """Return the generator of a key and counter for the algorithm `alg`.
 
     Raises:
-        InvalidArgumentError: wrong shapes, or another algorithm than Philox (TensorFlow makes
-            ThreeFry's values on XLA only).
+        InvalidArgumentError: a shape is wrong, or the algorithm is not Philox; ThreeFry is not
+            supported, as in TensorFlow without XLA.
     """
     if np.ndim(alg) != 0:
         raise errors.InvalidArgumentError(f"algorithm must be of shape [], not {np.shape(alg)}")
@@ -108,7 +108,7 @@ def concrete(generator: _philox.Philox) -> _philox.Philox:
 def stateless_truncated_normal(
     xp: ArrayNamespace, shape: Value, seed: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """Return floats of the standard normal distribution cut off at 2."""
+    """Return floats of the standard normal distribution truncated at 2."""
     sizes, count = _philox.output_shape(shape)
     generator = concrete(scrambled(xp, seed))
     return _philox.truncated_normal(generator, count, dtype).reshape(sizes)
@@ -123,7 +123,7 @@ def stateless_truncated_normal_v2(
     alg: Value,
     dtype: np.dtype[Any],
 ) -> Value:
-    """Return floats of the standard normal distribution cut off at 2."""
+    """Return floats of the standard normal distribution truncated at 2."""
     sizes, count = _philox.output_shape(shape)
     generator = concrete(from_key(xp, key, counter, alg))
     return _philox.truncated_normal(generator, count, dtype).reshape(sizes)
@@ -218,7 +218,7 @@ def get_key_counter_alg(xp: ArrayNamespace, seed: Value) -> tuple[Value, Value, 
 
 @kernel("StatelessRandomGetAlg")
 def get_alg(xp: ArrayNamespace) -> Value:
-    """Return the algorithm of the device: Philox, everywhere."""
+    """Return the algorithm of the device, which is always Philox."""
     del xp
     return np.int32(_PHILOX)
 

@@ -39,12 +39,12 @@ def test_numbers_of_numpy_are_skipped_as_those_of_python_are(
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_pieces_for_several_threads_fit_together(dtype: str) -> None:
     generator, kind = _philox.seeded(3, 4), np.dtype(dtype)
-    count = 5 * _philox._PIECE + 7  # several pieces for each type
+    count = 5 * _philox._CHUNK + 7  # several chunks for each type
     for draw in (_philox.uniform, _philox.normal):
         whole = draw(np, generator, count, kind)
         assert whole.shape == (count,)
         size = 2 if kind.itemsize == 8 else 4
-        for group in (0, _philox._PIECE - 1, _philox._PIECE, count // size - 5):
+        for group in (0, _philox._CHUNK - 1, _philox._CHUNK, count // size - 5):
             later = generator.skip(group)
             np.testing.assert_array_equal(
                 draw(np, later, 9, kind), whole[group * size : group * size + 9]

@@ -9,14 +9,14 @@ from graphmill_plugins.kernels.random import _shuffle
 
 
 @pytest.mark.parametrize("size", [2, 3, 100, 5000])
-@pytest.mark.parametrize("few", [1, 50])
-def test_runs_exchange_as_one_by_one(size, few, monkeypatch):
-    monkeypatch.setattr(_shuffle, "_FEW", few)
-    monkeypatch.setattr(_shuffle, "_SHARE", 4)  # many places are shared
+@pytest.mark.parametrize("max_sequential", [1, 50])
+def test_vectorized_runs_equal_sequential_swaps(size, max_sequential, monkeypatch):
+    monkeypatch.setattr(_shuffle, "_MAX_SEQUENTIAL", max_sequential)
+    monkeypatch.setattr(_shuffle, "_POSITIONS_PER_SWAP", 4)  # many positions are shared
     others = np.arange(size - 1) + np.random.default_rng(size).integers(
         0, size - np.arange(size - 1)
     )
     want = list(range(size))
-    for place, other in enumerate(others.tolist()):
-        want[place], want[other] = want[other], want[place]
-    assert _shuffle.exchanged(size, others).tolist() == want
+    for position, other in enumerate(others.tolist()):
+        want[position], want[other] = want[other], want[position]
+    assert _shuffle.swapped(size, others).tolist() == want
