@@ -135,9 +135,9 @@ def _scatter(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> t
 def _concat(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     elements: Elements = state[inputs[0]]
     if elements.data is None or elements.data.ndim < 2:
-        raise NotTraceable("a tensor array without rows is concatenated")
+        raise NotTraceable("it concatenates a tensor array whose elements are unset or scalars")
     if elements.length is not None:
-        raise NotTraceable("a tensor array that has grown is concatenated")
+        raise NotTraceable("it concatenates a tensor array of dynamic length")
     shape = attrs["element_shape_except0"]
     elements.check_declared(None if shape is None else (-1, *shape))
     rows = elements.data.shape[1]

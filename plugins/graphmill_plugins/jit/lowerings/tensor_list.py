@@ -153,13 +153,13 @@ def _add_n(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
     total = inputs[0]
     for other in inputs[1:]:
         if not isinstance(other, Elements) or other.size != total.size or other.may_grow:
-            raise NotTraceable("lists that may differ in length are added")
+            raise NotTraceable("it adds lists that may differ in length")
         same = other.like(total)
         total = total.like(same)
         if total.dtype != same.dtype:
-            raise NotTraceable(f"lists of {total.dtype} and {same.dtype} are added")
+            raise NotTraceable(f"it adds lists of {total.dtype} and of {same.dtype}")
         if total.data is not None and total.data.shape != same.data.shape:
-            raise NotTraceable("the lists that are added have elements of different shapes")
+            raise NotTraceable("it adds lists whose elements have different shapes")
         total = total.mapped(lambda data, more=same.data: data + more)
     return (total,)
 
