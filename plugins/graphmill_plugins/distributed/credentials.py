@@ -37,7 +37,7 @@ class Credentials(NamedTuple):
     authority: bytes = b""
 
     def of_server(self) -> grpc.ServerCredentials:
-        """Return a server's credentials: with an authority, clients need a certificate of it."""
+        """Return a server's credentials; an authority makes it require certificates of clients."""
         pair = (self.private_key, self.certificate)
         return grpc.ssl_server_credentials(
             [pair], self.authority or None, require_client_auth=bool(self.authority)

@@ -267,7 +267,7 @@ class MasterService:
         return b""
 
     def reset(self, data: bytes, call: Call) -> bytes:
-        """Clear resource containers on the tasks that are meant, and close all sessions."""
+        """Clear resource containers on the tasks that match the filters; close all sessions."""
         del call
         request = parse_message(proto.ResetRequest, data)
         self._limits.check_reset()

@@ -283,7 +283,7 @@ class WorkerService:
         return b""
 
     def update_cluster(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
-        """Pull tensors from the other tasks where they are from now on; see `GrpcPeers.update`."""
+        """Use new addresses of the other tasks to receive tensors; see `GrpcPeers.update`."""
         self._peers.update(cluster, restarted)
 
     def close(self) -> None:

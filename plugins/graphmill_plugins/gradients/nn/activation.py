@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @gradient("Relu")
 def relu(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Pass where the output is positive."""
+    """Pass the gradient where the output is positive."""
     return nn.relu_grad(as_dense(dy), op.outputs[0])
 
 
 @gradient("Relu6")
 def relu6(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Pass where the output is between its bounds."""
+    """Pass the gradient where the output is between 0 and 6."""
     return nn.relu6_grad(dy, op.outputs[0])
 
 
 @gradient("LeakyRelu")
 def leaky_relu(op: ForwardOp, dy: Tensor) -> Tensor:
-    """Pass, scaled where the input is negative."""
+    """Pass the gradient, times `alpha` where the input is negative."""
     return nn.leaky_relu_grad(dy, op.inputs[0], alpha=op.get_attr("alpha"))
 
 
@@ -57,19 +57,19 @@ def softsign(op: ForwardOp, dy: Tensor) -> Tensor:
 
 @gradient("ReluGrad")
 def relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Pass where the output is positive."""
+    """Pass the gradient where the output is positive."""
     return [nn.relu_grad(dy, op.inputs[1]), op.zeros(op.inputs[1])]
 
 
 @gradient("Relu6Grad")
 def relu6_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Pass where the output is between its bounds."""
+    """Pass the gradient where the output is between 0 and 6."""
     return [nn.relu6_grad(dy, op.inputs[1]), op.zeros(op.inputs[1])]
 
 
 @gradient("LeakyReluGrad")
 def leaky_relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Pass, scaled where the input is negative."""
+    """Pass the gradient, times `alpha` where the input is negative."""
     found = nn.leaky_relu_grad(dy, op.inputs[1], alpha=op.get_attr("alpha"))
     return [found, op.zeros(op.inputs[1])]
 

@@ -84,7 +84,11 @@ class _Channels:
 def _trained(
     op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Differentiate s r (dy - m(dy) - r² u m(dy u)), Σ r u dy and Σ dy, where u = x - m(x)."""
+    """Return the gradients of the gradient of batch normalization in training mode.
+
+    The differentiated outputs are s r (dy - m(dy) - r² u m(dy u)), Σ r u dy and Σ dy, where s is
+    the scale, m the mean over a channel, u = x - m(x) and r = 1 / sqrt(m(u²) + epsilon).
+    """
     by_dx, by_dscale, by_doffset = given
     mean, spread = channels.mean, channels.spread
     scale, along_scale, along_offset = map(spread, (op.inputs[2], by_dscale, by_doffset))

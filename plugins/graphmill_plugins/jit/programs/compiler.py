@@ -201,7 +201,7 @@ def _mark_donatable(layout: Layout, closed: Any) -> None:
 
 
 def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
-    """Return whether a second variant of a program takes the constants of the first."""
+    """Return whether `prepare` turns these constants into arrays of these shapes and dtypes."""
     found = jax_module().eval_shape(prepare, *constants)
     return [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in shapes]
 

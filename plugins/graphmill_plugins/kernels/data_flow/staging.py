@@ -32,7 +32,7 @@ def _bytes_of(values: list[Value]) -> int:
 
 
 class Area(Store):
-    """A staging area with limits on its element_key of elements and bytes; 0 means no limit.
+    """A staging area with limits on its number of elements and bytes; 0 means no limit.
 
     Attributes:
         queue: the elements of a `Stage`.
@@ -125,7 +125,7 @@ class _AreaKernel:
         )
 
     def _checked(self, values: list[Value]) -> list[Value]:
-        """Return the components of an element, checked against the element_key of outputs."""
+        """Return the components of an element, checked against the number of outputs."""
         if len(values) != len(self._dtypes):
             raise InvalidArgumentError(
                 f"Mismatch stage/unstage: {len(values)} vs. {len(self._dtypes)}; both nodes need "
@@ -190,19 +190,19 @@ class StagePeekKernel(_AreaKernel):
 
 @kernel("StageSize", "MapSize", "OrderedMapSize", stateful=True, effects=_STATE)
 class AreaSizeKernel(_AreaKernel):
-    """Return the element_key of elements that can be taken."""
+    """Return the number of elements that can be taken."""
 
     def __call__(self, ctx: OpKernelContext) -> Value:
-        """Return the element_key."""
+        """Return the number of elements."""
         return np.int32(self._area(ctx).count)
 
 
 @kernel("MapIncompleteSize", "OrderedMapIncompleteSize", stateful=True, effects=_STATE)
 class AreaIncompleteSizeKernel(_AreaKernel):
-    """Return the element_key of incomplete elements."""
+    """Return the number of incomplete elements."""
 
     def __call__(self, ctx: OpKernelContext) -> Value:
-        """Return the element_key."""
+        """Return the number of incomplete elements."""
         return np.int32(len(self._area(ctx).partial))
 
 

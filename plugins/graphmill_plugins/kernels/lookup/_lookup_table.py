@@ -79,7 +79,7 @@ class LookupTable:
         return shape
 
     def _rows(self, values: Value, shape: tuple[int, ...]) -> Any:
-        """Return `values` as (number of keys, value shape …), scalars as Python's.
+        """Return `values` with shape (number of keys, *value shape); scalars as Python objects.
 
         Raises:
             InvalidArgumentError: wrong dtype, or not one value for each key.

@@ -175,7 +175,7 @@ def _digamma() -> Callable[[Value], Value]:
 
 
 def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Value]]:
-    """Return the maker of a SciPy function, with TensorFlow's value for negative arguments."""
+    """Return a loader of a SciPy function that returns `value` for negative arguments."""
 
     def get() -> Callable[[Value], Value]:
         function = _scipy(name)()
@@ -185,7 +185,7 @@ def _for_negative(name: str, value: float) -> Callable[[], Callable[[Value], Val
 
 
 def _not_far(get: Callable[[], Callable[[Value], Value]]) -> Callable[[], Callable[[Value], Value]]:
-    """Return the maker of a function that is NaN where 1 / x is subnormal, as in Eigen."""
+    """Return a loader of a function that is NaN where 1 / x is subnormal, as in Eigen."""
 
     def made() -> Callable[[Value], Value]:
         function = get()

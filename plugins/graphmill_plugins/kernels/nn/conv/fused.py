@@ -128,6 +128,6 @@ def _pad_and_convolve(
 
 
 def _start(axis: Axis, padding: str) -> int:
-    """Return the first element of an axis that a window covers, which `Conv2D` has at 0."""
+    """Return the offset of the first window along an axis; in `Conv2D` it is always 0."""
     unused = axis.size - ((axis.out - 1) * axis.stride + axis.span)
     return max(0, unused - 1 if padding == "VALID" else unused) // 2

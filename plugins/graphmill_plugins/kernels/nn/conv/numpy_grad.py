@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def turned(axis: Axis) -> Axis:
-    """Return the windows, over the outputs of `axis`, that touch each of its inputs."""
+    """Return the windows of the transposed convolution: for each input, the outputs it affects."""
     before = axis.span - 1 - axis.before
     after = axis.size + axis.span - 1 - axis.out - before
     return Axis(axis.out, axis.kernel, 1, axis.dilation, before, after, axis.size)
