@@ -128,6 +128,10 @@ def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
         return declared
     if declared.effects is not None:
         raise InvalidArgumentError("@op takes effects, or traits with effects, but not both")
+    if isinstance(effects, str):
+        raise InvalidArgumentError(
+            f"effects is the string {effects!r}, expected a list of effects: effects=[{effects!r}]"
+        )
     return declared._replace(effects=frozenset(effects))
 
 

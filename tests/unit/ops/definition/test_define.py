@@ -195,3 +195,8 @@ def test_the_number_of_output_names() -> None:
 
 def lambda_function(x: T) -> T:
     return x
+
+
+def test_effects_given_as_a_string_are_refused_with_the_list_to_write() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"expected a list.*: effects=\['log'\]"):
+        op("Mine>Logged", effects="log")(lambda_function)
