@@ -108,7 +108,10 @@ def _check_words(how: str, text: str) -> None:
         if word in ("fill", "choice"):
             return
         if word not in _KNOWN_WORDS and not _RANGE.fullmatch(word):
-            raise SpecError(f"Input {text!r} has the unknown word {word!r}")
+            raise SpecError(
+                f"Input {text!r} has the unknown word {word!r}; expected a range LOW..HIGH, fill, "
+                f"choice, or one of {', '.join(sorted(_KNOWN_WORDS))}"
+            )
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -130,3 +130,8 @@ def test_a_list_without_dtype_is_refused():
 def test_any_shape_is_drawn(dtype, shape):
     values = draw(f"{dtype}[{','.join(map(str, shape))}]")
     assert list(values.shape) == shape
+
+
+def test_an_unknown_word_is_refused_with_the_known_ones():
+    with pytest.raises(SpecError, match=r"'uniform'; expected a range LOW\.\.HIGH.*sorted"):
+        draw("float32[2] uniform")
