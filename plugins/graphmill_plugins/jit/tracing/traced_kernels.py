@@ -29,6 +29,10 @@ _RAISES_BY_VALUE = (
     ". If it reads them only to raise an error, declare the condition with check= and the "
     "computation without it with lowering="
 )
+_PREDICATE_IS_TRACED = (
+    ". A predicate of check= is traced: it must return one bool of xp, and cannot use `if`, `and`, "
+    "`or`, `int()` or `bool()` on its inputs"
+)
 
 
 class TracedKernels:
@@ -110,10 +114,11 @@ class TracedKernels:
         if check.of == "inputs":
             definition = KernelDef((node.op,), check.predicate)
             kernel = self._bind(node, KernelChoice(definition, owner, BACKEND, ()), xp)
-            return called(kernel, values)
+            return called(kernel, values, _PREDICATE_IS_TRACED)
         construction = OpKernelConstruction(node.name, node.op_def, node.attrs, None, xp)
         attrs = wanted_attrs(check.predicate, construction)
-        return attempted(partial(check.predicate, xp, **attrs), values, "a check", owner)
+        predicate = partial(check.predicate, xp, **attrs)
+        return attempted(predicate, values, "a check", owner, _PREDICATE_IS_TRACED)
 
     def _bind(self, node: Node, choice: KernelChoice, namespace: Any) -> OpKernel:
         self.suppliers.add(str(choice.owner))
@@ -123,12 +128,18 @@ class TracedKernels:
             raise NotTraceable(error.message) from error
 
 
-def called(kernel: OpKernel, inputs: list[Any]) -> Any:
+def called(kernel: OpKernel, inputs: list[Any], advice: str = _RAISES_BY_VALUE) -> Any:
     """Call a kernel; an exception during tracing is a reason not to compile, not an error."""
-    return attempted(kernel.compute, inputs, kernel.definition.source, kernel.owner)
+    return attempted(kernel.compute, inputs, kernel.definition.source, kernel.owner, advice)
 
 
-def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner: object) -> Any:
+def attempted(
+    compute: Callable[..., Any],
+    inputs: list[Any],
+    source: str,
+    owner: object,
+    advice: str = _RAISES_BY_VALUE,
+) -> Any:
     """Call a kernel or lowering; see `called`.
 
     Args:
@@ -136,6 +147,7 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
         inputs: its arguments.
         source: where it is defined.
         owner: the plugin that supplied it.
+        advice: what to do if it reads the values of tracers.
 
     Raises:
         NotTraceable: it raised an exception; the interpreter reports invalid values.
@@ -148,7 +160,7 @@ def attempted(compute: Callable[..., Any], inputs: list[Any], source: str, owner
         raise
     except errors.JAXTypeError as error:  # it read the value of a tracer
         text = f"{source} needs the values of traced arrays: {_first_line(error)}"
-        raise NotTraceable(text + _RAISES_BY_VALUE) from error
+        raise NotTraceable(text.rstrip(".") + advice) from error
     except Exception as error:  # the interpreter reports what is wrong with the values, if anything
         raise _failure(error, source, owner) from error
 
