@@ -149,10 +149,19 @@ def _check_inputs(definition: KernelDef, op_def: OpDef, parameters: Parameters, 
     if found < wanted and not parameters.takes_any_position:
         raise InvalidArgumentError(
             f"the {what} {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
-            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes the "
-            "namespace (or context), the inputs in order, then attrs by name",
+            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes "
+            f"{_first_argument(definition, op_def, what)}the inputs in order, then attrs by name",
             op=op_def.name,
         )
+
+
+def _first_argument(definition: KernelDef, op_def: OpDef, what: str) -> str:
+    """Return what a function takes before its inputs, as part of a message."""
+    if what == "lowering":
+        return "a TraceContext, "
+    if not _num_leading(definition, op_def):
+        return ""
+    return "an OpKernelContext, " if definition.stateful else "the array namespace, "
 
 
 def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
