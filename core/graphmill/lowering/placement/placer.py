@@ -128,7 +128,10 @@ def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
     checked = {""}
     for node in graph.nodes:
         if node.device not in checked:
-            if not options.allow_soft_placement and not _request_of(node).matches(full):
+            request = _request_of(node)
+            if options.allow_soft_placement:
+                request = _without_device(request)
+            if not request.matches(full):
                 raise _no_such_device(node, options.devices)
             checked.add(node.device)
         node.assigned_device = device.name
@@ -254,14 +257,9 @@ class _Placer:
         return group.candidates
 
     def _soft_devices(self, request: DeviceName) -> Sequence[Device]:
-        """Return the devices for soft placement: all devices of the requested job and task.
-
-        If there is only one task, as in a session of this process, it stands for any other.
-        """
-        task = request._replace(type=None, id=None)
-        found = [device for device, name in self.names.items() if task.matches(name)]
-        tasks = {name._replace(type=None, id=None) for name in self.names.values()}
-        return found if found or len(tasks) > 1 else list(self.options.devices)
+        """Return the devices for soft placement: all devices of the requested job and task."""
+        task = _without_device(request)
+        return [device for device, name in self.names.items() if task.matches(name)]
 
     def _sorted_by_support(self, group: _Group, devices: Iterable[Device]) -> list[Device]:
         support = {device: self._support(group, device) for device in devices}
@@ -384,12 +382,27 @@ def _request_of(node: Node, text: str | None = None) -> DeviceName:
         raise
 
 
+def _without_device(request: DeviceName) -> DeviceName:
+    """Return the job, replica and task of a request, which soft placement keeps."""
+    return request._replace(type=None, id=None)
+
+
 def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> InvalidArgumentError:
+    task = _without_device(_request_of(node, request or None))
+    if any(task.matches(parse_device_name(device.name)) for device in devices):
+        advice = (
+            "Request a device of the session, install a plugin that supplies the device, or set "
+            "allow_soft_placement"
+        )
+    else:
+        advice = (
+            f"{task} is no task of the session: connect to its cluster, or clear the devices of "
+            "the nodes before creating the session; allow_soft_placement keeps job and task"
+        )
     return InvalidArgumentError(
         f"Cannot assign a device for operation {node.name}: it requests "
         f"{request or repr(node.device)}, but available devices are "
-        f"[{', '.join(device.name for device in devices)}]. Request a device of the session, "
-        "install a plugin that supplies the device, or set allow_soft_placement",
+        f"[{', '.join(device.name for device in devices)}]. {advice}",
         node=node.name,
         op=node.op,
     )

@@ -257,6 +257,15 @@ def test_soft_placement_ignores_impossible_requests_p1(placing: Placing) -> None
     assert placing.records["none"].reason.startswith("soft placement")
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_soft_placement_keeps_job_and_task_d10(placing: Placing, soft: bool) -> None:
+    placing.node("far", placing.node("s"), on="/job:worker/task:1/cpu:0")
+    with pytest.raises(errors.InvalidArgumentError, match="is no task of the session") as caught:
+        placing.place(allow_soft_placement=soft)
+    assert caught.value.node == "far"
+    assert "/job:worker/task:1 is no" in caught.value.message
+
+
 def test_missing_kernel_is_reported_with_all_others_g3(placing: Placing) -> None:
     placing.node("b", placing.node("a"), kernels="")
     assert placing.place()["b"] == "FAST:0"
