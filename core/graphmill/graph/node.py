@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import (
+    EmptyGraphError,
+    InvalidArgumentError,
+    UnknownNameError,
+    suggest,
+)
 from graphmill.graph.default_session import session_for
 
 if TYPE_CHECKING:
@@ -185,3 +190,39 @@ def parse_tensor_name(name: str) -> tuple[str, int]:
             f"{name!r} is not a tensor name; expected 'node', 'node:<output>' or '^node'"
         )
     return node_name, int(index)
+
+
+def find_tensor(graph: Graph, name: str, role: str) -> tuple[Node, int]:
+    """Return the node and output that a caller names.
+
+    Args:
+        graph: the session's graph.
+        name: the name, `node:output`.
+        role: what the name is used for, for the message: "feed" or "fetch".
+
+    Raises:
+        UnknownNameError: there is no such tensor; the message names near matches.
+        EmptyGraphError: the graph has no nodes.
+    """
+    node_name, output = parse_tensor_name(name)
+    node = find_node(graph, node_name, role)
+    if output == CONTROL_SLOT or output >= len(node.output_types):
+        raise UnknownNameError(
+            f"{role} {name!r} does not exist: node {node.name!r} (op {node.op}) has "
+            f"{len(node.output_types)} outputs"
+        )
+    return node, output
+
+
+def find_node(graph: Graph, name: str, role: str) -> Node:
+    """Return the node that a caller names, as `find_tensor`."""
+    found = graph.node(name) if graph.has_node(name) else None
+    if found is None or found in (graph.source, graph.sink):
+        if not len(graph):
+            raise EmptyGraphError(
+                f"{role} {name!r} does not exist: the session's graph is empty. Add operations to "
+                "the graph before running it"
+            )
+        near = suggest(name, (node.name for node in graph))
+        raise UnknownNameError(f"{role} {name!r} does not exist: the graph has no such node{near}")
+    return found

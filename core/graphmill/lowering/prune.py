@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import (
-    EmptyGraphError,
     InvalidArgumentError,
-    UnknownNameError,
-    suggest,
 )
 from graphmill.graph.algorithms import ancestors
 from graphmill.graph.control_flow.frames import loop_of_output
 from graphmill.graph.graph import Graph
-from graphmill.graph.node import CONTROL_SLOT, parse_tensor_name
+from graphmill.graph.node import CONTROL_SLOT, find_node, find_tensor
 from graphmill.graph.node_roles import (
     is_argument_or_result,
     is_next_iteration,
@@ -104,12 +101,12 @@ def build_client_graph(
         NotFoundError: a feed, fetch or target does not exist; the message names near matches.
         InvalidArgumentError: a tensor is fed twice, or there are neither fetches nor targets.
     """
-    fed = _find_tensors(full, feeds, "feed")
+    fed = [find_tensor(full, name, "feed") for name in feeds]
     if len(set(fed)) != len(fed):
         twice = next(name for tensor, name in zip(fed, feeds, strict=True) if fed.count(tensor) > 1)
         raise InvalidArgumentError(f"tensor {twice!r} is fed more than once")
-    fetched = _find_tensors(full, fetches, "fetch")
-    wanted = [_find_node(full, name, "target") for name in targets]
+    fetched = [find_tensor(full, name, "fetch") for name in fetches]
+    wanted = [find_node(full, name, "target") for name in targets]
     if not fetched and not wanted:
         raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
     rewriter = _Rewriter(full, ops, fed, client)
@@ -303,33 +300,6 @@ def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
                 node=node.name,
                 op=node.op,
             )
-
-
-def _find_tensors(graph: Graph, names: Sequence[str], what: str) -> list[tuple[Node, int]]:
-    tensors = []
-    for name in names:
-        node_name, output = parse_tensor_name(name)
-        node = _find_node(graph, node_name, what)
-        if output == CONTROL_SLOT or output >= len(node.output_types):
-            raise UnknownNameError(
-                f"{what} {name!r} does not exist: node {node.name!r} (op {node.op}) has "
-                f"{len(node.output_types)} outputs"
-            )
-        tensors.append((node, output))
-    return tensors
-
-
-def _find_node(graph: Graph, name: str, what: str) -> Node:
-    found = graph.node(name) if graph.has_node(name) else None
-    if found is None or found in (graph.source, graph.sink):
-        if not len(graph):
-            raise EmptyGraphError(
-                f"{what} {name!r} does not exist: the session's graph is empty. Add operations to "
-                "the graph before running it"
-            )
-        near = suggest(name, (node.name for node in graph))
-        raise UnknownNameError(f"{what} {name!r} does not exist: the graph has no such node{near}")
-    return found
 
 
 def _is_client(node: Node) -> bool:

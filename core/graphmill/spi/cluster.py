@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from graphmill.graph.formats.import_export import extend_graph as extend_graph
     from graphmill.graph.formats.import_export import graph_to_graph_def as graph_to_graph_def
     from graphmill.graph.graph import output_type as output_type
+    from graphmill.graph.node import find_node as find_node
+    from graphmill.graph.node import find_tensor as find_tensor
     from graphmill.graph.node import parse_tensor_name as parse_tensor_name
     from graphmill.runtime.devices.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
@@ -76,7 +78,7 @@ else:
             "graphmill.explain.tiers": "calls_by_tier",
             "graphmill.graph.graph": "output_type",
             "graphmill.graph.formats.import_export": "extend_graph graph_to_graph_def",
-            "graphmill.graph.node": "parse_tensor_name",
+            "graphmill.graph.node": "find_node find_tensor parse_tensor_name",
             "graphmill.runtime.devices.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.experimental
 
-from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
+from graphmill.errors import (
+    CancelledError,
+    ClosedSessionError,
+    InternalError,
+    InvalidArgumentError,
+)
 from graphmill.spi.process import DeferredInterrupt
 
 from ..connection import Connection
@@ -107,7 +112,7 @@ class MasterChannel:
                 if is_last or failure.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise self._connection.error_of(failure, method) from None
                 if self._closed.wait(_RESEND_SECONDS):
-                    raise CancelledError(CLOSED) from None
+                    raise ClosedSessionError(CLOSED) from None
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:

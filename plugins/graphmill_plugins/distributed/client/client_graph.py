@@ -10,15 +10,16 @@ from graphmill.spi import Graph
 from graphmill.spi.cluster import (
     extend_graph,
     feed_converter,
+    find_node,
+    find_tensor,
     graph_to_graph_def,
     inferred_shape,
     output_type,
-    parse_tensor_name,
     static_shape,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
@@ -118,16 +119,25 @@ class ClientGraph:
         """Return the element type of a tensor, and the function that converts a fed value.
 
         Raises:
-            NotFoundError: there is no such node.
-            InvalidArgumentError: the node has no such output.
+            UnknownNameError: there is no such tensor.
         """
-        node_name, output = parse_tensor_name(name)
-        node = self.graph.node(node_name)
+        node, output = find_tensor(self.graph, name, "feed")
         dtype = output_type(node, output).base_dtype
         shape = static_shape(node, output, self.graph.versions.producer)
         if shape is None:
-            shape = inferred_shape(self._source, node_name, output)
+            shape = inferred_shape(self._source, node.name, output)
         return dtype, feed_converter(name, dtype, shape)
+
+    def check(self, fetches: Iterable[str], targets: Iterable[str]) -> None:
+        """Check that the tensors to fetch and the nodes to run exist.
+
+        Raises:
+            UnknownNameError: one does not exist.
+        """
+        for name in fetches:
+            find_tensor(self.graph, name, "fetch")
+        for name in targets:
+            find_node(self.graph, name, "target")
 
     def op_of(self, node: str | None) -> str | None:
         """Return the op of a node; None if there is no such node."""

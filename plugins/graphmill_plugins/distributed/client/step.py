@@ -33,6 +33,7 @@ class StepPlan:
         self.feeds, self._fetches, self.targets = signature
         self.fetches = tuple(dict.fromkeys(self._fetches))
         self._types = [graph.feed(name) for name in self.feeds]
+        graph.check(self.fetches, self.targets)
 
     def tensors(self, values: Sequence[Any]) -> list[NamedTensor]:
         """Return the tensors to feed.
