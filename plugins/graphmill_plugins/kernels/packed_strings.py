@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WORD: Final = 8
-"""Bytes that `words_at` reads as one integer."""
+"""The number of bytes that `words_at` reads as one integer."""
 _MARGIN: Final = 2 * WORD
 
 
-class JoinedStrings:
-    """Concatenated strings with a zero byte between them.
+class PackedStrings:
+    """Strings concatenated with a zero byte between them.
 
     Attributes:
         text: the concatenation.
@@ -27,7 +27,7 @@ class JoinedStrings:
         self.text = b"\0".join(items)
         count = len(items)
         zeros = np.flatnonzero(np.frombuffer(self.text, np.uint8) == 0)
-        if len(zeros) + 1 == count:  # no string contains a zero byte; faster than many calls
+        if len(zeros) + 1 == count:  # no string contains a zero byte: avoids a call per string
             ends = np.empty(count, np.int64)
             ends[:-1], ends[-1] = zeros, len(self.text)
             self.starts: Any = np.zeros(count, np.int64)
@@ -42,6 +42,6 @@ class JoinedStrings:
         padded = b"".join((bytes(_MARGIN), self.text, bytes(_MARGIN)))
         return np.ndarray((len(padded) - WORD + 1,), "<u8", padded, 0, (1,))
 
-    def words_at(self, places: Any) -> Any:
-        """Return the 8 bytes at each position, at least -16, as uint64; zeros out of range."""
-        return self._words[places + _MARGIN]
+    def words_at(self, offsets: Any) -> Any:
+        """Return the 8 bytes at each offset (>= -16) as uint64; zeros outside of the text."""
+        return self._words[offsets + _MARGIN]

@@ -1,11 +1,11 @@
-"""Helpers for strings: equal ones are worked on once, joined ones keep their places."""
+"""Helpers for strings: equal ones are worked on once, packed ones keep their places."""
 
 from __future__ import annotations
 
 import pytest
 
 from graphmill_plugins.kernels._strings import map_distinct
-from graphmill_plugins.kernels.packed_strings import JoinedStrings
+from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ def test_equal_strings_are_worked_on_once_where_many_are_equal(items, calls):
 
 @pytest.mark.parametrize("items", [[], [b""], [b"ab", b"", b"c"], [b"a\0b", b"\0", b"xyz"]])
 def test_joined_strings_know_their_places(items):
-    joined = JoinedStrings(items)
-    places = zip(joined.starts.tolist(), joined.sizes.tolist(), strict=True)
-    assert [joined.text[start : start + size] for start, size in places] == items
-    words = joined.words_at(joined.starts)
+    packed = PackedStrings(items)
+    places = zip(packed.starts.tolist(), packed.sizes.tolist(), strict=True)
+    assert [packed.text[start : start + size] for start, size in places] == items
+    words = packed.words_at(packed.starts)
     assert [int(word) & 0xFF for word in words] == [(item + b"\0")[0] for item in items]

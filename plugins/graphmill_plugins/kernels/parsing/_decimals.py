@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from graphmill_plugins.kernels.packed_strings import WORD, JoinedStrings
+from graphmill_plugins.kernels.packed_strings import WORD, PackedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,14 +62,14 @@ class Decimals(NamedTuple):
 
 def parse_decimals(items: Sequence[bytes]) -> Decimals:
     """Parse `[+-]digits[.digits]` of at most 16 characters besides the sign from each string."""
-    joined = JoinedStrings(items)
-    first = joined.words_at(joined.starts) & _U64(0xFF)
-    is_negative = (first == ord("-")) & (joined.sizes > 0)
-    signed = is_negative | ((first == ord("+")) & (joined.sizes > 0))
-    sizes, ends = joined.sizes - signed, joined.starts + joined.sizes
+    packed = PackedStrings(items)
+    first = packed.words_at(packed.starts) & _U64(0xFF)
+    is_negative = (first == ord("-")) & (packed.sizes > 0)
+    signed = is_negative | ((first == ord("+")) & (packed.sizes > 0))
+    sizes, ends = packed.sizes - signed, packed.starts + packed.sizes
     fits = sizes <= _MAX_DIGITS
-    low = _padded(joined.words_at(ends - WORD), np.minimum(sizes, WORD))
-    high = _padded(joined.words_at(ends - _MAX_DIGITS), np.clip(sizes - WORD, 0, WORD))
+    low = _padded(packed.words_at(ends - WORD), np.minimum(sizes, WORD))
+    high = _padded(packed.words_at(ends - _MAX_DIGITS), np.clip(sizes - WORD, 0, WORD))
     scale = np.zeros(len(items), np.int64)
     has_point = _remove_points(low, high, scale)
     is_parsed = fits & (sizes > has_point) & _are_digits(low) & _are_digits(high)

@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts, within_runs
 from graphmill_plugins.kernels.sparse._sparse import are_among
-from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
+from graphmill_plugins.kernels.string._fingerprint import MAX_SCALAR_HASHES, fingerprints
 from graphmill_plugins.kernels.string.hash import fingerprint64
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _hashes(features: Value) -> Value:
     if features.dtype.kind != "O":
         return features.astype(np.uint64)
     items: list[bytes] = features.tolist()
-    if len(items) > FEW:
+    if len(items) > MAX_SCALAR_HASHES:
         return fingerprints(items, fingerprint64)
     return np.fromiter(map(fingerprint64, items), np.uint64, len(items))
 

@@ -1,8 +1,7 @@
-"""FarmHash's Fingerprint64 of many strings at once, in NumPy.
+"""FarmHash's Fingerprint64 of many strings at once, vectorized with NumPy.
 
-The function is public (github.com/google/farmhash, farmhashna). Strings of up to 64 bytes, which
-nearly all are, take the same few steps for each class of lengths, so that whole arrays take them;
-longer ones are left to the function for one string.
+The function is public (github.com/google/farmhash, farmhashna). Up to 64 bytes, all strings of a
+length class take the same steps, which are vectorized; longer strings are hashed one by one.
 """
 
 from __future__ import annotations
@@ -11,57 +10,57 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill_plugins.kernels.packed_strings import JoinedStrings
+from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _U64 = np.uint64
 _K0, _K1, _K2 = _U64(0xC3A5C85C97CB3127), _U64(0xB492B66FBE98F273), _U64(0x9AE16A3B2F90404F)
-_LONGEST: Final = 64
-FEW: Final = 40
-"""Up to so many strings, one after the other is quicker."""
+_MAX_LENGTH: Final = 64  # bytes of a string that is hashed here
+MAX_SCALAR_HASHES: Final = 40
+"""Up to this number of strings, hashing them one by one is faster."""
 
 
-class _Texts:
-    """Strings of one length class: `word(i)` is the 8 bytes of each at position `i`."""
+class _LengthClass:
+    """Strings of one length class, whose bytes are read at the same position in each."""
 
-    def __init__(self, joined: JoinedStrings, chosen: Any) -> None:
-        self._words_at = joined.words_at
-        self.starts, self.sizes = joined.starts[chosen], joined.sizes[chosen]
+    def __init__(self, packed: PackedStrings, chosen: Any) -> None:
+        self._words_at = packed.words_at
+        self.starts, self.sizes = packed.starts[chosen], packed.sizes[chosen]
         self.factor = _K2 + self.sizes.astype(_U64) * _U64(2)
 
-    def word(self, place: int) -> Any:
-        """Return 8 bytes as an integer; a negative position counts from the end."""
-        base = self.starts if place >= 0 else self.starts + self.sizes
-        return self._words_at(base + place)
+    def word(self, position: int) -> Any:
+        """Return 8 bytes of each as an integer; a negative position counts from the end."""
+        base = self.starts if position >= 0 else self.starts + self.sizes
+        return self._words_at(base + position)
 
-    def half(self, place: int) -> Any:
-        """Return 4 bytes as an integer."""
-        return self.word(place) & _U64(0xFFFFFFFF)
+    def half(self, position: int) -> Any:
+        """Return 4 bytes of each as an integer."""
+        return self.word(position) & _U64(0xFFFFFFFF)
 
-    def byte(self, place: Any) -> Any:
+    def byte(self, position: Any) -> Any:
         """Return one byte of each."""
-        return self._words_at(self.starts + place) & _U64(0xFF)
+        return self._words_at(self.starts + position) & _U64(0xFF)
 
 
 def fingerprints(items: Sequence[bytes], one: Callable[[bytes], int]) -> Any:
-    """Return the fingerprint of each string, uint64; `one` computes that of one string."""
+    """Return the fingerprints as uint64; `one` computes that of a single long string."""
     count = len(items)
-    joined = JoinedStrings(items)
-    sizes = joined.sizes
-    shortest, longest = sizes.min(initial=_LONGEST), sizes.max(initial=0)
+    packed = PackedStrings(items)
+    sizes = packed.sizes
+    shortest, longest = sizes.min(initial=_MAX_LENGTH), sizes.max(initial=0)
     result = np.empty(count, _U64)
     for low, high, function in _CLASSES:
         if low <= shortest and longest <= high:
-            return function(_Texts(joined, slice(None)))
+            return function(_LengthClass(packed, slice(None)))
         if longest < low or high < shortest:
             continue
         chosen = np.flatnonzero((sizes >= low) & (sizes <= high))
         if chosen.size:
-            result[chosen] = function(_Texts(joined, chosen))
-    for place in np.flatnonzero(sizes > _LONGEST).tolist():
-        result[place] = one(items[place])
+            result[chosen] = function(_LengthClass(packed, chosen))
+    for index in np.flatnonzero(sizes > _MAX_LENGTH).tolist():
+        result[index] = one(items[index])
     return result
 
 
@@ -78,53 +77,53 @@ def _hash_16(first: Any, second: Any, factor: Any) -> Any:
     return _shift_mix((second ^ a) * factor) * factor
 
 
-def _none(texts: _Texts) -> Any:
-    return np.full(len(texts.sizes), _K2)
+def _hash_empty(strings: _LengthClass) -> Any:
+    return np.full(len(strings.sizes), _K2)
 
 
-def _to_3(texts: _Texts) -> Any:
-    sizes = texts.sizes
-    y = texts.byte(0) + (texts.byte(sizes >> 1) << _U64(8))
-    z = sizes.astype(_U64) + (texts.byte(sizes - 1) << _U64(2))
+def _hash_1_to_3(strings: _LengthClass) -> Any:
+    sizes = strings.sizes
+    y = strings.byte(0) + (strings.byte(sizes >> 1) << _U64(8))
+    z = sizes.astype(_U64) + (strings.byte(sizes - 1) << _U64(2))
     return _shift_mix(y * _K2 ^ z * _K0) * _K2
 
 
-def _to_7(texts: _Texts) -> Any:
-    first = texts.sizes.astype(_U64) + (texts.half(0) << _U64(3))
-    return _hash_16(first, texts.half(-4), texts.factor)
+def _hash_4_to_7(strings: _LengthClass) -> Any:
+    first = strings.sizes.astype(_U64) + (strings.half(0) << _U64(3))
+    return _hash_16(first, strings.half(-4), strings.factor)
 
 
-def _to_16(texts: _Texts) -> Any:
-    a, b = texts.word(0) + _K2, texts.word(-8)
-    c = _rotate(b, 37) * texts.factor + a
-    return _hash_16(c, (_rotate(a, 25) + b) * texts.factor, texts.factor)
+def _hash_8_to_16(strings: _LengthClass) -> Any:
+    a, b = strings.word(0) + _K2, strings.word(-8)
+    c = _rotate(b, 37) * strings.factor + a
+    return _hash_16(c, (_rotate(a, 25) + b) * strings.factor, strings.factor)
 
 
-def _to_32(texts: _Texts) -> Any:
-    factor = texts.factor
-    a, b = texts.word(0) * _K1, texts.word(8)
-    c, d = texts.word(-8) * factor, texts.word(-16) * _K2
+def _hash_17_to_32(strings: _LengthClass) -> Any:
+    factor = strings.factor
+    a, b = strings.word(0) * _K1, strings.word(8)
+    c, d = strings.word(-8) * factor, strings.word(-16) * _K2
     first = _rotate(a + b, 43) + _rotate(c, 30) + d
     return _hash_16(first, a + _rotate(b + _K2, 18) + c, factor)
 
 
-def _to_64(texts: _Texts) -> Any:
-    factor = texts.factor
-    a, b = texts.word(0) * _K2, texts.word(8)
-    c, d = texts.word(-8) * factor, texts.word(-16) * _K2
+def _hash_33_to_64(strings: _LengthClass) -> Any:
+    factor = strings.factor
+    a, b = strings.word(0) * _K2, strings.word(8)
+    c, d = strings.word(-8) * factor, strings.word(-16) * _K2
     y = _rotate(a + b, 43) + _rotate(c, 30) + d
     z = _hash_16(y, a + _rotate(b + _K2, 18) + c, factor)
-    e, f = texts.word(16) * factor, texts.word(24)
-    g, h = (y + texts.word(-32)) * factor, (z + texts.word(-24)) * factor
+    e, f = strings.word(16) * factor, strings.word(24)
+    g, h = (y + strings.word(-32)) * factor, (z + strings.word(-24)) * factor
     first = _rotate(e + f, 43) + _rotate(g, 30) + h
     return _hash_16(first, e + _rotate(f + a, 18) + g, factor)
 
 
 _CLASSES: Final = (
-    (0, 0, _none),
-    (1, 3, _to_3),
-    (4, 7, _to_7),
-    (8, 16, _to_16),
-    (17, 32, _to_32),
-    (33, _LONGEST, _to_64),
+    (0, 0, _hash_empty),
+    (1, 3, _hash_1_to_3),
+    (4, 7, _hash_4_to_7),
+    (8, 16, _hash_8_to_16),
+    (17, 32, _hash_17_to_32),
+    (33, _MAX_LENGTH, _hash_33_to_64),
 )

@@ -1,7 +1,7 @@
-"""MurmurHash64A of many strings at once, in NumPy; TensorFlow's `Hash64`.
+"""MurmurHash64A of many strings at once, vectorized with NumPy; TensorFlow's `Hash64`.
 
-The function is public (Austin Appleby's smhasher). Strings take a step for each 8 bytes that they
-have, so that whole arrays take them; long ones are left to the function for one string.
+The function is public (Austin Appleby's smhasher). It takes one step per 8 bytes, which is
+vectorized over all strings that are long enough; very long strings are hashed one by one.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill_plugins.kernels.packed_strings import WORD, JoinedStrings
+from graphmill_plugins.kernels.packed_strings import WORD, PackedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _U64 = np.uint64
 _FACTOR: Final = _U64(0xC6A4A7935BD1E995)
-_LONGEST: Final = 256
+_MAX_LENGTH: Final = 256
 
 
 def murmur_hashes(items: Sequence[bytes], seed: int, one: Callable[[bytes], int]) -> Any:
-    """Return the hash of each string, uint64; `one` computes that of one string."""
-    joined = JoinedStrings(items)
-    sizes = joined.sizes
+    """Return the hashes as uint64; `one` computes that of a single long string."""
+    packed = PackedStrings(items)
+    sizes = packed.sizes
     state = _U64(seed) ^ (sizes.astype(_U64) * _FACTOR)
-    for start in range(0, min(int(sizes.max(initial=0)), _LONGEST) - WORD + 1, WORD):
-        have = np.flatnonzero(sizes >= start + WORD)
-        block = _mixed(joined.words_at(joined.starts[have] + start) * _FACTOR) * _FACTOR
-        state[have] = (state[have] ^ block) * _FACTOR
-    rest = sizes % WORD
-    ended = np.flatnonzero(rest)
-    bits = (rest[ended] * 8).astype(_U64)
-    word = joined.words_at((joined.starts + sizes - rest)[ended]) & ((_U64(1) << bits) - _U64(1))
-    state[ended] = (state[ended] ^ word) * _FACTOR
+    for start in range(0, min(int(sizes.max(initial=0)), _MAX_LENGTH) - WORD + 1, WORD):
+        rows = np.flatnonzero(sizes >= start + WORD)
+        block = _mixed(packed.words_at(packed.starts[rows] + start) * _FACTOR) * _FACTOR
+        state[rows] = (state[rows] ^ block) * _FACTOR
+    tails = sizes % WORD
+    rows = np.flatnonzero(tails)
+    bits = (tails[rows] * 8).astype(_U64)
+    word = packed.words_at((packed.starts + sizes - tails)[rows]) & ((_U64(1) << bits) - _U64(1))
+    state[rows] = (state[rows] ^ word) * _FACTOR
     state = _mixed(_mixed(state) * _FACTOR)
-    for place in np.flatnonzero(sizes > _LONGEST).tolist():
-        state[place] = one(items[place])
+    for index in np.flatnonzero(sizes > _MAX_LENGTH).tolist():
+        state[index] = one(items[index])
     return state
 
 

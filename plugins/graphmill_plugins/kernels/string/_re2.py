@@ -1,9 +1,9 @@
 r"""Translate RE2 patterns, which TensorFlow's regex ops use, to Python's `re`.
 
-Syntax: github.com/google/re2/wiki/Syntax. The differences that matter are mended here: `$` is the
-end of the text, `\z`, `\Q…\E`, `\x{…}`, `\pN`, POSIX classes, no look-around and no back
-references, and a dot never matches a byte that is not UTF-8 (such bytes are lone surrogates here).
-Matching is by backtracking: a hostile pattern can take time that RE2 would not.
+Syntax: github.com/google/re2/wiki/Syntax. The translation covers these differences: `$` is the end
+of the text, `\z`, `\Q…\E`, `\x{…}`, `\pN`, POSIX classes, no look-around, no back references, and a
+dot never matches a byte that is not UTF-8 (such bytes are lone surrogates here). Python matches by
+backtracking, so a hostile pattern can take exponential time, unlike in RE2.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _POSIX = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-# RE2's classes of ASCII characters, in the form that stands inside brackets.
+# RE2's Perl classes, which are ASCII only, in the syntax inside brackets.
 _PERL = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\f\r "}
 _INVALID = "\udc80-\udcff"  # Bytes that are not UTF-8, as `surrogateescape` shows them.
-_MOST_REPEATS = 1000
+_MAX_REPEATS = 1000
 _REPEAT = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
 
 
 @lru_cache(maxsize=256)
 def compile_re2(pattern: str) -> re.Pattern[str]:
-    r"""Return a compiled pattern for `str` made of UTF-8 by `surrogateescape`.
+    r"""Compile an RE2 pattern to match text decoded from UTF-8 with `surrogateescape`.
 
     Raises:
-        InvalidArgumentError: the pattern is none of RE2's.
-        UnimplementedError: it uses a feature without a counterpart here (`\C`, scripts, `(?U)`).
+        InvalidArgumentError: the pattern is not valid in RE2.
+        UnimplementedError: it uses a feature that Python lacks (`\C`, scripts, `(?U)`).
     """
     translated = _Translator(pattern).run()
     try:
@@ -56,13 +56,13 @@ def compile_re2(pattern: str) -> re.Pattern[str]:
 def for_ascii(pattern: re.Pattern[str]) -> re.Pattern[bytes] | None:
     """Return a bytes pattern equivalent to `pattern` on ASCII text; None if unsure."""
     text = pattern.pattern.replace(f"[^{_INVALID}]", r"[\x00-\x7f]").replace(_INVALID, "")
-    # Characters that are escaped by code are not in bytes patterns.
+    # Bytes patterns have no escapes by code point.
     return re.compile(text.encode()) if text.isascii() and r"\u" not in text.lower() else None
 
 
 @lru_cache(maxsize=64)
 def _category(name: str) -> str:
-    """Return the characters of a Unicode general category as the inside of brackets."""
+    """Return the characters of a Unicode general category as the contents of brackets."""
     ranges: list[tuple[int, int]] = []
     for code in range(sys.maxunicode + 1):
         if unicodedata.category(chr(code)).startswith(name) and not 0xD800 <= code <= 0xDFFF:
@@ -115,41 +115,41 @@ _CATEGORIES = frozenset(
 
 
 class _Translator:
-    """One pass over a pattern; `_place` is the next character."""
+    """Translates a pattern in one pass; `_position` is that of the next character."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._place = 0
+        self._position = 0
         self._is_multiline = [False]  # One for each open group.
         self._dot_all = [False]
 
     def run(self) -> str:
         out: list[str] = []
-        while self._place < len(self._pattern):
+        while self._position < len(self._pattern):
             out.append(self._atom(self._take()))
             self._copy_repeat(out)
         return "".join(out)
 
     def _take(self) -> str:
-        char = self._pattern[self._place : self._place + 1]
-        self._place += 1
+        char = self._pattern[self._position : self._position + 1]
+        self._position += 1
         return char
 
     def _fail(self, reason: str) -> errors.InvalidArgumentError:
         return errors.InvalidArgumentError(f"Invalid pattern: {self._pattern}, error: {reason}")
 
     def _copy_repeat(self, out: list[str]) -> None:
-        """Copy one repetition; a second one right behind is RE2's error, Python's possessive."""
-        match = _REPEAT.match(self._pattern, self._place)
+        """Copy a repetition; reject a second one, possessive in Python but invalid in RE2."""
+        match = _REPEAT.match(self._pattern, self._position)
         if match is None:
             return
-        if any(int(count) > _MOST_REPEATS for count in re.findall(r"\d+", match[0])):
+        if any(int(count) > _MAX_REPEATS for count in re.findall(r"\d+", match[0])):
             raise self._fail(f"invalid repetition size: {match[0]}")
         out.append(match[0])
-        self._place = match.end()
-        if self._pattern[self._place : self._place + 1] == "?":
+        self._position = match.end()
+        if self._pattern[self._position : self._position + 1] == "?":
             out.append(self._take())
-        again = _REPEAT.match(self._pattern, self._place)
+        again = _REPEAT.match(self._pattern, self._position)
         if again is not None:
             raise self._fail(f"bad repetition operator: {match[0]}{again[0]}")
 
@@ -177,40 +177,40 @@ class _Translator:
 
     def _group(self) -> str:
         multiline, dot_all = self._is_multiline[-1], self._dot_all[-1]
-        if self._pattern[self._place : self._place + 1] != "?":
+        if self._pattern[self._position : self._position + 1] != "?":
             self._open(multiline, dot_all)
             return "("
-        named = re.compile(r"\?P?<([A-Za-z_]\w*)>", re.ASCII).match(self._pattern, self._place)
+        named = re.compile(r"\?P?<([A-Za-z_]\w*)>", re.ASCII).match(self._pattern, self._position)
         if named is not None:
-            self._place = named.end()
+            self._position = named.end()
             self._open(multiline, dot_all)
             return f"(?P<{named[1]}>"
-        flags = re.compile(r"\?([a-zA-Z]*)(-[a-zA-Z]+)?([:)])").match(self._pattern, self._place)
+        flags = re.compile(r"\?([a-zA-Z]*)(-[a-zA-Z]+)?([:)])").match(self._pattern, self._position)
         if flags is None:
             raise self._fail(
-                f"invalid perl operator: ({self._pattern[self._place : self._place + 2]}"
+                f"invalid perl operator: ({self._pattern[self._position : self._position + 2]}"
             )
-        self._place = flags.end()
+        self._position = flags.end()
         return self._flags(flags[1], (flags[2] or "")[1:], flags[3])
 
     def _open(self, multiline: bool, dot_all: bool) -> None:
         self._is_multiline.append(multiline)
         self._dot_all.append(dot_all)
 
-    def _flags(self, on: str, off: str, end: str) -> str:
-        for flag in on + off:
+    def _flags(self, enabled: str, disabled: str, end: str) -> str:
+        for flag in enabled + disabled:
             if flag == "U":
                 raise errors.UnimplementedError(
                     f"regex {self._pattern!r}: the flag (?U) is not supported by Python"
                 )
             if flag not in "ims":
                 raise self._fail(f"invalid perl operator: (?{flag}")
-        multiline = ("m" in on or self._is_multiline[-1]) and "m" not in off
-        dot_all = ("s" in on or self._dot_all[-1]) and "s" not in off
-        # The dot is written out, so `s` needs no flag; Python knows flags of a group only.
-        head = "?" + on.replace("s", "")
-        if off.replace("s", ""):
-            head += "-" + off.replace("s", "")
+        multiline = ("m" in enabled or self._is_multiline[-1]) and "m" not in disabled
+        dot_all = ("s" in enabled or self._dot_all[-1]) and "s" not in disabled
+        # The dot is translated, so `s` needs no flag; Python has flags only per group.
+        head = "?" + enabled.replace("s", "")
+        if disabled.replace("s", ""):
+            head += "-" + disabled.replace("s", "")
         if end == ":":
             self._open(multiline, dot_all)
             return f"({head}:"
@@ -220,11 +220,11 @@ class _Translator:
         return self._rest_of_group(head)
 
     def _rest_of_group(self, head: str) -> str:
-        """Wrap what is left of the enclosing group, since `(?i)` counts from there on."""
+        """Wrap the rest of the enclosing group, to which `(?i)` applies."""
         out: list[str] = []
         depth = len(self._is_multiline)
-        while self._place < len(self._pattern):
-            if self._pattern[self._place] == ")" and len(self._is_multiline) == depth:
+        while self._position < len(self._pattern):
+            if self._pattern[self._position] == ")" and len(self._is_multiline) == depth:
                 break
             out.append(self._atom(self._take()))
             self._copy_repeat(out)
@@ -239,9 +239,9 @@ class _Translator:
     def _escape(self) -> str:
         char = self._take_escaped()
         if char == "Q":
-            end = self._pattern.find("\\E", self._place)
-            text = self._pattern[self._place : end if end >= 0 else None]
-            self._place = len(self._pattern) if end < 0 else end + 2
+            end = self._pattern.find("\\E", self._position)
+            text = self._pattern[self._position : end if end >= 0 else None]
+            self._position = len(self._pattern) if end < 0 else end + 2
             return re.escape(text)
         if char == "z":
             return r"\Z"
@@ -251,7 +251,7 @@ class _Translator:
         return inside if len(inside) == 1 and inside.isalnum() else f"[{inside}]"
 
     def _class_escape(self, char: str) -> str:
-        """Return an escape as it stands inside brackets."""
+        """Return the translation of an escape inside brackets."""
         if char in "dws":
             return _PERL[char]
         if char in "DWS":
@@ -273,27 +273,29 @@ class _Translator:
         return "\\" + char
 
     def _hex(self) -> str:
-        match = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})").match(self._pattern, self._place)
+        match = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})").match(
+            self._pattern, self._position
+        )
         code = int(match[1] or match[2], 16) if match else -1
         if match is None or code > sys.maxunicode:
             raise self._fail("invalid escape sequence: \\x")
-        self._place = match.end()
+        self._position = match.end()
         return f"\\U{code:08x}"
 
     def _octal(self, first: str) -> str:
-        match = re.compile(r"[0-7]{0,2}").match(self._pattern, self._place)
+        match = re.compile(r"[0-7]{0,2}").match(self._pattern, self._position)
         digits = first + (match[0] if match else "")
-        # One digit from 1 on would be a back reference, which RE2 has not.
+        # A single digit other than 0 would be a back reference, which RE2 lacks.
         if first != "0" and len(digits) == 1:
             raise self._fail(f"invalid escape sequence: \\{first}")
-        self._place += len(digits) - 1
+        self._position += len(digits) - 1
         return f"\\U{int(digits, 8):08x}"
 
     def _property(self, negated: bool) -> str:
-        match = re.compile(r"\{(\^?)(\w+)\}|(\w)").match(self._pattern, self._place)
+        match = re.compile(r"\{(\^?)(\w+)\}|(\w)").match(self._pattern, self._position)
         if match is None:
             raise self._fail("invalid character class range: \\p")
-        self._place = match.end()
+        self._position = match.end()
         name = match[2] or match[3]
         negated ^= bool(match[1])
         if name == "Any":
@@ -308,8 +310,8 @@ class _Translator:
         return _complement(inside) if negated else inside
 
     def _brackets(self) -> str:
-        negated = self._pattern[self._place : self._place + 1] == "^"
-        self._place += negated
+        negated = self._pattern[self._position : self._position + 1] == "^"
+        self._position += negated
         parts: list[str] = []
         is_first = True
         while True:
@@ -327,20 +329,20 @@ class _Translator:
         if char == "\\":
             return self._class_escape(self._take_escaped())
         if char == "[":
-            posix = re.compile(r":(\^?)(\w+):\]").match(self._pattern, self._place)
+            posix = re.compile(r":(\^?)(\w+):\]").match(self._pattern, self._position)
             if posix is not None:
                 if posix[2] not in _POSIX:
                     raise self._fail(f"invalid character class range: [:{posix[2]}:]")
-                self._place = posix.end()
+                self._position = posix.end()
                 inside = _POSIX[posix[2]]
                 return _complement(inside) if posix[1] else inside
-        # A dash keeps its meaning; the doubled signs that Python warns of must not arise.
+        # A dash keeps its meaning; escape the operators that Python warns about when doubled.
         return "\\" + char if char in "[]^&~|" else char
 
 
 @lru_cache(maxsize=256)
 def _complement(inside: str) -> str:
-    """Return the inside of brackets for every valid character that `[inside]` does not match."""
+    """Return the contents of brackets that match all valid characters except `[inside]`."""
     pattern = re.compile(f"[{inside}]")
     ranges: list[tuple[int, int]] = []
     for code in range(sys.maxunicode + 1):

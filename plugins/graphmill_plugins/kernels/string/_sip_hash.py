@@ -1,7 +1,7 @@
-"""SipHash-2-4 of many strings at once, in NumPy.
+"""SipHash-2-4 of many strings at once, vectorized with NumPy.
 
-The function is public (J.-P. Aumasson and D. J. Bernstein, 2012). Strings of as many 8-byte words
-take the same rounds, so that whole arrays take them.
+The function is public (J.-P. Aumasson and D. J. Bernstein, 2012). Strings with equal numbers of
+8-byte words take the same rounds, which are vectorized.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill_plugins.kernels.packed_strings import WORD, JoinedStrings
+from graphmill_plugins.kernels.packed_strings import WORD, PackedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,39 +18,41 @@ if TYPE_CHECKING:
 _U64 = np.uint64
 _MASK = 0xFFFFFFFFFFFFFFFF
 _WORD = WORD
-_FEW = 4
-"""Up to so many strings of one length, Python integers are quicker."""
-_START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+_MAX_SCALAR_HASHES = 4
+"""Up to this number of strings of one length, Python integers are faster."""
+_INITIAL_STATE = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 
 def sip_hashes(items: Sequence[bytes], key0: int, key1: int) -> Any:
-    """Return the hash of each string under a key of two 64-bit integers, uint64."""
-    joined = JoinedStrings(items)
-    counts = joined.sizes // _WORD
+    """Return the hashes under a key of two 64-bit integers, as uint64."""
+    packed = PackedStrings(items)
+    counts = packed.sizes // _WORD
     result = np.empty(len(items), _U64)
     for count in set(counts.tolist()):
-        places = np.flatnonzero(counts == count)
-        if len(places) <= _FEW:
-            for place in places.tolist():
-                result[place] = _one(_padded(items[place], count), key0, key1)
+        rows = np.flatnonzero(counts == count)
+        if len(rows) <= _MAX_SCALAR_HASHES:
+            for row in rows.tolist():
+                result[row] = _hash_one(_padded(items[row], count), key0, key1)
         else:
-            starts, sizes = joined.starts[places], joined.sizes[places]
-            blocks = [joined.words_at(starts + _WORD * number) for number in range(count)]
-            rest = (8 * (sizes % _WORD)).astype(_U64)
-            last = joined.words_at(starts + _WORD * count) & ((_U64(1) << rest) - _U64(1))
+            starts, sizes = packed.starts[rows], packed.sizes[rows]
+            blocks = [packed.words_at(starts + _WORD * index) for index in range(count)]
+            tail_bits = (8 * (sizes % _WORD)).astype(_U64)
+            last = packed.words_at(starts + _WORD * count) & ((_U64(1) << tail_bits) - _U64(1))
             blocks.append(last | (sizes.astype(_U64) << _U64(56)))
-            result[places] = _many(blocks, key0, key1)
+            result[rows] = _hash_many(blocks, key0, key1)
     return result
 
 
 def _padded(text: bytes, count: int) -> bytes:
-    """Return a string as whole words, of which the last byte is its length modulo 256."""
+    """Pad a string to whole words, with its length modulo 256 as the last byte."""
     return text + bytes(_WORD * (count + 1) - 1 - len(text)) + bytes((len(text) & 0xFF,))
 
 
-def _many(blocks: list[Any], key0: int, key1: int) -> Any:
+def _hash_many(blocks: list[Any], key0: int, key1: int) -> Any:
     keys = (key0, key1, key0, key1)
-    state = [np.full(len(blocks[0]), a ^ b, _U64) for a, b in zip(_START, keys, strict=True)]
+    state = [
+        np.full(len(blocks[0]), a ^ b, _U64) for a, b in zip(_INITIAL_STATE, keys, strict=True)
+    ]
     for block in blocks:
         state[3] ^= block
         _rounds(state, 2)
@@ -76,17 +78,17 @@ def _rounds(state: list[Any], count: int) -> None:
     state[:] = v0, v1, v2, v3
 
 
-def _one(text: bytes, key0: int, key1: int) -> int:
-    v0, v1, v2, v3 = (a ^ b for a, b in zip(_START, (key0, key1, key0, key1), strict=True))
+def _hash_one(text: bytes, key0: int, key1: int) -> int:
+    v0, v1, v2, v3 = (a ^ b for a, b in zip(_INITIAL_STATE, (key0, key1, key0, key1), strict=True))
     for start in range(0, len(text), _WORD):
         block = int.from_bytes(text[start : start + _WORD], "little")
-        v0, v1, v2, v3 = _rounds_of_one(v0, v1, v2, v3 ^ block, 2)
+        v0, v1, v2, v3 = _scalar_rounds(v0, v1, v2, v3 ^ block, 2)
         v0 ^= block
-    v0, v1, v2, v3 = _rounds_of_one(v0, v1, v2 ^ 0xFF, v3, 4)
+    v0, v1, v2, v3 = _scalar_rounds(v0, v1, v2 ^ 0xFF, v3, 4)
     return v0 ^ v1 ^ v2 ^ v3
 
 
-def _rounds_of_one(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
+def _scalar_rounds(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
     for _ in range(count):
         v0 = v0 + v1 & _MASK
         v1 = (v1 << 13 & _MASK | v1 >> 51) ^ v0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @kernel("StringJoin", host=True)
 def string_join(inputs: list[Value], separator: str) -> Value:
-    """Join the inputs element by element; scalars go with every element."""
+    """Join the inputs element by element; scalars are broadcast."""
     shape: tuple[int, ...] = ()
     for value in inputs:
         if value.ndim and shape and value.shape != shape:
@@ -39,17 +39,17 @@ def string_join(inputs: list[Value], separator: str) -> Value:
                 f"Input shapes do not match: {list(shape)} vs. {list(value.shape)}"
             )
         shape = shape or value.shape
-    glue = encode(separator)
+    separator_bytes = encode(separator)
     size = int(np.prod(shape, dtype=np.int64))
     columns = [value.ravel().tolist() if value.ndim else [value.item()] * size for value in inputs]
     if not columns:
         return string_array([b""] * size, shape)
-    if len(columns) == 2 and not glue:
+    if len(columns) == 2 and not separator_bytes:
         return string_array(list(map(operator.add, *columns)), shape)
-    return string_array(list(map(glue.join, zip(*columns, strict=True))), shape)
+    return string_array(list(map(separator_bytes.join, zip(*columns, strict=True))), shape)
 
 
-def _by_encoding(
+def _for_encoding(
     encoding: str, plain: Callable[[bytes], bytes], text: Callable[[str], str]
 ) -> Callable[[bytes], bytes]:
     if encoding == "":
@@ -64,28 +64,28 @@ def _by_encoding(
 
 @kernel("StringLower", host=True)
 def string_lower(value: Value, encoding: str) -> Value:
-    """Return lower case: of ASCII letters, or of all with `encoding` "utf-8"."""
-    return map_strings(_by_encoding(encoding, bytes.lower, str.lower), value)
+    """Convert ASCII letters, or with `encoding` "utf-8" all letters, to lower case."""
+    return map_strings(_for_encoding(encoding, bytes.lower, str.lower), value)
 
 
 @kernel("StringUpper", host=True)
 def string_upper(value: Value, encoding: str) -> Value:
-    """Return upper case: of ASCII letters, or of all with `encoding` "utf-8"."""
-    return map_strings(_by_encoding(encoding, bytes.upper, str.upper), value)
+    """Convert ASCII letters, or with `encoding` "utf-8" all letters, to upper case."""
+    return map_strings(_for_encoding(encoding, bytes.upper, str.upper), value)
 
 
 @kernel("StringStrip", host=True)
 def string_strip(value: Value) -> Value:
-    """Remove ASCII white space at both ends."""
+    """Remove ASCII white space from both ends."""
     return map_strings(bytes.strip, value)
 
 
-_CONTINUING = bytes(range(0x80, 0xC0))  # bytes of UTF-8
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # of UTF-8
 
 
 def character_count(item: bytes) -> int:
     """Return the number of UTF-8 characters."""
-    return len(item.translate(None, _CONTINUING))
+    return len(item.translate(None, _CONTINUATION_BYTES))
 
 
 @kernel("StringLength", host=True)
@@ -100,14 +100,14 @@ def _byte_part(item: bytes, position: int, length: int) -> bytes:
             f"pos {position} out of range for string of {len(item)} bytes: {decode(item)[:80]!r}"
         )
     start = position + len(item) if position < 0 else position
-    # A negative length wraps round to a huge one in C++.
+    # In C++ a negative length wraps around to a huge one.
     return item[start:] if length < 0 else item[start : start + length]
 
 
-def _parts(items: list[bytes], position: int, length: int) -> list[bytes]:
-    """Do it for many strings and one place."""
+def _byte_parts(items: list[bytes], position: int, length: int) -> list[bytes]:
+    """Return the substrings of many strings at one position."""
     if min(map(len, items), default=0) < abs(position):
-        return [_byte_part(item, position, length) for item in items]  # which reports the first
+        return [_byte_part(item, position, length) for item in items]  # raises for the first one
     stop: int | None = position + length
     if length < 0 or position < 0 <= position + length:
         stop = None
@@ -130,7 +130,7 @@ def _character_part(item: bytes, position: int, length: int) -> bytes:
 def substr(
     value: Value,
     pos: Value,
-    len: Value,  # noqa: A002 - the input's own name
+    len: Value,  # noqa: A002 - the name of the input
     unit: str,
 ) -> Value:
     """Return `len` units of each string from `pos` on; a negative `pos` counts from the end."""
@@ -146,7 +146,7 @@ def substr(
             f"{list(pos.shape)}"
         ) from None
     if not pos.ndim and unit != "UTF8_CHAR":
-        return string_array(_parts(value.ravel().tolist(), int(pos), int(len)), value.shape)
+        return string_array(_byte_parts(value.ravel().tolist(), int(pos), int(len)), value.shape)
     part = _character_part if unit == "UTF8_CHAR" else _byte_part
     rows = zip(items.ravel().tolist(), starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
     return string_array([part(*row) for row in rows], items.shape)
@@ -154,10 +154,10 @@ def substr(
 
 @kernel("EncodeBase64", make=True, host=True)
 def encode_base64(pad: bool) -> Callable[[Value], Value]:
-    """Encode in web-safe base64, with `=` at the end if `pad`."""
+    """Encode as web-safe base64, padded with `=` if `pad`."""
 
     def encode_all(value: Value) -> Value:
-        # Each line ends with a line feed.
+        # `b2a_base64` ends each result with a line feed.
         lines = b"".join(map(binascii.b2a_base64, value.ravel().tolist()))
         lines = lines.translate(_TO_WEB_SAFE, b"" if pad else b"=")
         return string_array(lines.split(b"\n")[:-1], value.shape)
@@ -195,7 +195,7 @@ def decode_base64(value: Any) -> Value:
         padding = np.fromiter(map(len, items), np.int64, len(items)) - sizes
         bad |= (padding > 2) | ((padding > 0) & ((sizes + padding) & 3 > 0))
     if bad.any() or b"".join(bodies).translate(None, _WEB_SAFE):
-        return map_strings(_decode_base64_one, value)  # which reports what is wrong
-    # Padding that is not needed does no harm.
+        return map_strings(_decode_base64_one, value)  # raises for the first invalid one
+    # Excess padding is ignored.
     lines = b"==\n".join([*bodies, b""]).translate(_FROM_WEB_SAFE).split(b"\n")[:-1]
     return string_array(list(map(binascii.a2b_base64, lines)), value.shape)

@@ -29,35 +29,35 @@ def as_string(
     width: int,
     fill: str,
 ) -> Callable[[Value], Value]:
-    """Print every element as C's printf would."""
+    """Format each element like C's printf."""
     kind = dtypes.as_dtype(T)
     _check_as_string(kind, precision, scientific, shortest, fill)
     flags = fill + str(width) if width > -1 else ""
     digits = f".{precision}" if precision > -1 else ""
     letter = "d"
     if kind.is_bool:
-        show: Callable[[Any], str] = {True: "true", False: "false"}.__getitem__
+        format_item: Callable[[Any], str] = {True: "true", False: "false"}.__getitem__
     elif kind is dtypes.string and width < 0:
         return lambda value: value
     elif kind is dtypes.string:
-        # On bytes, as C's printf counts; it knows neither zeros nor a sign there.
+        # On bytes, which C's printf counts; it ignores the flags 0 and + for strings.
         pattern = b"%" + f"{flags.lstrip('0+')}{digits}s".encode()
         return lambda value: map_strings(lambda item: pattern % item, value)
     elif kind.is_integer:
         flags = flags.replace("+", "") if kind.is_unsigned else flags
-        show = f"%{flags}d".__mod__
+        format_item = f"%{flags}d".__mod__
     else:
         letter = "e" if scientific else "g" if shortest else "f"
-        show = _float_printer(flags, digits + letter, kind.is_complex)
+        format_item = _float_printer(flags, digits + letter, kind.is_complex)
 
-    usual = "" if kind.is_bool or kind.is_complex else f"%{flags}{digits}{letter}"
+    batch_pattern = "" if kind.is_bool or kind.is_complex else f"%{flags}{digits}{letter}"
 
     def run(value: Value) -> Value:
         items = value.ravel().tolist()
-        if len(items) > 1 and usual and bool(np.isfinite(value).all()):
-            text = "\n".join([usual] * len(items)) % tuple(items)
+        if len(items) > 1 and batch_pattern and bool(np.isfinite(value).all()):
+            text = "\n".join([batch_pattern] * len(items)) % tuple(items)
         else:
-            text = "\n".join(map(show, items))
+            text = "\n".join(map(format_item, items))
         return string_array(text.encode().split(b"\n") if items else [], value.shape)
 
     return run
@@ -81,13 +81,17 @@ def _check_as_string(
 
 def _float_printer(flags: str, conversion: str, is_complex: bool) -> Callable[[Any], str]:
     pattern = f"%{flags}{conversion}"
-    # C fills with spaces where there is no number.
-    odd = f"%{flags.lstrip('0')}{conversion}"
+    # C pads NaN and infinity with spaces.
+    nonfinite_pattern = f"%{flags.lstrip('0')}{conversion}"
 
-    def show(item: float) -> str:
-        return (pattern if abs(item) < np.inf else odd) % item
+    def format_item(item: float) -> str:
+        return (pattern if abs(item) < np.inf else nonfinite_pattern) % item
 
-    return (lambda item: f"({show(item.real)},{show(item.imag)})") if is_complex else show
+    return (
+        (lambda item: f"({format_item(item.real)},{format_item(item.imag)})")
+        if is_complex
+        else format_item
+    )
 
 
 @kernel("StringFormat", host=True)

@@ -2,8 +2,8 @@
 
 Semantics: tensorflow/core/kernels/string_to_hash_bucket_op.cc and string_to_hash_bucket_fast_op.h.
 The hash functions are public: FarmHash's Fingerprint64 (github.com/google/farmhash, farmhashna),
-MurmurHash64A with TensorFlow's seed, and SipHash-2-4. Those here work on Python integers modulo
-2**64; in `_fingerprint`, `_murmur` and `_sip_hash` they are for many strings at once.
+MurmurHash64A with TensorFlow's seed, and SipHash-2-4. The functions here hash one string with
+Python integers modulo 2**64; `_fingerprint`, `_murmur` and `_sip_hash` hash many at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import map_numbers
-from graphmill_plugins.kernels.string._fingerprint import FEW, fingerprints
+from graphmill_plugins.kernels.string._fingerprint import MAX_SCALAR_HASHES, fingerprints
 from graphmill_plugins.kernels.string._murmur import murmur_hashes
 from graphmill_plugins.kernels.string._sip_hash import sip_hashes
 
@@ -140,7 +140,7 @@ def fingerprint64(text: bytes) -> int:
 
 
 def _finish(text: bytes, x: int, y: int, z: int, v: tuple[int, int], w: tuple[int, int]) -> int:
-    """Hash the last 64 bytes, which may overlap with bytes that were hashed before."""
+    """Hash the last 64 bytes, which may overlap with bytes already hashed."""
     size = len(text)
     start = size - 64
     factor = _K1 + ((z & 0xFF) << 1)
@@ -189,7 +189,7 @@ def _modulo(hashes: Any, count: int, value: Value) -> Value:
 @kernel("StringToHashBucketFast", host=True)
 def string_to_hash_bucket_fast(value: Value, num_buckets: int) -> Value:
     """Return Fingerprint64 modulo `num_buckets`."""
-    if value.size <= FEW:
+    if value.size <= MAX_SCALAR_HASHES:
         return _buckets(fingerprint64, value, num_buckets)
     hashes = fingerprints(value.ravel().tolist(), fingerprint64)
     return _modulo(hashes, num_buckets, value)
@@ -198,7 +198,7 @@ def string_to_hash_bucket_fast(value: Value, num_buckets: int) -> Value:
 @kernel("StringToHashBucket", host=True)
 def string_to_hash_bucket(value: Value, num_buckets: int) -> Value:
     """Return TensorFlow's older hash modulo `num_buckets`."""
-    if value.size <= FEW:
+    if value.size <= MAX_SCALAR_HASHES:
         return _buckets(hash64, value, num_buckets)
     hashes = murmur_hashes(value.ravel().tolist(), _SEED, hash64)
     return _modulo(hashes, num_buckets, value)

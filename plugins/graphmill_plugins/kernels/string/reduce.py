@@ -35,21 +35,21 @@ def _reduction_axes(indices: Any, rank: int) -> list[int]:
 
 @kernel("ReduceJoin", host=True)
 def reduce_join(inputs: Value, reduction_indices: Value, keep_dims: bool, separator: str) -> Value:
-    """Join along the given axes; the axis named first varies fastest."""
+    """Join strings along axes; the first axis given varies fastest."""
     axes = _reduction_axes(reduction_indices, inputs.ndim)
     if not axes:
         return inputs
-    kept = [axis for axis in range(inputs.ndim) if axis not in axes]
+    outer_axes = [axis for axis in range(inputs.ndim) if axis not in axes]
     count = int(np.prod([inputs.shape[axis] for axis in axes], dtype=np.int64))
-    outer = int(np.prod([inputs.shape[axis] for axis in kept], dtype=np.int64))
-    rows = inputs.transpose(*kept, *reversed(axes)).reshape(outer, count)
-    glue = encode(separator)
+    outer = int(np.prod([inputs.shape[axis] for axis in outer_axes], dtype=np.int64))
+    rows = inputs.transpose(*outer_axes, *reversed(axes)).reshape(outer, count)
+    separator_bytes = encode(separator)
     shape = [
         1 if axis in axes else size
         for axis, size in enumerate(inputs.shape)
         if keep_dims or axis not in axes
     ]
-    return string_array([glue.join(row) for row in rows.tolist()], shape)
+    return string_array([separator_bytes.join(row) for row in rows.tolist()], shape)
 
 
 @kernel("UnsortedSegmentJoin", host=True)
@@ -75,32 +75,34 @@ def unsorted_segment_join(
         )
     tail = inputs.shape[ids.ndim :]
     width = int(np.prod(tail, dtype=np.int64))
-    check_size((segments, *tail), itemsize=64)  # what a list and a string take at least
-    glue = encode(separator)
+    check_size((segments, *tail), itemsize=64)  # the minimum size of a list and a string
+    separator_bytes = encode(separator)
     if width == 1:
-        return _joined_runs(inputs.reshape(-1), ids.reshape(-1), segments, glue).reshape(
-            (segments, *tail)
-        )
+        return _joined_segments(
+            inputs.reshape(-1), ids.reshape(-1), segments, separator_bytes
+        ).reshape((segments, *tail))
     rows = inputs.reshape(ids.size, width).tolist()
     parts: list[list[list[bytes]]] = [[[] for _ in range(width)] for _ in range(segments)]
     for segment, row in zip(ids.ravel().tolist(), rows, strict=True):
         for column, item in enumerate(row):
             parts[segment][column].append(item)
-    joined = [_joined(glue, items) for row_parts in parts for items in row_parts]
+    joined = [_joined(separator_bytes, items) for row_parts in parts for items in row_parts]
     return string_array(joined, (segments, *tail))
 
 
-def _joined_runs(items: Value, ids: Any, segments: int, glue: bytes) -> Any:
-    """Return the strings of each segment joined: they are put in the order of their segments."""
-    # NumPy has a quick stable sort for integers of 16 bits.
+def _joined_segments(items: Value, ids: Any, segments: int, separator_bytes: bytes) -> Any:
+    """Sort strings by segment, and join those of each segment."""
+    # NumPy sorts 16-bit integers with a radix sort, which is faster.
     order = np.argsort(ids.astype(np.int16) if segments < 1 << 15 else ids, kind="stable")
     texts = items[order].tolist()
     ends = np.searchsorted(ids[order], np.arange(segments + 1)).tolist()
-    return string_array([_joined(glue, texts[start:stop]) for start, stop in pairwise(ends)])
+    return string_array(
+        [_joined(separator_bytes, texts[start:stop]) for start, stop in pairwise(ends)]
+    )
 
 
-def _joined(glue: bytes, texts: list[bytes]) -> bytes:
-    """Join strings; there is no separator before anything stands to be separated."""
+def _joined(separator_bytes: bytes, texts: list[bytes]) -> bytes:
+    """Join strings; leading empty strings get no separator."""
     if texts and not texts[0]:
         texts = list(dropwhile(not_, texts))
-    return glue.join(texts)
+    return separator_bytes.join(texts)

@@ -36,7 +36,7 @@ def _matcher(pattern: re.Pattern[str]) -> Callable[[Value], Value]:
     in_ascii = for_ascii(pattern)
 
     def matches(item: bytes) -> bool:
-        if in_ascii is not None and item.isascii():  # as most strings are: not decoded
+        if in_ascii is not None and item.isascii():  # the common case, without decoding
             return in_ascii.fullmatch(item) is not None
         return pattern.fullmatch(decode(item)) is not None
 
@@ -55,14 +55,14 @@ def static_regex_full_match(pattern: str) -> Callable[[Value], Value]:
 
 @kernel("RegexFullMatch", host=True)
 def regex_full_match(value: Value, pattern: Value) -> Value:
-    """Return whether each whole string matches the pattern, an input."""
+    """Return whether each whole string matches a pattern that is an input."""
     return _matcher(compile_re2(_scalar_text("Pattern", pattern)))(value)
 
 
 class _Rewrite:
     r"""A replacement text: `\0` to `\9` are groups, `\\` is a backslash.
 
-    After any other backslash the rest is dropped, as RE2 does after it has logged the fault.
+    The rest after any other escape is dropped, as in RE2, which also logs an error.
     """
 
     def __init__(self, text: str) -> None:
@@ -85,47 +85,49 @@ class _Rewrite:
         self.highest = max((part for part in self.parts if isinstance(part, int)), default=0)
 
     def expand(self, match: re.Match[str]) -> str:
-        """Return the text for one match; a group that took no part is empty."""
+        """Return the text for a match; a group that did not participate is empty."""
         return "".join(
             part if isinstance(part, str) else (match[part] or "") for part in self.parts
         )
 
 
 def _replace_all(text: str, pattern: re.Pattern[str], rewrite: _Rewrite) -> str:
-    """Replace every match; an empty one right behind the last match does not count."""
+    """Replace all matches, except empty ones that directly follow another match."""
     out: list[str] = []
-    place = 0
+    position = 0
     last_end = -1
     for match in pattern.finditer(text):
         if match.start() == match.end() == last_end:
             continue
-        out.append(text[place : match.start()])
+        out.append(text[position : match.start()])
         out.append(rewrite.expand(match))
-        place = last_end = match.end()
-    out.append(text[place:])
+        position = last_end = match.end()
+    out.append(text[position:])
     return "".join(out)
 
 
-# What surely never matches the empty string: a class, once or more, or words.
-_CLASS = re.compile(r"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])(?P<often>\+?)")
+# Simple patterns that never match the empty string: a character class or literal words.
+_CLASS = re.compile(r"(?:\[(?:[^\]\\]|\\\w)+\]|\\[dDsSwW])(?P<repeat>\+?)")
 _WORDS = re.compile(r"[\w ]+", re.ASCII)
 _ASCII = [bytes([code]) for code in range(128)]
 
 
-def _plain_replacer(text: str, pattern: re.Pattern[str], rewrite: str) -> _Replace | None:
+def _simple_replacer(text: str, pattern: re.Pattern[str], rewrite: str) -> _Replace | None:
     """Return a function that replaces all matches of a simple pattern; None if it is not simple."""
     if _WORDS.fullmatch(text):
         old, new = encode(text), encode(rewrite)
         return lambda item: item.replace(old, new)
-    form = _CLASS.fullmatch(text)
-    if form is None:
+    char_class = _CLASS.fullmatch(text)
+    if char_class is None:
         return None
     substitute, in_ascii = pattern.sub, for_ascii(pattern)
     if in_ascii is None:
         return lambda item: encode(substitute(rewrite, decode(item)))
-    replace_ascii = _ascii_replacer(in_ascii, encode(rewrite), is_repeated=bool(form["often"]))
+    replace_ascii = _ascii_replacer(
+        in_ascii, encode(rewrite), is_repeated=bool(char_class["repeat"])
+    )
 
-    def replace(item: bytes) -> bytes:  # ASCII, as most strings are, is not decoded
+    def replace(item: bytes) -> bytes:  # the common case, ASCII, is not decoded
         return replace_ascii(item) if item.isascii() else encode(substitute(rewrite, decode(item)))
 
     return replace
@@ -146,7 +148,7 @@ def _replacer(pattern: str, rewrite: str, replace_global: bool) -> _Replace:
     compiled = compile_re2(pattern)
     new = _Rewrite(rewrite)
     if replace_global and "\\" not in rewrite:
-        plain = _plain_replacer(pattern, compiled, rewrite)
+        plain = _simple_replacer(pattern, compiled, rewrite)
         if plain is not None:
             return plain
     if new.highest > compiled.groups or not (new.is_valid or replace_global):
@@ -172,14 +174,14 @@ def _replaced(value: Value, replace: _Replace) -> Value:
 def static_regex_replace(
     pattern: str, rewrite: str, replace_global: bool
 ) -> Callable[[Value], Value]:
-    """Replace all matches, or the first."""
+    """Replace all matches, or only the first."""
     replace = _replacer(pattern, rewrite, replace_global)
     return lambda value: _replaced(value, replace)
 
 
 @kernel("RegexReplace", host=True)
 def regex_replace(value: Value, pattern: Value, rewrite: Value, replace_global: bool) -> Value:
-    """Replace all matches, or the first; pattern and replacement are inputs."""
+    """Replace all matches, or only the first; pattern and replacement are inputs."""
     replace = _replacer(
         _scalar_text("Pattern", pattern), _scalar_text("Rewrite", rewrite), replace_global
     )

@@ -1,8 +1,8 @@
 """UnicodeScript: the script of each character.
 
-Semantics: tensorflow/core/kernels/unicode_script_op.cc. `scripts.json` holds where runs of
-characters of one script begin, as Unicode's `Scripts.txt` (version 15) lists them, with the numbers
-that ICU gives to scripts (`UScriptCode`).
+Semantics: tensorflow/core/kernels/unicode_script_op.cc. `scripts.json` lists the first character of
+each run of characters of one script, from Unicode's `Scripts.txt` (version 15), with the code of
+the script in ICU (`UScriptCode`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from graphmill.spi import kernel
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
-_LAST = 0x10FFFF
-_NO_CHARACTER = -1
+_MAX_CODE_POINT = 0x10FFFF
+_INVALID = -1
 
 
 @cache
@@ -37,5 +37,5 @@ def unicode_script(xp: ArrayNamespace, characters: Value) -> Value:
     starts, scripts = _runs()
     run = xp.searchsorted(xp.asarray(starts), characters, side="right") - 1
     found = xp.asarray(scripts)[xp.clip(run, 0, len(scripts) - 1)]
-    is_character = (characters >= 0) & (characters <= _LAST)
-    return xp.where(is_character, found, np.int32(_NO_CHARACTER)).astype(np.int32)
+    is_character = (characters >= 0) & (characters <= _MAX_CODE_POINT)
+    return xp.where(is_character, found, np.int32(_INVALID)).astype(np.int32)

@@ -13,25 +13,25 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
-from graphmill_plugins.kernels.packed_strings import JoinedStrings
+from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import Value
 
-_FEW = 128  # strings that are split sooner one by one
+_MAX_SCALAR_SPLITS = 128  # number of strings up to which splitting one by one is faster
 _SPACE = b" \t\n\v\f\r"
 
 
 def _sparse(rows: Sequence[Sequence[bytes]]) -> tuple[Value, Value, Value]:
-    """Return ragged rows as the indices, values and dense shape of a sparse tensor."""
+    """Return the indices, values and dense shape of a sparse tensor of ragged rows."""
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     return _sparse_of(list(chain.from_iterable(rows)), sizes)
 
 
 def _sparse_of(values: Sequence[bytes], sizes: Any) -> tuple[Value, Value, Value]:
-    """Return values as rows of these sizes; see `_sparse`."""
+    """Return the sparse tensor of values that are rows of these sizes; see `_sparse`."""
     indices = np.empty((len(values), 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(len(sizes)), sizes)
     indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -43,23 +43,23 @@ def _sparse_of(values: Sequence[bytes], sizes: Any) -> tuple[Value, Value, Value
 
 
 def _split_at_byte(items: list[bytes], separator: bytes) -> tuple[Value, Value, Value]:
-    """Split at every one of a byte: all strings at once."""
+    """Split all strings at a separator of one byte in one call."""
     counts = map(bytes.count, items, repeat(separator))
     sizes = np.fromiter(counts, np.int64, len(items)) + 1
     return _sparse_of(separator.join(items).split(separator) if items else [], sizes)
 
 
 def _split_without_empty(items: list[bytes], delimiters: bytes) -> tuple[Value, Value, Value]:
-    """Split at every byte that is one of `delimiters`, all strings at once."""
+    """Split all strings at each byte of `delimiters` in one call, without empty parts."""
     first = delimiters[:1]
     table = bytes.maketrans(delimiters, first * len(delimiters))
-    ends = JoinedStrings(items)
+    packed = PackedStrings(items)
     text = first.join(items).translate(table)
-    is_cut = np.frombuffer(text + first, np.uint8) == first[0]
-    # A piece begins behind a cut, or at the beginning, and is none if there is a cut.
-    begins = ~is_cut[:-1] & np.concatenate([[True], is_cut[:-2]])
-    before = np.concatenate([[0], np.cumsum(begins)])
-    sizes = np.diff(before[np.append(ends.starts, len(text))])
+    is_delimiter = np.frombuffer(text + first, np.uint8) == first[0]
+    # A part starts at a byte that is no delimiter and is first or follows a delimiter.
+    is_start = ~is_delimiter[:-1] & np.concatenate([[True], is_delimiter[:-2]])
+    before = np.concatenate([[0], np.cumsum(is_start)])
+    sizes = np.diff(before[np.append(packed.starts, len(text))])
     return _sparse_of(list(filter(None, text.split(first))), sizes)
 
 
@@ -74,9 +74,9 @@ def _check(value: Value, delimiter: Value, name: str) -> bytes:
 
 
 def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
-    """Split at every byte that is one of `delimiters`, of which none means after every byte."""
+    """Split each string at each byte of `delimiters`; without delimiters into single bytes."""
     if not delimiters:
-        return [[item[place : place + 1] for place in range(len(item))] for item in items]
+        return [[item[index : index + 1] for index in range(len(item))] for item in items]
     first = delimiters[:1]
     if len(delimiters) > 1:
         table = bytes.maketrans(delimiters, first * len(delimiters))
@@ -86,31 +86,31 @@ def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
 
 @kernel("StringSplit", host=True, dynamic_shape=True)
 def string_split(value: Value, delimiter: Value, skip_empty: bool) -> tuple[Value, Value, Value]:
-    """Split each string at any byte of `delimiter`; without one into single bytes."""
+    """Split each string at each byte of `delimiter`; into single bytes if it is empty."""
     delimiters = _check(value, delimiter, "delimiter")
     items = value.tolist()
-    if delimiters and skip_empty and len(items) > _FEW:
+    if delimiters and skip_empty and len(items) > _MAX_SCALAR_SPLITS:
         return _split_without_empty(items, delimiters)
     rows = _split_all(items, delimiters)
     return _sparse([list(filter(None, row)) for row in rows] if skip_empty else rows)
 
 
 def _split_space(item: bytes, maxsplit: int) -> list[bytes]:
-    """Split at runs of white space; after `maxsplit` pieces the rest is one more, even if empty."""
+    """Split at runs of white space; after `maxsplit` parts append the rest, even if empty."""
     if maxsplit < 0:
         return item.split()
     if maxsplit == 0:
         return [item]
-    pieces: list[bytes] = []
+    parts: list[bytes] = []
     rest = item.lstrip(_SPACE)
     while rest:
         size = len(rest.split(None, 1)[0])
-        pieces.append(rest[:size])
+        parts.append(rest[:size])
         rest = rest[size:].lstrip(_SPACE)
-        if len(pieces) == maxsplit:
-            pieces.append(rest)
+        if len(parts) == maxsplit:
+            parts.append(rest)
             break
-    return pieces
+    return parts
 
 
 @kernel("StringSplitV2", host=True, dynamic_shape=True)
@@ -131,16 +131,16 @@ class _NGrams(NamedTuple):
     pad_width: int
 
     def pad_of(self, width: int) -> int:
-        """Return the number of pads at either end of a row for n-grams of `width`."""
+        """Return the number of pads at each end of a row for n-grams of a width."""
         return width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
 
     def of(self, row: list[bytes], width: int) -> list[bytes]:
-        """Return the n-grams of `width` of a row with its padding."""
+        """Return the n-grams of a width of a padded row."""
         pad = self.pad_of(width)
         if width > 2 * pad + len(row):
             return []
         padded = [*[self.left_pad] * pad, *row, *[self.right_pad] * pad]
-        # The shortest of them, which begins last, tells how many there are.
+        # `zip` stops at the shortest list, which starts last.
         shifted = [padded[start:] for start in range(width)]
         return list(map(self.separator.join, zip(*shifted, strict=False)))
 
@@ -149,7 +149,9 @@ def _check_splits(splits: Any, size: int) -> None:
     if splits.ndim != 1 or (len(splits) and splits[0] != 0):
         raise errors.InvalidArgumentError(f"First split value must be 0, got {splits[:1].tolist()}")
     if (np.diff(splits) < 0).any():
-        raise errors.InvalidArgumentError(f"Invalid split values: {splits.tolist()} must not fall")
+        raise errors.InvalidArgumentError(
+            f"Invalid split values: {splits.tolist()} must not decrease"
+        )
     if len(splits) and splits[-1] != size:
         raise errors.InvalidArgumentError(
             f"Last split value must be data size. Expected {size}, got {splits[-1]}"
@@ -167,7 +169,7 @@ def string_ngrams(
     pad_width: int,
     preserve_short_sequences: bool,
 ) -> tuple[Value, Value]:
-    """Return the n-grams of each ragged row, for each of the widths in turn."""
+    """Return the n-grams of each ragged row, for one width after the other."""
     splits = np.asarray(data_splits)
     _check_splits(splits, data.size)
     if min(ngram_widths, default=1) <= 0:

@@ -1,7 +1,7 @@
 """Unicode kernels: UnicodeDecode, UnicodeEncode, UnicodeTranscode.
 
-Semantics: tensorflow/core/kernels/unicode_ops.cc. Python's codecs stand in for ICU's converters;
-malformed UTF-8 is cut into the same pieces by both.
+Semantics: tensorflow/core/kernels/unicode_ops.cc. Python's codecs replace ICU's converters; both
+split malformed UTF-8 in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import map_strings, string_array
-from graphmill_plugins.kernels.packed_strings import JoinedStrings
+from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,19 +46,19 @@ def _codec(name: str, what: str) -> str:
         raise errors.InvalidArgumentError(
             f"Could not create converter for {what} encoding: {name}"
         ) from None
-    # Without a byte-order mark ICU reads and writes big-endian.
+    # Without a byte-order mark ICU uses big-endian.
     return {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(found, found)
 
 
-def _pieces(item: bytes, codec: str) -> list[tuple[str, int]]:
-    """Return (text, size of the malformed bytes behind it) until the input is used up."""
-    pieces: list[tuple[str, int]] = []
+def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
+    """Split bytes into pairs of well-formed text and the size of the malformed bytes after it."""
+    parts: list[tuple[str, int]] = []
     while True:
         try:
-            pieces.append((item.decode(codec), 0))
-            return pieces
+            parts.append((item.decode(codec), 0))
+            return parts
         except UnicodeDecodeError as error:
-            pieces.append((item[: error.start].decode(codec), error.end - error.start))
+            parts.append((item[: error.start].decode(codec), error.end - error.start))
             item = item[error.end :]
 
 
@@ -69,10 +69,10 @@ def _without_mark(item: bytes, codec: str) -> bytes:
 
 
 def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int]]:
-    """Return (code point, byte offset) of each character after the policy is applied."""
+    """Return code point and byte offset of each character after applying the policy."""
     found: list[tuple[int, int]] = []
     offset = 0
-    for text, malformed in _pieces(_without_mark(item, codec), codec):
+    for text, malformed in _decoded_parts(_without_mark(item, codec), codec):
         for char in text:
             code = ord(char)
             is_control = policy.replaces_controls and code < 0x20
@@ -92,8 +92,8 @@ def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int
 def _decode_utf_8(
     items: list[bytes], policy: _Policy, splits_type: np.dtype[Any]
 ) -> tuple[Value, Value, Value] | None:
-    """Decode well-formed strings all at once; None if one is not, or a character is dropped."""
-    data, sizes = b"".join(items), JoinedStrings(items).sizes
+    """Decode all strings in one call; None if one is malformed or a character is dropped."""
+    data, sizes = b"".join(items), PackedStrings(items).sizes
     first = np.cumsum(sizes) - sizes
     try:
         text = data.decode()
@@ -101,17 +101,17 @@ def _decode_utf_8(
         return None
     # If a string begins with a continuation byte, the previous string ends in an incomplete
     # character.
-    begins = (np.frombuffer(data + b" ", np.uint8) & 0xC0) != 0x80
-    if not begins[first].all():
+    is_start = (np.frombuffer(data + b" ", np.uint8) & 0xC0) != 0x80
+    if not is_start[first].all():
         return None
     codes = np.frombuffer(text.encode("utf-32-le"), "<i4").astype(np.int32)
     if policy.replaces_controls and (codes < 0x20).any():
         if policy.errors == "ignore":
             return None
         codes = np.where(codes < 0x20, np.int32(policy.replacement), codes)
-    before = np.cumsum(begins) - begins  # characters before each byte
+    before = np.cumsum(is_start) - is_start  # characters before each byte
     splits = np.append(before[first], len(codes)).astype(splits_type)
-    return splits, codes, np.flatnonzero(begins[:-1]) - np.repeat(first, np.diff(splits))
+    return splits, codes, np.flatnonzero(is_start[:-1]) - np.repeat(first, np.diff(splits))
 
 
 def _decode_all(
@@ -119,9 +119,9 @@ def _decode_all(
 ) -> tuple[Value, Value, Value]:
     codec = _codec(encoding, "input")
     if codec == "utf-8":
-        at_once = _decode_utf_8(value.ravel().tolist(), policy, splits_type)
-        if at_once is not None:
-            return at_once
+        decoded = _decode_utf_8(value.ravel().tolist(), policy, splits_type)
+        if decoded is not None:
+            return decoded
     rows = [_characters(item, codec, policy) for item in value.ravel().tolist()]
     splits = np.zeros(len(rows) + 1, splits_type)
     np.cumsum([len(row) for row in rows], out=splits[1:])
@@ -139,7 +139,7 @@ def unicode_decode(
     replace_control_characters: bool,
     Tsplits: np.dtype[Any],
 ) -> tuple[Value, Value]:
-    """Return row splits and code points."""
+    """Return row splits and code points of each string."""
     policy = _policy(errors, replacement_char, replace_control_characters)
     return _decode_all(value, input_encoding, policy, Tsplits)[:2]
 
@@ -153,23 +153,23 @@ def unicode_decode_with_offsets(
     replace_control_characters: bool,
     Tsplits: np.dtype[Any],
 ) -> tuple[Value, Value, Value]:
-    """Return row splits, code points and the byte at which each begins."""
+    """Return row splits, code points and byte offsets of each string."""
     policy = _policy(errors, replacement_char, replace_control_characters)
     return _decode_all(value, input_encoding, policy, Tsplits)
 
 
 def _encode_codes(codes: list[int], codec: str, policy: _Policy) -> bytes:
-    kept: list[str] = []
+    characters: list[str] = []
     for code in codes:
         if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
-            kept.append(chr(code))
+            characters.append(chr(code))
         elif policy.errors == "strict":
             raise errors.InvalidArgumentError(
                 "Code point is out of range for Unicode, or is a surrogate."
             )
         elif policy.errors == "replace":
-            kept.append(chr(policy.replacement))
-    return "".join(kept).encode(codec)
+            characters.append(chr(policy.replacement))
+    return "".join(characters).encode(codec)
 
 
 def _check_vectors(values: Value, splits: Value) -> None:
@@ -188,7 +188,7 @@ def unicode_encode(
     output_encoding: str,
     replacement_char: int,
 ) -> Value:
-    """Return one string for each row of code points."""
+    """Encode each ragged row of code points as a string."""
     policy = _policy(errors, replacement_char, False)
     _check_vectors(input_values, input_splits)
     splits = input_splits.tolist()
@@ -213,7 +213,7 @@ def _check_rows(splits: list[int], size: int) -> None:
             f"vs. {size}"
         )
     if any(start > stop for start, stop in pairwise(splits)):
-        raise errors.InvalidArgumentError(f"Values in input_splits must not fall, got {splits}")
+        raise errors.InvalidArgumentError(f"Values in input_splits must not decrease, got {splits}")
 
 
 @kernel("UnicodeTranscode", make=True, host=True)
@@ -224,7 +224,7 @@ def unicode_transcode(
     replacement_char: int,
     replace_control_characters: bool,
 ) -> Callable[[Value], Value]:
-    """Return the strings in another encoding."""
+    """Convert strings to another encoding."""
     policy = _policy(errors, replacement_char, replace_control_characters)
     source, target = _codec(input_encoding, "input"), _codec(output_encoding, "output")
 
