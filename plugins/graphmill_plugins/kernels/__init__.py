@@ -166,6 +166,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "sparse": (
         "sparse.arithmetic",
         "sparse.cross",
+        "sparse.csr",
         "sparse.dense",
         "sparse.layout",
         "sparse.matmul",

@@ -413,6 +413,11 @@ OPS: dict[str, str] = {
         "SparseSparseMaximum SparseSparseMinimum SparseTensorDenseAdd"
     ),
     "sparse.cross": "SparseCross SparseCrossV2",
+    "sparse.csr": (
+        "CSRSparseMatrixComponents CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor "
+        "DenseToCSRSparseMatrix SparseMatrixMatMul SparseMatrixNNZ SparseMatrixSparseMatMul "
+        "SparseMatrixTranspose SparseTensorToCSRSparseMatrix"
+    ),
     "sparse.dense": "SparseToDense",
     "sparse.layout": (
         "SparseConcat SparseFillEmptyRows SparseFillEmptyRowsGrad SparseReorder SparseReshape "
