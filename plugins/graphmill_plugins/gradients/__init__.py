@@ -37,7 +37,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ragged": ("ragged",),
     "random": ("random",),
     "signal": ("signal",),
-    "sparse": ("sparse",),
+    "sparse": ("csr", "sparse"),
     "state": ("state",),
     "string": ("constants",),
     "tensor_array": ("tensor_array",),
