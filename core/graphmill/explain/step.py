@@ -62,14 +62,16 @@ class NodeRecord:
 
     def __str__(self) -> str:
         kernel = f"{self.kernel} ({self.backend}, {self.plugin})" if self.kernel else "no kernel"
-        return f"{self.node} ({self.op}): {self.device}: {self.placement}; {kernel}; {self.tier}"
+        tier = f"{self.tier} ({self.tier_reason})" if self.tier_reason else self.tier
+        return f"{self.node} ({self.op}): {self.device}: {self.placement}; {kernel}; {tier}"
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """The record of one signature of a session: its nodes, and how they were compiled.
 
-    The counts continue while the session runs; create a new record for new tiers.
+    `str` returns one line for each node: device, kernel, tier and the reasons. The counts continue
+    while the session runs; create a new record for new tiers.
 
     Attributes:
         feeds, fetches, targets: the signature.
@@ -97,6 +99,11 @@ class StepRecord:
         """Return it as plain values, ready for JSON."""
         plain: dict[str, Any] = as_plain(self)
         return plain
+
+    def __str__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        steps = f"{self.num_steps} steps, {self.num_interpreted} of them node by node"
+        return "\n".join((f"mode {self.mode}{reason}; {steps}", *map(str, self.nodes)))
 
 
 def step_record(impl: DirectSession, key: Signature, *, build: bool = False) -> StepRecord:

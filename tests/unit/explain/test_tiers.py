@@ -97,6 +97,20 @@ def test_nodes_name_their_cluster_or_the_reason(
     assert {note.node for note in compilation.outside} >= {"text"}
 
 
+def test_text_of_a_record_has_the_tier_of_each_node_with_its_reason(
+    graph: graphmill.Graph, graphmill_host: Host
+) -> None:
+    x, y = tanh_graph(graph)
+    with graphmill.Session("", graph, config(jit="off"), graphmill_host) as session:
+        session.run(y, {x: [1.0, 2.0, 3.0]})
+        record = session.explain(y, [x])
+    head, *lines = str(record).splitlines()
+    assert head.startswith(f"mode off: {record.reason}; 1 steps, 1 of them node by node")
+    assert len(lines) == len(record.nodes)
+    (line,) = (line for line in lines if line.startswith("y (Tanh): "))
+    assert line.endswith(f"; interpreted ({record.reason})")
+
+
 def test_loop_is_reported_with_its_lowering(graph: graphmill.Graph, graphmill_host: Host) -> None:
     x = graph.placeholder("int32", [], name="x")
     y = graphmill.while_loop(lambda i: i < 10, lambda i: i + 1, [x])
