@@ -63,6 +63,8 @@ fails a test.
   result shares the variable's memory, so a fetched value may show a later update of the same step.
 - **Datasets of files**: after a file that cannot be opened, the next request continues with the
   next file. TensorFlow tries the same file forever, so `ignore_errors` never ends.
+- **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
+  queries that write.
 - **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,
   `ReverseV2` and `Where` beyond rank 8, `Tile` of quantized numbers, `Cast` to eight-bit floats.
 - **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of

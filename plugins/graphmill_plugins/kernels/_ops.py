@@ -114,6 +114,9 @@ OPS: dict[str, str] = {
         "MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle"
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
+    "dataset.parse_example": (
+        "ExperimentalParseExampleDataset ParseExampleDataset ParseExampleDatasetV2"
+    ),
     "dataset.regroup": (
         "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset "
         "ExperimentalRebatchDataset ExperimentalSlidingWindowDataset RebatchDataset "
@@ -126,6 +129,7 @@ OPS: dict[str, str] = {
         "SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 TensorDataset "
         "TensorSliceDataset TextLineDataset"
     ),
+    "dataset.sql": "ExperimentalSqlDataset SqlDataset",
     "dataset.transforms": (
         "AssertCardinalityDataset BatchDataset BatchDatasetV2 CacheDataset CacheDatasetV2 "
         "ConcatenateDataset ExperimentalIgnoreErrorsDataset "

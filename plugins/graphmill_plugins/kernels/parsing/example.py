@@ -119,7 +119,7 @@ def dense_columns(
     ]
 
 
-def _columns(
+def parse_columns(
     header_cache: HeaderCache,
     serialized: Value,
     names: Value,
@@ -127,7 +127,19 @@ def _columns(
     dense: Sequence[DenseColumn],
     ragged: Sequence[tuple[bytes, DType, DType]] = (),
 ) -> tuple[list[Value], ...]:
-    """Return sparse indices, values, shapes; dense values; ragged values and splits."""
+    """Return sparse indices, values, shapes; dense values; ragged values and splits.
+
+    Args:
+        header_cache: the headers that the node has seen.
+        serialized: one example, or a vector of them.
+        names: of the examples, for messages; may be empty.
+        sparse: key and type of each sparse column.
+        dense: the dense columns.
+        ragged: key, type and type of the splits of each ragged column.
+
+    Raises:
+        InvalidArgumentError: an example is malformed, or does not fit a column.
+    """
     is_batch = serialized.ndim == 1
     prefixes = error_prefixes(serialized, names)
     keys = [*(key for key, _ in sparse), *(column.key for column in dense)]
@@ -173,7 +185,7 @@ def parse_example_v1(
             )
         sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
         dense = dense_columns(_keys(dense_keys), Tdense, dense_shapes, dense_defaults)
-        return _columns(header_cache, serialized, names, sparse, dense)[:4]
+        return parse_columns(header_cache, serialized, names, sparse, dense)[:4]
 
     return parse
 
@@ -207,7 +219,7 @@ def parse_example_v2(
         dense_names = key_vector(dense_keys, len(Tdense), "dense_keys")
         ragged_names = key_vector(ragged_keys, len(ragged_value_types), "ragged_keys")
         splits = map(as_dtype, ragged_split_types)
-        return _columns(
+        return parse_columns(
             header_cache,
             serialized,
             names,
@@ -258,6 +270,6 @@ def parse_single_example(
             )
         sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
         dense = dense_columns(list(map(encode, dense_keys)), Tdense, dense_shapes, dense_defaults)
-        return _columns(header_cache, serialized, no_names, sparse, dense)[:4]
+        return parse_columns(header_cache, serialized, no_names, sparse, dense)[:4]
 
     return parse

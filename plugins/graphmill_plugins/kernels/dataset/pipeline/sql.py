@@ -1,0 +1,147 @@
+"""Sql dataset: the rows of an SQLite query.
+
+Semantics: tensorflow/core/kernels/data/experimental/sql_dataset_op.cc and
+sql/sqlite_query_connection.cc.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, NotFoundError, UnknownError
+from graphmill.spi import files
+from graphmill_plugins.kernels._strings import string_scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator, on_drop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.spi import Shape, Value
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
+
+_IN_MEMORY: Final = ":memory:"
+_TYPES: Final = frozenset(
+    map(
+        dtypes.as_dtype,
+        ["string", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "float64"],
+    )
+)
+
+
+class QueryRows(Dataset):
+    """The rows of a query, one component for each column.
+
+    Args:
+        path: of the database, which is opened for reading only; ":memory:" for an empty one.
+        query: in SQL.
+
+    Raises:
+        InvalidArgumentError: SQLite has no such type, or a component is not a scalar.
+    """
+
+    waits = True
+
+    def __init__(
+        self, path: str, query: str, structure: tuple[Sequence[DType], Sequence[Shape]]
+    ) -> None:
+        super().__init__(*structure)
+        for dtype in self.dtypes:
+            if dtype not in _TYPES:
+                raise InvalidArgumentError(
+                    f"a column cannot be of type {dtype.name}; use one of "
+                    f"{', '.join(sorted(known.name for known in _TYPES))}"
+                )
+        if any(shape != () for shape in self.shapes):
+            raise InvalidArgumentError("Each element of `output_shapes` must be a scalar.")
+        self.path, self.query = path, query
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return _Rows(self)
+
+
+class _Rows(ElementIterator):
+    def __init__(self, dataset: QueryRows) -> None:
+        self._dataset = dataset
+        self._connection: sqlite3.Connection | None = None
+        self._cursor: sqlite3.Cursor | None = None
+        self._is_at_end = False
+
+    def __next__(self) -> Element:
+        if self._is_at_end:
+            raise StopIteration
+        try:
+            row = self._query().fetchone()
+            if row is not None:
+                return tuple(map(self._value, row, self._dataset.dtypes))
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise UnknownError(
+                f"the query of SqlDataset failed on {self._dataset.path!r}: {error}"
+            ) from error
+        self._is_at_end = True
+        raise StopIteration
+
+    def _query(self) -> sqlite3.Cursor:
+        """Return the cursor of the running query, starting it now if necessary.
+
+        Raises:
+            InvalidArgumentError: it has more or fewer columns than the dataset components.
+        """
+        if self._cursor is not None:
+            return self._cursor
+        cursor = self._connect().execute(_first_statement(self._dataset.query))
+        expected = len(self._dataset.dtypes)
+        count = len(cursor.description or ())
+        if count != expected:
+            raise InvalidArgumentError(
+                f"The number of columns in query ({count}) must match the number of elements in "
+                f"output_types ({expected})."
+            )
+        self._cursor = cursor
+        return cursor
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            path = self._dataset.path
+            if path != _IN_MEMORY and not files.exists(path):
+                raise NotFoundError(f"the database {path!r} of SqlDataset does not exist")
+            uri = path if path == _IN_MEMORY else f"file:{quote(path)}?mode=ro"
+            # Elements are taken in several threads, one at a time.
+            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            self._connection.text_factory = bytes
+            on_drop(self, self._connection.close)
+        return self._connection
+
+    def _value(self, value: Any, dtype: DType) -> Value:
+        if dtype is dtypes.string:
+            return string_scalar(b"" if value is None else self._cast(value, "TEXT", bytes))
+        if dtype is dtypes.float64:
+            return np.float64(0.0 if value is None else self._cast(value, "REAL", float))
+        number = 0 if value is None else self._cast(value, "INTEGER", int)
+        if dtype is dtypes.bool:
+            return np.bool_(number != 0)
+        return np.int64(number).astype(dtype.as_numpy_dtype)  # wraps around, as TensorFlow does
+
+    def _cast(self, value: Any, name: str, kind: type[Any]) -> Any:
+        """Return a value converted by SQLite's own rules, unless it has the type already."""
+        if type(value) is kind:
+            return value
+        return self._connect().execute(f"SELECT CAST(? AS {name})", (value,)).fetchone()[0]
+
+
+def _first_statement(query: str) -> str:
+    """Return the first SQL statement of a text; SQLite ignores the others."""
+    end = query.find(";")
+    while end >= 0:
+        statement = query[: end + 1]
+        if sqlite3.complete_statement(statement):
+            return statement
+        end = query.find(";", end + 1)
+    return query
