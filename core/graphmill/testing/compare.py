@@ -148,9 +148,18 @@ def _close_difference(want: Values, have: Values, bound: _Bound, eps: float, kin
         return "NaN positions differ: " + _first(want, have, nan_want != nan_have)
     with np.errstate(all="ignore"):
         equal = (wide_want == wide_have) | nan_want
-        close = np.abs(wide_have - wide_want) <= bound.of(wide_want, eps)
+        allowed = np.broadcast_to(bound.of(wide_want, eps), want.shape)
+        close = np.abs(wide_have - wide_want) <= allowed
     wrong = ~(equal | (close & np.isfinite(wide_want)))
-    return _first(want, have, wrong) if wrong.any() else ""
+    return _first(want, have, wrong) + _allowed(allowed[wrong]) if wrong.any() else ""
+
+
+def _allowed(differences: Values) -> str:
+    """Return the allowed difference of the first wrong element, as part of a message."""
+    first = float(differences[0])
+    if not np.isfinite(first):
+        return ""  # an infinity must be equal
+    return f"; they may differ by {first:.2g} (`close` of the case sets another tolerance)"
 
 
 def _first(want: Values, have: Values, wrong: Values) -> str:

@@ -57,6 +57,17 @@ def test_one_ulp_is_accepted_and_a_thousandth_is_not():
     assert says(answer([1.0]), answer([1.001]))
 
 
+def test_a_difference_is_reported_with_the_tolerance():
+    wide = case('close = { rtol = 0.5, atol = 0, why = "a test" }')
+    assert says(answer([2.0]), answer([4.0]), wide).endswith(
+        "; they may differ by 1 (`close` of the case sets another tolerance)"
+    )
+
+
+def test_a_wrong_infinity_is_reported_without_a_tolerance():
+    assert "may differ" not in says(answer([np.inf]), answer([1.0]))
+
+
 def test_sums_are_measured_by_their_largest_element():
     want, got = answer([1e3, 1e-5]), answer([1e3, 2e-5])
     assert says(want, got)
