@@ -80,7 +80,7 @@ class WholeFileReaderKernel(_ReaderKernel):
 
 @kernel("TFRecordReader", "TFRecordReaderV2", stateful=True, effects=_READ)
 class TFRecordReaderKernel(_ReaderKernel):
-    """Hand on a reader of TFRecord files."""
+    """Return a reader of TFRecord files."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         compression = construction.attr("compression_type")
@@ -90,7 +90,7 @@ class TFRecordReaderKernel(_ReaderKernel):
 
 @kernel("TextLineReader", "TextLineReaderV2", stateful=True, effects=_READ)
 class TextLineReaderKernel(_ReaderKernel):
-    """Hand on a reader of lines."""
+    """Return a reader whose records are lines."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         skipped = construction.attr("skip_header_lines")
@@ -102,7 +102,7 @@ class TextLineReaderKernel(_ReaderKernel):
 
 @kernel("FixedLengthRecordReader", "FixedLengthRecordReaderV2", stateful=True, effects=_READ)
 class FixedLengthRecordReaderKernel(_ReaderKernel):
-    """Hand on a reader of pieces of one length."""
+    """Return a reader whose records are pieces of one length."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         names = ("header_bytes", "record_bytes", "footer_bytes", "hop_bytes")

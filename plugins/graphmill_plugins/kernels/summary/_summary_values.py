@@ -104,7 +104,7 @@ def _numbered(tag: str, kind: str, index: int, most: int) -> str:
 
 
 def _normalized(picture: Value, bad_color: Value) -> Value:
-    """Return a picture of floats as bytes: its largest value bright, zero dark or in the middle."""
+    """Scale a float image to bytes: 0 to 255, or around 128 if it has negative values."""
     values = picture.astype(np.float32)
     is_good = np.isfinite(values).all(axis=-1)
     good = values[is_good]

@@ -114,10 +114,10 @@ def merge_summary(inputs: list[Value]) -> Value:
 
 
 def parsed_summary(content: bytes) -> Summary:
-    """Return the summary that bytes are.
+    """Parse a serialized `Summary`.
 
     Raises:
-        InvalidArgumentError: they are none.
+        InvalidArgumentError: the bytes are not a `Summary`.
     """
     try:
         return Summary.FromString(content)

@@ -68,7 +68,7 @@ def batch_norm_gradient(
 def _numpy_gradient(
     spec: BatchNormSpec, gradient: Value, x: Value, scale: Value, mean: Value, variance: Value
 ) -> tuple[Value, ...]:
-    """Return the same for channels-last float32 arrays, in few passes over memory."""
+    """Return the gradients for channels-last float32 arrays, in few passes over memory."""
     columns = Columns(x)
     inverse = np.float32(1) / np.sqrt(variance + np.float32(spec.epsilon))
     slope = scale * inverse
