@@ -64,3 +64,15 @@ def test_an_op_with_a_namespace(op):
 def test_invalid_namespaced_op_is_refused(text):
     with pytest.raises(SpecError, match="is not"):
         parse_node(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("f(x) -> float32:\n  return x", "is missing, expected a dtype"),
+        ("f(x: 'T') -> float32:\n  return x", "is \"'T'\", expected a dtype"),
+    ],
+)
+def test_function_without_a_dtype_is_refused(text, found):
+    with pytest.raises(SpecError, match=found):
+        parse_function(text)
