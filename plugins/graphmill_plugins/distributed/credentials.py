@@ -62,7 +62,7 @@ def credentials_of(config: proto.ConfigProto | None, *, is_server: bool = False)
     certificate, private_key, authority = map(_read, SETTINGS, paths)
     if bool(certificate) != bool(private_key) or (is_server and not certificate):
         raise InvalidArgumentError(
-            "TLS needs both tls_certificate and tls_private_key of distributed"
+            "TLS needs both tls_certificate and tls_private_key of plugin distributed"
             + ("; a server has its own" if is_server else ", or neither where only tls_ca is given")
         )
     return Credentials(certificate, private_key, authority)
@@ -93,10 +93,12 @@ def _read(name: str, path: object) -> bytes:
     if not path:
         return b""
     if not isinstance(path, str):
-        raise InvalidArgumentError(f"{name} of distributed is {path!r}; expected a file's name")
+        raise InvalidArgumentError(
+            f"{name} of plugin distributed is {path!r}; expected a file's name"
+        )
     try:
         return Path(path).read_bytes()
     except OSError as error:
         raise InvalidArgumentError(
-            f"{name} of distributed names {path!r}, which cannot be read: {error.strerror}"
+            f"{name} of plugin distributed names {path!r}, which cannot be read: {error.strerror}"
         ) from error

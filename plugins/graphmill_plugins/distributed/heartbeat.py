@@ -41,7 +41,7 @@ def silence_seconds(config: proto.ConfigProto | None) -> float:
         InvalidArgumentError: it is not a number of seconds.
     """
     found = plugin_settings(config, "distributed").get(SETTING)
-    source = f"{SETTING} of distributed"
+    source = f"{SETTING} of plugin distributed"
     if found is None:
         found, source = os.environ.get(VARIABLE) or DEFAULT_SECONDS, VARIABLE
     try:

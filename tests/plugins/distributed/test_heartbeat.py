@@ -133,5 +133,7 @@ def test_silence_that_is_no_number_of_seconds_is_refused(
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(errors.InvalidArgumentError, match=VARIABLE):
         silence_seconds(None)
-    with pytest.raises(errors.InvalidArgumentError, match="silence_seconds of distributed is -3"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match="silence_seconds of plugin distributed is -3"
+    ):
         silence_seconds(config_with(-3))

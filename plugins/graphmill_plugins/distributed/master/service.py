@@ -340,7 +340,7 @@ def _idle_seconds(config: proto.ConfigProto) -> float:
     found = plugin_settings(config, "distributed").get("idle_session_seconds", 0.0)
     if not isinstance(found, (int, float)) or found < 0:
         raise InvalidArgumentError(
-            f"idle_session_seconds of distributed is {found!r}; expected a number of seconds, or "
-            "0 to keep idle sessions"
+            f"idle_session_seconds of plugin distributed is {found!r}; expected a number of "
+            "seconds, or 0 to keep idle sessions"
         )
     return float(found)

@@ -33,7 +33,7 @@ def metrics_port(config: proto.ConfigProto) -> int | None:
         return None
     if not isinstance(found, (int, float)) or found != int(found) or not 0 <= found <= 65535:
         raise InvalidArgumentError(
-            f"{SETTING} of distributed is {found!r}; expected a port, or 0 for a free one"
+            f"{SETTING} of plugin distributed is {found!r}; expected a port, or 0 for a free one"
         )
     return int(found)
 

@@ -44,7 +44,7 @@ class Limits(NamedTuple):
             kind = type(cls._field_defaults[name])
             if type(value) is not kind or value < 0:
                 raise InvalidArgumentError(
-                    f"{name} of {_PLUGIN} is {value!r}; expected "
+                    f"{name} of plugin {_PLUGIN} is {value!r}; expected "
                     + ("a bool" if kind is bool else "a whole number, 0 for no limit")
                 )
         return cls(**given)

@@ -77,5 +77,5 @@ class TransferSettings:
 def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise InvalidArgumentError(
-            f"{_PREFIX}{name} of {PLUGIN} is {value}; expected {least} to {most}"
+            f"{_PREFIX}{name} of plugin {PLUGIN} is {value}; expected {least} to {most}"
         )

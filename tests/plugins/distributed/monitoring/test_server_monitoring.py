@@ -97,7 +97,7 @@ def test_port_in_use_is_reported() -> None:
 
 @pytest.mark.parametrize("port", [-1, 70000, "http"])
 def test_invalid_port_is_refused(port: Any) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match="metrics_port of distributed"):
+    with pytest.raises(errors.InvalidArgumentError, match="metrics_port of plugin distributed"):
         graphmill.Server(config=config_with(port))
 
 

@@ -91,7 +91,7 @@ def test_status_command_uses_certificates_of_environment(
         ((OWN[0], "", ""), False, "both tls_certificate and tls_private_key"),
         (("", OWN[1], ""), False, "both tls_certificate and tls_private_key"),
         (NOBODY, True, "a server has its own"),
-        ((FILES / "nothing.pem", OWN[1], ""), False, "tls_certificate of distributed names"),
+        ((FILES / "nothing.pem", OWN[1], ""), False, "tls_certificate of plugin distributed names"),
     ],
 )
 def test_files_that_are_missing_are_reported(files: Any, is_server: bool, what: str) -> None:

@@ -124,5 +124,7 @@ def test_reset_permissions() -> None:
     "settings", [{"max_sessions": -1}, {"max_graph_nodes": "many"}, {"allow_reset": 1}]
 )
 def test_invalid_limit_is_refused(settings: Any) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match=f"{next(iter(settings))} of distributed"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match=f"{next(iter(settings))} of plugin distributed"
+    ):
         graphmill.Server(config=config_with(**settings))

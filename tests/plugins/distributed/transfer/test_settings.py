@@ -37,8 +37,11 @@ def test_settings_are_read_from_the_config():
     [
         ({"transfer_no_such": number(1)}, "transfer_no_such = 1 is not a setting"),
         ({"transfer_pieces": number(1)}, "transfer_pieces = 1 .* transfer_pieces .bool"),
-        ({"transfer_piece_bytes": number(1)}, "piece_bytes of distributed is 1; expected 65536"),
-        ({"transfer_max_mapped": number(-1)}, "max_mapped of distributed is -1; expected 0"),
+        (
+            {"transfer_piece_bytes": number(1)},
+            "piece_bytes of plugin distributed is 1; expected 65536",
+        ),
+        ({"transfer_max_mapped": number(-1)}, "max_mapped of plugin distributed is -1; expected 0"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, problem):
