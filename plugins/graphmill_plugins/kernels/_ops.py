@@ -114,20 +114,25 @@ OPS: dict[str, str] = {
         "MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle"
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
+    "dataset.pace": (
+        "ExperimentalSleepDataset ExperimentalThreadPoolDataset ExperimentalThreadPoolHandle "
+        "SleepDataset ThreadPoolDataset ThreadPoolHandle"
+    ),
     "dataset.parse_example": (
         "ExperimentalParseExampleDataset ParseExampleDataset ParseExampleDatasetV2"
     ),
     "dataset.regroup": (
         "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset "
         "ExperimentalRebatchDataset ExperimentalSlidingWindowDataset RebatchDataset "
-        "SlidingWindowDataset WindowOp"
+        "SlidingWindowDataset"
     ),
+    "dataset.sampling": "SamplingDataset",
     "dataset.sources": (
         "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "
         "ExperimentalRandomDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
-        "GeneratorDataset MatchingFilesDataset RandomDataset RandomDatasetV2 RangeDataset "
-        "SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 TensorDataset "
-        "TensorSliceDataset TextLineDataset"
+        "GeneratorDataset ListDataset MatchingFilesDataset RandomDataset RandomDatasetV2 "
+        "RangeDataset SparseTensorSliceDataset TFRecordDataset TFRecordDatasetV2 TensorDataset "
+        "TensorSliceDataset TextLineDataset WindowOp"
     ),
     "dataset.sql": "ExperimentalSqlDataset SqlDataset",
     "dataset.transforms": (
@@ -143,6 +148,7 @@ OPS: dict[str, str] = {
         "ShuffleDatasetV3 SkipDataset TakeDataset UnbatchDataset UniqueDataset WindowDataset "
         "ZipDataset"
     ),
+    "dataset.wrapped": "UnwrapDatasetVariant WrapDatasetVariant",
     "distributed.collective": (
         "CollectiveAllToAllV2 CollectiveBcastRecv CollectiveBcastRecvV2 CollectiveBcastSend "
         "CollectiveBcastSendV2 CollectiveGather CollectiveGatherV2 CollectiveReduce "

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._support import to_ints
 from graphmill_plugins.kernels.dataset.pipeline import regroup
-from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements
-from graphmill_plugins.kernels.dataset.pipeline.dataset import (
-    dataset_kernel,
-    dataset_of,
-    scalar,
-    structure,
-)
+from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, dataset_of, scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi import OpKernelContext, Value
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
@@ -62,22 +54,3 @@ def rebatch_dataset(ctx: OpKernelContext, source: Value, num_replicas: Value) ->
     """Make a dataset of batches that are split into one for each replica."""
     del ctx
     return regroup.SplitBatches(dataset_of(source), int(scalar(num_replicas, "num_replicas")))
-
-
-@dataset_kernel("WindowOp")
-def window_op(
-    ctx: OpKernelContext,
-    inputs: list[Any],
-    output_types: Sequence[Any],
-    output_shapes: Sequence[Shape],
-) -> Dataset:
-    """Make a dataset of given elements, whose components are listed one after the other."""
-    del ctx
-    types, shapes = structure(output_types, output_shapes)
-    count = len(types)
-    if len(inputs) % count:
-        raise InvalidArgumentError(
-            f"{len(inputs)} inputs cannot be elements of {count} components each"
-        )
-    elements = [tuple(inputs[start : start + count]) for start in range(0, len(inputs), count)]
-    return ListOfElements(elements, types, shapes)

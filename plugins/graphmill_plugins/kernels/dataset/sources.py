@@ -72,6 +72,37 @@ def tensor_slice_dataset(
     return _checked(Slices(components, _types(Toutput_types)), output_shapes)
 
 
+@dataset_kernel("ListDataset")
+def list_dataset(
+    ctx: OpKernelContext,
+    tensors: list[Value],
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> Dataset:
+    """Make a dataset of given elements, whose components are listed one after the other."""
+    del ctx
+    types, shapes = structure(output_types, output_shapes)
+    count = len(types)
+    if len(tensors) % count:
+        raise InvalidArgumentError(
+            f"{len(tensors)} tensors cannot be elements of {count} components each"
+        )
+    elements = [tuple(tensors[start : start + count]) for start in range(0, len(tensors), count)]
+    return ListOfElements(elements, types, shapes)
+
+
+@dataset_kernel("WindowOp")
+def window_op(
+    ctx: OpKernelContext,
+    inputs: list[Value],
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+) -> Dataset:
+    """Make a dataset of the elements of a window."""
+    made: Dataset = list_dataset(ctx, inputs, output_types, output_shapes)
+    return made
+
+
 @dataset_kernel("SparseTensorSliceDataset")
 def sparse_tensor_slice_dataset(
     ctx: OpKernelContext,

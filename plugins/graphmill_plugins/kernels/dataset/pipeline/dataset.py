@@ -38,6 +38,7 @@ INFINITE = -1
 UNKNOWN = -2
 
 _step_ids = itertools.count(-1, -1)
+_DELETED = "the iterator was deleted, or its session closed"
 
 
 class Scope:
@@ -84,10 +85,9 @@ class Scope:
 
         Elements are in host memory; the function runs on the device of its dataset's node.
         """
-        thread, step = self._step
-        cancellation = step if step is not None and thread == threading.get_ident() else None
+        cancellation = self._step_cancellation()
         if self.cancellation.is_cancelled:
-            raise CancelledError("the iterator was deleted, or its session closed")
+            raise CancelledError(_DELETED)
         container = StepContainer(next(_step_ids))
         call = ExecutorArgs(
             container.step_id,
@@ -112,6 +112,27 @@ class Scope:
             if container.is_used:
                 self._device.resource_mgr.clear_container(container.name)
         return results
+
+    def sleep(self, seconds: float) -> None:
+        """Block for a time.
+
+        Raises:
+            CancelledError: the iteration, or the step that takes the element, was cancelled.
+        """
+        is_cancelled = threading.Event()
+        managers = [self.cancellation, self._step_cancellation() or self.cancellation]
+        tokens = [(manager, manager.register(is_cancelled.set)) for manager in managers]
+        try:
+            if None in [token for _, token in tokens] or is_cancelled.wait(seconds):
+                raise CancelledError(_DELETED)
+        finally:
+            for manager, token in tokens:
+                manager.deregister(token)
+
+    def _step_cancellation(self) -> CancellationManager | None:
+        """Return the manager of the step for which this thread takes an element, if any."""
+        thread, step = self._step
+        return step if thread == threading.get_ident() else None
 
     def _runtime_of(self, function: CapturedFunction) -> tuple[Any, Any]:
         """Return a function's runtime and handle; with random ops, those of this iteration."""

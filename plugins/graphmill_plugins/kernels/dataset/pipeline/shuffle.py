@@ -1,6 +1,7 @@
-"""Shuffle and Random datasets, which reproduce TensorFlow's order and values for a seed.
+"""Shuffle, Random and Sampling datasets, which reproduce TensorFlow's choices for a seed.
 
-Semantics: tensorflow/core/kernels/data/{random_seed_ops,shuffle_dataset_op,random_dataset_op}.cc.
+Semantics: tensorflow/core/kernels/data/{random_seed_ops,shuffle_dataset_op,random_dataset_op}.cc
+and experimental/sampling_dataset_op.cc.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     Derived,
     ElementIterator,
 )
-from graphmill_plugins.kernels.random._stream import random_numbers, random_seeds
+from graphmill_plugins.kernels.random._stream import Numbers, random_numbers, random_seeds
 
 if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
@@ -172,3 +173,27 @@ class RandomNumbers(Dataset):
         """Return an iterator over the elements."""
         del scope
         return zip(map(np.int64, random_numbers(*self._seeds.next_seeds())), strict=True)
+
+
+class Sample(Derived):
+    """The elements, each with probability `rate`; the same ones in each iteration."""
+
+    def __init__(self, source: Dataset, rate: float, seeds: tuple[int, int]) -> None:
+        super().__init__(source)
+        self._rate, self._seeds = rate, random_seeds(*seeds)
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        numbers = Numbers(random_numbers(*self._seeds))
+        return _Sampling(self.source.iterate(scope), self._rate, numbers)
+
+
+class _Sampling(ElementIterator):
+    def __init__(self, source: Elements, rate: float, numbers: Numbers) -> None:
+        self._source, self._rate, self._numbers = source, rate, numbers
+
+    def __next__(self) -> Element:
+        while True:
+            element = next(self._source)
+            if self._numbers.unit() < self._rate:
+                return element
