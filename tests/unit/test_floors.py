@@ -54,6 +54,8 @@ SESSION_DOORS = (
     # A worker runs the graphs of sessions that are elsewhere: their executors, tiers and pools.
     "graphmill.session.cost_model",
     "graphmill.session.executors_cache",
+    # A master refuses the settings that a session of this process refuses.
+    "graphmill.session.config_check",
     # A master turns what is fed into tensors as a session of this process does.
     "graphmill.session.feeds",
     "graphmill.session.hot_steps",

@@ -110,6 +110,10 @@ class DirectSession(SessionInterface):
         *,
         lends_fetches: bool = False,
     ) -> None:
+        if config.ListFields():
+            from graphmill.session.config_check import check_config  # most sessions have no config
+
+            check_config(config)
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config

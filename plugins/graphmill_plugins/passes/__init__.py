@@ -57,7 +57,8 @@ def _has_several_tasks(_graph: Graph, options: PassOptions) -> bool:
 
 def _strips_diagnoses(_graph: Graph, options: PassOptions) -> bool:
     rewrite = options.config.graph_options.rewrite_options
-    return bool(rewrite.debug_stripper == rewrite.ON and not rewrite.disable_meta_optimizer)
+    is_on = rewrite.debug_stripper == rewrite.ON or "debug_stripper" in rewrite.optimizers
+    return bool(is_on and not rewrite.disable_meta_optimizer)
 
 
 def _has_calls(graph: Graph, _options: PassOptions) -> bool:

@@ -1,9 +1,9 @@
 """Read from the session's config which passes are enabled.
 
 `OptimizerOptions.opt_level` L0 and `RewriterConfig.disable_meta_optimizer` disable all of them, a
-toggle of `RewriterConfig` its pass. A `do_` flag of `OptimizerOptions` enables a pass in any case.
-(`GRAPHMILL_DISABLE_PASSES=a,b` disables any pass by
-name, before it is called.)
+toggle of `RewriterConfig` its pass, and a list of `optimizers` all that are not in it. A `do_` flag
+of `OptimizerOptions` enables a pass in any case. (`GRAPHMILL_DISABLE_PASSES=a,b` disables any pass
+by name, before it is called.)
 """
 
 from __future__ import annotations
@@ -17,6 +17,13 @@ _TOGGLES: Final = {
     "common_subexpressions": "common_subgraph_elimination",
 }
 
+_OPTIMIZERS: Final = {
+    "function_inlining": "function",
+    "identity_pruning": "dependency",
+    "constant_folding": "constfold",
+    "common_subexpressions": "common_subgraph_elimination",
+}
+"""The names of the passes in `rewrite_options.optimizers`, which lists all that may run."""
 _FLAGS: Final = {
     "function_inlining": "do_function_inlining",
     "constant_folding": "do_constant_folding",
@@ -34,4 +41,6 @@ def is_enabled(name: str, config: Any) -> bool:
         return True
     if optimizer.opt_level < 0 or rewrite.disable_meta_optimizer:
         return False
+    if rewrite.optimizers:
+        return _OPTIMIZERS[name] in rewrite.optimizers
     return bool(getattr(rewrite, _TOGGLES[name]) != rewrite.OFF)

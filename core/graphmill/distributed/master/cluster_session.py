@@ -33,6 +33,7 @@ from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.process.fork import fork_safe_rlock
 from graphmill.runtime.session_interface import SessionInterface
 from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.session.config_check import check_config
 from graphmill.session.cost_model import is_cost_step
 from graphmill.session.feeds import feed_converter, static_shape
 from graphmill.session.options import as_message, give_back
@@ -90,6 +91,7 @@ class ClusterSession(SessionInterface):
         local: Iterable[Device],
         timeout: float = 30.0,
     ) -> None:
+        check_config(config)
         self.host = host
         self.config = config
         self.handle = secrets.token_hex(8)

@@ -1,0 +1,75 @@
+"""Refuse settings that would change what steps do, and that graphmill does not have.
+
+What every other field of the configuration does stands in docs/reference/config-fields.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.errors import OpError
+    from graphmill.proto.config_pb2 import ConfigProto
+
+REFUSED: Final[dict[str, tuple[type[OpError], str]]] = {
+    "experimental.use_tfrt": (
+        NotFoundError,
+        "there is no TFRT session; leave it out to get an ordinary one",
+    ),
+    "experimental.collective_nccl": (
+        UnimplementedError,
+        "collectives run in graphmill's own executors, not in NCCL; leave it out",
+    ),
+    "gpu_options.experimental.virtual_devices": (
+        UnimplementedError,
+        "a GPU is one device; leave it out, and place the nodes on existing devices",
+    ),
+    "gpu_options.experimental.num_virtual_devices_per_gpu": (
+        UnimplementedError,
+        "a GPU is one device; leave it out, and place the nodes on existing devices",
+    ),
+}
+"""The fields that are refused if they are set, with the error and the reason."""
+
+OPTIMIZERS: Final = frozenset(
+    {
+        *("arithmetic", "auto_mixed_precision", "auto_mixed_precision_cpu"),
+        *("auto_mixed_precision_mkl", "auto_mixed_precision_onednn_bfloat16", "auto_parallel"),
+        *("autoparallel", "common_subgraph_elimination", "constfold", "debug_stripper"),
+        *("dependency", "function", "implementation_selector", "layout", "loop", "memory"),
+        *("pin_to_host", "pruning", "remap", "scoped_allocator", "shape", "tfg_optimizer"),
+    }
+)
+"""The names that TensorFlow knows in `rewrite_options.optimizers`."""
+
+
+def check_config(config: ConfigProto) -> None:
+    """Check the settings of a session that is about to be created.
+
+    Raises:
+        NotFoundError, UnimplementedError: a field is refused, see `REFUSED`.
+        InvalidArgumentError: `rewrite_options.optimizers` names an unknown optimizer.
+    """
+    for path in _set_fields(config, ""):
+        if path in REFUSED:
+            kind, reason = REFUSED[path]
+            raise kind(f"config.{path} is not supported: {reason}")
+    for name in config.graph_options.rewrite_options.optimizers:
+        if name not in OPTIMIZERS:
+            raise InvalidArgumentError(
+                f"config.graph_options.rewrite_options.optimizers names {name!r}, which is no "
+                f"optimizer{suggest(name, OPTIMIZERS)}. Known: {', '.join(sorted(OPTIMIZERS))}"
+            )
+
+
+def _set_fields(message: Any, prefix: str) -> Iterator[str]:
+    """Yield the paths of the fields that are set to other values than their defaults."""
+    for field, value in message.ListFields():
+        path = f"{prefix}{field.name}"
+        yield path
+        if field.message_type is not None and hasattr(value, "ListFields"):
+            yield from _set_fields(value, f"{path}.")
