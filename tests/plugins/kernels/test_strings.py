@@ -23,7 +23,7 @@ def test_equal_strings_are_worked_on_once_where_many_are_equal(items, calls):
 
 
 @pytest.mark.parametrize("items", [[], [b""], [b"ab", b"", b"c"], [b"a\0b", b"\0", b"xyz"]])
-def test_joined_strings_know_their_places(items):
+def test_packed_strings_have_sizes_and_words(items):
     packed = PackedStrings(items)
     places = zip(packed.starts.tolist(), packed.sizes.tolist(), strict=True)
     assert [packed.text[start : start + size] for start, size in places] == items

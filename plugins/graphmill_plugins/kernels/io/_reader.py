@@ -1,7 +1,7 @@
-"""`Reader`: take work items (mostly file names) from a queue and return records.
+"""`Reader`: takes work units (mostly file names) from a queue and returns their records.
 
-Semantics: tensorflow/core/framework/reader_base.cc. Reads are served in the order in which they
-came; while one waits for the queue, no thread does.
+Semantics: tensorflow/core/framework/reader_base.cc. Reads are served in order of arrival; a read
+that waits for the queue blocks no thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UINT63 = (1 << 63) - 1
 
 
 class Read:
-    """One request: up to so many records, of one piece of work."""
+    """A request for up to `count` records of one work unit."""
 
     __slots__ = ("cancellation", "count", "done", "queue")
 
@@ -48,19 +48,19 @@ class Read:
 class Reader:
     """Reads records from the work units of a queue.
 
-    Threads: `_lock` guards the requests that wait; the first of them alone touches all else.
+    Threads: `_lock` guards the pending requests; all else is used by the first of them only.
 
     Attributes:
-        work: what is being read; None between two pieces.
-        last_work: what was read last.
-        started, finished: how many pieces of work were begun and read to the end.
-        produced: how many records were given.
+        work: the current work unit; None between two work units.
+        last_work: the work unit that was started last.
+        started, finished: the number of work units that were started and finished.
+        produced: the number of records returned.
     """
 
     can_save = False
     """Whether its state can be saved."""
     has_one_record = False
-    """Whether a piece of work is finished with its first record."""
+    """Whether a work unit has only one record."""
 
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
@@ -70,7 +70,7 @@ class Reader:
         self.started = self.finished = self.produced = 0
 
     def submit(self, read: Read) -> None:
-        """Serve a request, or have it wait for those before it."""
+        """Serve a request now, or after the pending ones."""
         with self._lock:
             self._reads.append(read)
             if len(self._reads) > 1:
@@ -78,10 +78,10 @@ class Reader:
         self._serve(read)
 
     def _serve(self, read: Read) -> None:
-        """Go on with the request in front until it is done or must wait for work."""
+        """Serve the first request until it has records or waits for a work unit."""
         try:
             found = self._records(read.count) if self.work is not None else []
-        except BaseException as error:  # noqa: BLE001 - goes to the one who asked
+        except BaseException as error:  # noqa: BLE001 - passed to the caller
             self._end(read, None, error)
             return
         if found:
@@ -102,7 +102,7 @@ class Reader:
             self.start(work)
             self.work = self.last_work = work
             self.started += 1
-        except BaseException as failure:  # noqa: BLE001 - goes to the one who asked
+        except BaseException as failure:  # noqa: BLE001 - passed to the caller
             self._end(read, None, failure)
             return
         self._serve(read)
@@ -136,20 +136,20 @@ class Reader:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Let go of the work."""
+        """Release the resources of the work unit."""
 
     def reset(self) -> None:
-        """Start again: no work, all counts zero."""
+        """Reset the reader: no work unit, all counts zero."""
         if self.work is not None:
             self.stop()
         self.work, self.last_work = None, b""
         self.started = self.finished = self.produced = 0
 
     def state(self) -> bytes:
-        """Return the state, as TensorFlow's message ReaderBaseState.
+        """Return the state as TensorFlow's message ReaderBaseState.
 
         Raises:
-            UnimplementedError: this kind of reader cannot save it.
+            UnimplementedError: this kind of reader cannot save its state.
         """
         self._check_can_save("SerializeState")
         numbers = (self.started, self.finished, self.produced)
@@ -163,11 +163,11 @@ class Reader:
         return b"".join(fields)
 
     def restore(self, state: bytes) -> None:
-        """Go back to a state.
+        """Restore a state.
 
         Raises:
-            UnimplementedError: this kind of reader cannot.
-            InvalidArgumentError: the bytes are no state.
+            UnimplementedError: this kind of reader cannot restore a state.
+            InvalidArgumentError: the bytes are malformed, or the state is inconsistent.
         """
         self._check_can_save("RestoreState")
         numbers = {1: 0, 2: 0, 3: 0}
@@ -185,8 +185,8 @@ class Reader:
         started, finished, produced = numbers.values()
         if max(numbers.values()) > _UINT63 or started - finished not in (0, 1):
             raise InvalidArgumentError(
-                f"the state of a reader with {started} pieces of work started and {finished} "
-                "finished makes no sense"
+                f"inconsistent state of a reader: {started} work units were started and {finished} "
+                "finished"
             )
         self.reset()
         self.started, self.finished, self.produced = started, finished, produced
@@ -195,17 +195,17 @@ class Reader:
 
     def _check_can_save(self, what: str) -> None:
         if not self.can_save:
-            raise UnimplementedError(f"{type(self).__name__} has no {what}")
+            raise UnimplementedError(f"{type(self).__name__} does not support {what}")
 
 
 class IdentityReader(Reader):
-    """Returns the work item itself."""
+    """Returns each work unit as a record."""
 
     can_save = True
     has_one_record = True
 
     def next(self) -> Record | None:
-        """Return the work."""
+        """Return the work unit as key and record."""
         return None if self.work is None else (self.work, self.work)
 
 
@@ -213,47 +213,47 @@ class WholeFileReader(IdentityReader):
     """Returns each file as one record."""
 
     def next(self) -> Record | None:
-        """Return the file."""
+        """Return the path and the contents of the file."""
         return None if self.work is None else (self.work, read_bytes(as_path(self.work)))
 
 
-class PartsReader(Reader):
+class FileRecordReader(Reader):
     """Returns the records of files.
 
     Args:
-        open_part: opens a file.
-        numbers_from: the number of the first piece, for keys; None for the place in the file.
+        open_file: opens a file.
+        first_number: the number of the first record in keys; None for byte offsets as keys.
     """
 
     def __init__(
-        self, open_part: Callable[[str], RecordReader], numbers_from: int | None = None
+        self, open_file: Callable[[str], RecordReader], first_number: int | None = None
     ) -> None:
         super().__init__()
-        self._open_part = open_part
-        self._numbers_from = numbers_from
-        self._part: RecordReader | None = None
+        self._open_file = open_file
+        self._first_number = first_number
+        self._records_of_file: RecordReader | None = None
         self._number = 0
 
     def start(self, work: bytes) -> None:
         """Open a file."""
-        self._part = self._open_part(as_path(decode(work)))
-        self._number = self._numbers_from or 0
+        self._records_of_file = self._open_file(as_path(decode(work)))
+        self._number = self._first_number or 0
 
     def next(self) -> Record | None:
-        """Return the next piece."""
-        part = self._part
-        if part is None or self.work is None:
+        """Return the next key and record, None at the end."""
+        reader = self._records_of_file
+        if reader is None or self.work is None:
             return None
-        place = part.offset if isinstance(part, TFRecordReader) else self._number
-        piece = part.next()
+        number = reader.offset if isinstance(reader, TFRecordReader) else self._number
+        record = reader.next()
         self._number += 1
-        return None if piece is None else (self.work + b":%d" % place, piece)
+        return None if record is None else (self.work + b":%d" % number, record)
 
     def stop(self) -> None:
         """Close the file."""
-        if self._part is not None:
-            self._part.stream.close()
-            self._part = None
+        if self._records_of_file is not None:
+            self._records_of_file.stream.close()
+            self._records_of_file = None
 
 
 def open_records(path: str, compression: str) -> RecordReader:
@@ -262,18 +262,18 @@ def open_records(path: str, compression: str) -> RecordReader:
 
 
 def open_lines(path: str, skipped: int) -> RecordReader:
-    """Open a text file behind its first lines."""
-    part = LineReader(open_stream(path))
+    """Open a text file, and skip its first lines."""
+    reader = LineReader(open_stream(path))
     for _ in range(skipped):
-        if part.next() is None:
+        if reader.next() is None:
             break
-    return part
+    return reader
 
 
-def open_pieces(
+def open_fixed_length(
     path: str, encoding: str, header: int, record: int, footer: int, hop: int
 ) -> RecordReader:
-    """Open a file of pieces of one length behind its header."""
+    """Open a file of fixed-length records, and skip its header."""
     stream = open_stream(path, encoding)
     read_exactly(stream, header)
     return FixedLengthReader(stream, record, footer, hop)

@@ -1,7 +1,7 @@
 """Kernels that save and restore checkpoints.
 
 Semantics: tensorflow/core/kernels/save_restore_v2_ops.cc, save_op.cc, restore_op.cc,
-save_restore_tensor.cc. Files that are written appear whole or not at all.
+save_restore_tensor.cc. Files are written atomically: they appear complete or not at all.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def save_v2(
     tensors: list[Value],
     dtypes: tuple[np.dtype[Any], ...],
 ) -> None:
-    """Write a checkpoint of the second format."""
+    """Write a checkpoint in the V2 format."""
     names, slices = _names_and_slices(tensor_names, shape_and_slices)
     if len(names) != len(tensors):
         raise errors.InvalidArgumentError(
@@ -85,19 +85,19 @@ def restore_v2(
     shape_and_slices: Value,
     dtypes: tuple[np.dtype[Any], ...],
 ) -> list[Value]:
-    """Read tensors or slices of a checkpoint of either format."""
+    """Read tensors or slices of a checkpoint in the V1 or V2 format."""
     path = files.as_path(sole_text(prefix, "Input prefix"))
     names, slices = _names_and_slices(tensor_names, shape_and_slices)
     if len(names) != len(dtypes):
         raise errors.InvalidArgumentError(
             f"Got {len(names)} tensor names, but {len(dtypes)} expected dtypes."
         )
-    wanted = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
+    requested = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
     if files.exists(index_path(path)) or not _matches(path):
         with BundleReader(path) as bundle:
-            return [_restore(bundle, *row) for row in wanted]
+            return [_restore(bundle, *row) for row in requested]
     with V1Reader(path) as reader:
-        return [_restore_v1(reader, *row) for row in wanted]
+        return [_restore_v1(reader, *row) for row in requested]
 
 
 @kernel("MergeV2Checkpoints", host=True, expensive=True, effects=("fs.read", "fs.write"))
@@ -107,7 +107,7 @@ def merge_v2_checkpoints(
     delete_old_dirs: bool,
     allow_missing_files: bool,
 ) -> None:
-    """Make one checkpoint of several; delete the folders that they leave empty, if asked."""
+    """Merge checkpoints into one; with `delete_old_dirs` remove folders that are empty then."""
     if np.ndim(checkpoint_prefixes) != 1 or np.ndim(destination_prefix):
         shapes = f"{list(np.shape(checkpoint_prefixes))} and {list(np.shape(destination_prefix))}"
         raise errors.InvalidArgumentError(
@@ -130,7 +130,7 @@ def save(
     data: list[Value],
     T: tuple[np.dtype[Any], ...],
 ) -> None:
-    """Write a checkpoint of the first format."""
+    """Write a checkpoint in the V1 format."""
     save_slices(filename, tensor_names, [b""] * np.size(tensor_names), data, T)
 
 
@@ -142,12 +142,12 @@ def save_slices(
     data: list[Value],
     T: tuple[np.dtype[Any], ...],
 ) -> None:
-    """Write a checkpoint of the first format, of tensors or slices."""
+    """Write a checkpoint of tensors or slices in the V1 format."""
     names, slices = texts(tensor_names), texts(shapes_and_slices)
     if not len(names) == len(slices) == len(data):
         raise errors.InvalidArgumentError(
-            f"Got {len(names)} tensor names, {len(slices)} shapes and slices and {len(data)} "
-            "tensors; as many of each were expected"
+            f"Expected equal numbers, got {len(names)} tensor names, {len(slices)} shapes and "
+            f"slices and {len(data)} tensors"
         )
     writer = V1Writer(files.as_path(sole_text(filename, "Input 0 (filename)")))
 
@@ -160,7 +160,7 @@ def save_slices(
     ) -> None:
         writer.add(name, values, dtype, full_shape, tensor_slice)
 
-    # In the order of names: restoring then reads the file from front to back.
+    # Sorted by name, so that restoring reads the file sequentially.
     rows = sorted(zip(names, slices, data, T, strict=True), key=lambda row: key_of(row[0]))
     _save(add, rows)
     writer.finish()
@@ -173,7 +173,7 @@ def restore(
     dt: np.dtype[Any],
     preferred_shard: int,
 ) -> Value:
-    """Read one tensor of a checkpoint of the first format."""
+    """Read a tensor of a checkpoint in the V1 format."""
     return restore_slice(file_pattern, tensor_name, [b""], dt, preferred_shard)
 
 
@@ -185,7 +185,7 @@ def restore_slice(
     dt: np.dtype[Any],
     preferred_shard: int,
 ) -> Value:
-    """Read one tensor or slice of a checkpoint of the first format."""
+    """Read a tensor or slice of a checkpoint in the V1 format."""
     pattern = files.as_path(sole_text(file_pattern, "Input 0 (file_pattern)"))
     name = sole_text(tensor_name, "Input 1 (tensor_name)")
     spec = sole_text(shape_and_slice, "Input 2 (shape_and_slice)")
@@ -195,13 +195,13 @@ def restore_slice(
 
 @kernel("ShardedFilename", host=True)
 def sharded_filename(basename: Value, shard: Value, num_shards: Value) -> Value:
-    """Return the name of one of several files: `base-00001-of-00003`."""
+    """Return the file name of a shard, such as `base-00001-of-00003`."""
     return path_scalar(f"{_base(basename)}-{_number(shard):05d}-of-{_number(num_shards):05d}")
 
 
 @kernel("ShardedFilespec", host=True)
 def sharded_filespec(basename: Value, num_shards: Value) -> Value:
-    """Return the pattern that the names of several files match: `base-?????-of-00003`."""
+    """Return the pattern of the file names of all shards, such as `base-?????-of-00003`."""
     return path_scalar(f"{_base(basename)}-?????-of-{_number(num_shards):05d}")
 
 
@@ -216,13 +216,13 @@ def _base(basename: Value) -> str:
 def _number(value: Value) -> int:
     if np.ndim(value):
         raise errors.InvalidArgumentError(
-            f"a single shard number was expected, got shape {list(np.shape(value))}"
+            f"the shard and the number of shards must be scalars, got shape {list(np.shape(value))}"
         )
     return int(np.asarray(value).item())
 
 
 def _matches(path: str) -> bool:
-    """Return whether there are files that may be a checkpoint of the first format."""
+    """Return whether there are files that may be a checkpoint in the V1 format."""
     found = [path] if files.exists(path) else files.matching(path)
     return any(not files.is_dir(name) for name in found)
 
@@ -243,7 +243,7 @@ def _names_and_slices(tensor_names: Value, shape_and_slices: Value) -> tuple[lis
 
 
 def _save(add: _Add, rows: Iterable[tuple[str, str, Value, np.dtype[Any]]]) -> None:
-    """Give each tensor, or the slice that it is of a larger one, to a writer."""
+    """Pass each tensor, or slice of a larger one, to a writer."""
     for name, spec, value, dtype in rows:
         values = np.asarray(value)
         full_shape, tensor_slice = parse_shape_and_slice(spec) if spec else (None, None)
@@ -265,7 +265,7 @@ def _restore(reader: BundleReader, name: str, spec: str, dtype: DType) -> Value:
             f"{entry.dtype.tf_name}"
         )
     if not spec:
-        return freeze(reader.read_tensor(name))  # a variable may keep it without a copy
+        return freeze(reader.read_tensor(name))  # so that a variable may store it without a copy
     full_shape, tensor_slice = parse_shape_and_slice(spec)
     _check_shape(name, full_shape, entry.shape)
     return freeze(reader.read_slice(name, tensor_slice))

@@ -1,7 +1,7 @@
 """Kernels that read, write and find files.
 
 Semantics: tensorflow/core/kernels/whole_file_read_ops.cc, matching_files_op.cc. Errors of the
-file system have TensorFlow's codes; a file that is written appears whole or not at all.
+file system have TensorFlow's codes; files are written atomically.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @kernel("ReadFile", host=True, expensive=True, effects=("fs.read",))
 def read_file(filename: Value) -> Value:
-    """Return the whole content of a file."""
+    """Return the contents of a file."""
     out = np.empty((), object)
     out[()] = files.read_bytes(scalar_path(filename, "filename"))
     return out
@@ -41,8 +41,8 @@ def write_file(filename: Value, contents: Value) -> None:
 _WILDCARD = re.compile(r"[*?\[\\]")
 
 
-def _in_folder(pattern: str) -> str:
-    """Return a pattern that has a folder in front of its first wildcard, if it has one."""
+def _with_folder(pattern: str) -> str:
+    """Return a pattern, with `./` in front if it has a wildcard in its first component."""
     text = files.as_path(pattern)
     wildcard = _WILDCARD.search(text)
     if wildcard is None or "/" in text[: wildcard.start()]:
@@ -54,15 +54,15 @@ def _in_folder(pattern: str) -> str:
 def matching_files(pattern: Value) -> Value:
     """Return the paths that match the patterns, sorted, with duplicates.
 
-    Semantics: tensorflow/core/platform/file_system_helper.cc: what is found in the working folder
-    itself by a pattern without a folder begins with `./`.
+    Semantics: tensorflow/core/platform/file_system_helper.cc: paths found by a wildcard in the
+    working directory begin with `./`.
     """
     if np.ndim(pattern) > 1:
         raise errors.InvalidArgumentError(
             f"Input patterns tensor must be scalar or vector, but had shape: "
             f"{list(np.shape(pattern))}"
         )
-    found = [path for text in texts(pattern) for path in files.matching(_in_folder(text))]
+    found = [path for text in texts(pattern) for path in files.matching(_with_folder(text))]
     out = np.empty(len(found), object)
     out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
     return out

@@ -1,7 +1,7 @@
-"""Reader kernels: readers as resources, records out of them, their state.
+"""Reader kernels: create readers, read records, save and restore their state.
 
-Semantics: tensorflow/core/kernels/reader_ops.cc and the *_reader_op.cc beside it. The older ops
-without V2 hand a reader on as a reference to the two strings (container, name).
+Semantics: tensorflow/core/kernels/reader_ops.cc and the *_reader_op.cc files. The handle of the v1
+ops is a reference to the two strings (container, name).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from graphmill.spi.files import check_compression
 from graphmill_plugins.kernels._strings import string_array, string_scalar
 from graphmill_plugins.kernels.data_flow.queue import queue_of, reference
 from graphmill_plugins.kernels.io._reader import (
+    FileRecordReader,
     IdentityReader,
-    PartsReader,
     Read,
     Reader,
     WholeFileReader,
+    open_fixed_length,
     open_lines,
-    open_pieces,
     open_records,
 )
 from graphmill_plugins.kernels.state.value import resource_key
@@ -41,7 +41,7 @@ _READ = ("fs.read", "state")
 
 
 class _ReaderKernel:
-    """Find or make a node's reader, and hand on its handle."""
+    """Find or create a node's reader, and return its handle."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._container, self._name = resource_key(construction)
@@ -62,7 +62,7 @@ class _ReaderKernel:
 
 @kernel("IdentityReader", "IdentityReaderV2", stateful=True, effects=_STATE)
 class IdentityReaderKernel(_ReaderKernel):
-    """Return a reader whose records are its work items."""
+    """Return a reader whose records are its work units."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         del construction
@@ -85,7 +85,7 @@ class TFRecordReaderKernel(_ReaderKernel):
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         compression = construction.attr("compression_type")
         check_compression(compression)
-        return partial(PartsReader, partial(open_records, compression=compression))
+        return partial(FileRecordReader, partial(open_records, compression=compression))
 
 
 @kernel("TextLineReader", "TextLineReaderV2", stateful=True, effects=_READ)
@@ -96,13 +96,13 @@ class TextLineReaderKernel(_ReaderKernel):
         skipped = construction.attr("skip_header_lines")
         if skipped < 0:
             raise InvalidArgumentError(f"skip_header_lines must be >= 0 not {skipped}")
-        opened = partial(open_lines, skipped=skipped)
-        return partial(PartsReader, opened, numbers_from=skipped + 1)
+        open_file = partial(open_lines, skipped=skipped)
+        return partial(FileRecordReader, open_file, first_number=skipped + 1)
 
 
 @kernel("FixedLengthRecordReader", "FixedLengthRecordReaderV2", stateful=True, effects=_READ)
 class FixedLengthRecordReaderKernel(_ReaderKernel):
-    """Return a reader whose records are pieces of one length."""
+    """Return a reader whose records have a fixed length."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         names = ("header_bytes", "record_bytes", "footer_bytes", "hop_bytes")
@@ -114,18 +114,23 @@ class FixedLengthRecordReaderKernel(_ReaderKernel):
             )
         encoding = construction.attrs.get("encoding", b"").decode()
         check_compression(encoding)
-        opened = partial(
-            open_pieces, encoding=encoding, header=header, record=record, footer=footer, hop=hop
+        open_file = partial(
+            open_fixed_length,
+            encoding=encoding,
+            header=header,
+            record=record,
+            footer=footer,
+            hop=hop,
         )
-        return partial(PartsReader, opened, numbers_from=0)
+        return partial(FileRecordReader, open_file, first_number=0)
 
 
 def reader_of(ctx: OpKernelContext, handle: Any) -> Reader:
-    """Return the reader that either kind of handle points to.
+    """Return the reader of a handle of either kind.
 
     Raises:
         NotFoundError: there is none of that name.
-        InvalidArgumentError: the handle is that of something else.
+        InvalidArgumentError: the handle is not that of a reader.
     """
     if type(handle) is ResourceHandle:
         found: Reader = handle.expect(Reader)
@@ -137,7 +142,7 @@ def reader_of(ctx: OpKernelContext, handle: Any) -> Reader:
 
 @kernel("ReaderRead", "ReaderReadV2", async_=True, waits=True, host=True, effects=_READ)
 def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> None:
-    """Take the next key and record."""
+    """Return the next key and record."""
 
     def taken(records: list[Record] | None, error: BaseException | None) -> None:
         if error is not None or records is None:
@@ -153,7 +158,7 @@ def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> No
 def reader_read_up_to(
     ctx: OpKernelContext, reader: Any, queue: Any, num_records: Value, done: Done
 ) -> None:
-    """Take keys and records of one piece of work, at most so many."""
+    """Return up to `num_records` keys and records of one work unit."""
     count = int(num_records)
     if count < 1:
         raise InvalidArgumentError(f"num_records must be positive, got {count}")
@@ -190,7 +195,7 @@ def reader_serialize_state(ctx: OpKernelContext, reader: Any) -> Value:
 
 @kernel("ReaderRestoreState", "ReaderRestoreStateV2", stateful=True, host=True, effects=_STATE)
 def reader_restore_state(ctx: OpKernelContext, reader: Any, state: Value) -> None:
-    """Bring a reader back to a state."""
+    """Restore the state of a reader."""
     if state.ndim:
         raise InvalidArgumentError(f"Reader state must be scalar, got shape {list(state.shape)}")
     reader_of(ctx, reader).restore(state.item())

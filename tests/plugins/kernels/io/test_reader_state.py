@@ -28,5 +28,5 @@ def test_any_bytes_are_a_state_or_refused(content):
 
 
 def test_numbers_that_do_not_fit_together_are_refused():
-    with pytest.raises(InvalidArgumentError, match="makes no sense"):
+    with pytest.raises(InvalidArgumentError, match="inconsistent state"):
         IdentityReader().restore(b"\x08\x05\x10\x01")
