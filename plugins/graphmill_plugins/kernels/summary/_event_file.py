@@ -25,13 +25,13 @@ _VERSION = "brain.Event:2"
 class EventFile:
     """Appends events to a new file of a folder.
 
-    Threads: `_lock` guards the events that wait and the file.
+    Threads: `_lock` guards the buffer and the file.
 
     Args:
-        folder: a local folder or URL; made if it is missing.
-        max_queue: how many events may wait before they are written.
-        flush_seconds: how long they may wait.
-        suffix: the end of the file's name.
+        folder: a local folder or URL; created if it is missing.
+        max_queue: the maximum number of buffered events.
+        flush_seconds: the maximum time between two flushes, checked when an event is added.
+        suffix: of the file's name.
     """
 
     def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
@@ -39,23 +39,23 @@ class EventFile:
         self._lock = fork_safe_lock()
         self._max_queue = max_queue
         self._flush_seconds = flush_seconds
-        self._waiting: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._last_flush = time.monotonic()
         self._file = Appender(join(folder, f"{name}.{_next_number()}{suffix}"))
         self.add(Event(wall_time=time.time(), file_version=_VERSION))
         self.flush()
 
     def add_summary(self, summary: Summary, step: int) -> None:
-        """Append a summary, at the time that it is now."""
+        """Append a summary with the current time."""
         self.add(Event(wall_time=time.time(), step=step, summary=summary))
 
     def add(self, event: Event) -> None:
         """Append an event."""
         framed = frame(event.SerializeToString())
         with self._lock:
-            self._waiting.append(framed)
-            waited = time.monotonic() - self._last_flush
-            if len(self._waiting) > self._max_queue or waited > self._flush_seconds:
+            self._buffer.append(framed)
+            elapsed = time.monotonic() - self._last_flush
+            if len(self._buffer) > self._max_queue or elapsed > self._flush_seconds:
                 self._flush_locked()
 
     def flush(self) -> None:
@@ -64,9 +64,9 @@ class EventFile:
             self._flush_locked()
 
     def _flush_locked(self) -> None:
-        if self._waiting:
-            self._file.write(b"".join(self._waiting))
-            self._waiting.clear()
+        if self._buffer:
+            self._file.write(b"".join(self._buffer))
+            self._buffer.clear()
         self._file.flush()
         self._last_flush = time.monotonic()
 
@@ -76,8 +76,8 @@ class EventFile:
         self._file.close()
 
 
-class _Numbers:
-    """Counters that make file names within one second unique.
+class _Counter:
+    """A counter that makes the names of files created within a second unique.
 
     Threads: `lock` guards the number.
     """
@@ -87,19 +87,19 @@ class _Numbers:
         self.number = -1
 
 
-_numbers = _Numbers()
+_counter = _Counter()
 
 
 def _next_number() -> int:
-    with _numbers.lock:
-        _numbers.number += 1
-        return _numbers.number
+    with _counter.lock:
+        _counter.number += 1
+        return _counter.number
 
 
 class SummaryWriter:
-    """The resource of a writer's handle; it has no file until one is created.
+    """The resource of a writer's handle; it has no file until `create`.
 
-    A file that was not closed is finished when the session drops the writer.
+    A file that was not closed is closed when the session drops the writer.
 
     Threads: `_lock` guards the creation of the file.
     """
@@ -110,7 +110,7 @@ class SummaryWriter:
         self._finalizer: weakref.finalize[..., SummaryWriter] | None = None
 
     def create(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
-        """Open a file, unless there is one."""
+        """Create a file, unless the writer has one."""
         with self._lock:
             if self._file is None:
                 self._file = EventFile(folder, max_queue, flush_seconds, suffix)
@@ -120,7 +120,7 @@ class SummaryWriter:
         """Return the file.
 
         Raises:
-            FailedPreconditionError: there is none yet, or it was closed.
+            FailedPreconditionError: it was not created, or was closed.
         """
         found = self._file
         if found is None:

@@ -1,4 +1,4 @@
-"""Kernels that make serialised summaries for an event file.
+"""Kernels that return serialised summaries for an event file.
 
 Semantics: tensorflow/core/kernels/summary_op.cc, summary_{image,audio,tensor}_op.cc.
 """
@@ -17,7 +17,7 @@ from graphmill.spi.protos import Summary, SummaryMetadata
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.parsing.tensor import tensor_message
-from graphmill_plugins.kernels.summary._summary_values import add_images, add_sounds, histogram
+from graphmill_plugins.kernels.summary._summary_values import add_audio, add_images, histogram
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Value
@@ -28,7 +28,7 @@ def tag_of(tag: Value, what: str = "tag") -> str:
     """Return the tag in a scalar.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or no UTF-8.
+        InvalidArgumentError: it is not a scalar, or not UTF-8.
     """
     if tag.ndim:
         raise InvalidArgumentError(f"{what} must be scalar, got shape {shape_text(tag.shape)}")
@@ -39,9 +39,7 @@ def _text(tag: bytes, what: str) -> str:
     try:
         return tag.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(
-            f"{what} must be UTF-8, as all text of an event file; got {tag!r}"
-        ) from error
+        raise InvalidArgumentError(f"{what} must be UTF-8, got {tag!r}") from error
 
 
 def serialized(summary: Summary) -> Value:
@@ -67,7 +65,7 @@ def scalar_summary(tags: Value, values: Value) -> Value:
 
 @kernel("HistogramSummary", host=True)
 def histogram_summary(tag: Value, values: Value) -> Value:
-    """Return a summary of how values are distributed."""
+    """Return a summary with a histogram of values."""
     name = tag_of(tag, "tags")
     summary = Summary()
     summary.value.add(tag=name, histo=histogram(values, name))
@@ -76,7 +74,7 @@ def histogram_summary(tag: Value, values: Value) -> Value:
 
 @kernel("ImageSummary", host=True, expensive=True)
 def image_summary(tag: Value, tensor: Value, max_images: int, bad_color: Value) -> Value:
-    """Return a summary of pictures."""
+    """Return a summary of images."""
     summary = Summary()
     add_images(summary, tag_of(tag, "Tags"), tensor, max_images, bad_color)
     return serialized(summary)
@@ -84,23 +82,23 @@ def image_summary(tag: Value, tensor: Value, max_images: int, bad_color: Value) 
 
 @kernel("AudioSummary", host=True)
 def audio_summary(tag: Value, tensor: Value, sample_rate: float, max_outputs: int) -> Value:
-    """Return a summary of sounds."""
+    """Return a summary of audio clips."""
     summary = Summary()
-    add_sounds(summary, tag_of(tag, "Tag"), tensor, sample_rate, max_outputs)
+    add_audio(summary, tag_of(tag, "Tag"), tensor, sample_rate, max_outputs)
     return serialized(summary)
 
 
 @kernel("AudioSummaryV2", host=True)
 def audio_summary_v2(tag: Value, tensor: Value, sample_rate: Value, max_outputs: int) -> Value:
-    """Return a summary of sounds."""
+    """Return a summary of audio clips."""
     summary = Summary()
-    add_sounds(summary, tag_of(tag, "Tag"), tensor, sample_rate.item(), max_outputs)
+    add_audio(summary, tag_of(tag, "Tag"), tensor, sample_rate.item(), max_outputs)
     return serialized(summary)
 
 
 @kernel("MergeSummary", host=True)
 def merge_summary(inputs: list[Value]) -> Value:
-    """Return one summary of several, which must not share a tag."""
+    """Merge summaries, which must have distinct tags."""
     merged = Summary()
     seen: set[str] = set()
     for item in (item for value in inputs for item in value.ravel().tolist()):
@@ -123,14 +121,13 @@ def parsed_summary(content: bytes) -> Summary:
         return Summary.FromString(content)
     except DecodeError as error:
         raise InvalidArgumentError(
-            "Could not parse one of the summary inputs. Possibly a tensor of another kind was "
-            "passed as a summary"
+            "Could not parse one of the summary inputs: expected serialised Summary messages"
         ) from error
 
 
 @kernel("TensorSummary", stateful=True, host=True)
 def tensor_summary(ctx: OpKernelContext, tensor: Value, T: np.dtype[Any]) -> Value:
-    """Return a summary of a tensor, under the name of the node."""
+    """Return a summary of a tensor, tagged with the name of the node."""
     summary = Summary()
     summary.value.add(node_name=ctx.node_name, tensor=tensor_message(tensor, as_dtype(T)))
     return serialized(summary)
@@ -141,7 +138,7 @@ def tensor_summary_v2(tag: Value, tensor: Value, metadata: Value, T: np.dtype[An
     """Return a summary of a tensor."""
     summary = Summary()
     add_tensor(summary, tag, tensor_message(tensor, as_dtype(T)), metadata)
-    summary.value[0].metadata.SetInParent()  # TensorFlow sets it also where it is empty
+    summary.value[0].metadata.SetInParent()  # TensorFlow sets it even if it is empty
     return serialized(summary)
 
 
@@ -154,7 +151,7 @@ def add_tensor(summary: Summary, tag: Value, message: TensorProto, metadata: Val
     try:
         found = SummaryMetadata.FromString(metadata.item())
     except (DecodeError, ValueError) as error:
-        raise InvalidArgumentError("Could not parse the summary metadata of a summary") from error
+        raise InvalidArgumentError("Could not parse the metadata of a summary") from error
     value = summary.value.add(tag=tag_of(tag), tensor=message)
     if metadata.item():
         value.metadata.CopyFrom(found)

@@ -20,7 +20,7 @@ from graphmill_plugins.kernels._path_strings import sole_text
 from graphmill_plugins.kernels.parsing.tensor import tensor_message
 from graphmill_plugins.kernels.state.value import node_key
 from graphmill_plugins.kernels.summary._event_file import EventFile, SummaryWriter
-from graphmill_plugins.kernels.summary._summary_values import add_images, add_sounds, histogram
+from graphmill_plugins.kernels.summary._summary_values import add_audio, add_images, histogram
 from graphmill_plugins.kernels.summary.protos import add_tensor, parsed_summary, tag_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _WRITE: dict[str, Any] = {
 
 @kernel("SummaryWriter", stateful=True, host=True, effects=("state",))
 class SummaryWriterKernel:
-    """Hand on a writer, which has no file yet."""
+    """Return the handle of a writer, which has no file yet."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._container, self._name = node_key(construction)
@@ -89,7 +89,7 @@ def flush_summary_writer(ctx: OpKernelContext, writer: Any) -> None:
 
 @kernel("CloseSummaryWriter", **_FILE)
 def close_summary_writer(ctx: OpKernelContext, writer: Any) -> None:
-    """Finish the file."""
+    """Write buffered events, and close the file."""
     del ctx
     _writer(writer).close()
 
@@ -108,7 +108,7 @@ def write_summary(
     summary_metadata: Value,
     T: np.dtype[Any],
 ) -> None:
-    """Write a tensor."""
+    """Write a summary of a tensor."""
     del ctx
     summary = Summary()
     add_tensor(summary, tag, tensor_message(tensor, as_dtype(T)), summary_metadata)
@@ -119,7 +119,7 @@ def write_summary(
 def write_scalar_summary(
     ctx: OpKernelContext, writer: Any, step: Value, tag: Value, value: Value
 ) -> None:
-    """Write a scalar."""
+    """Write a summary of a scalar."""
     del ctx
     if value.ndim:
         raise InvalidArgumentError(f"value must be a scalar, got shape {list(value.shape)}")
@@ -132,7 +132,7 @@ def write_scalar_summary(
 def write_histogram_summary(
     ctx: OpKernelContext, writer: Any, step: Value, tag: Value, values: Value
 ) -> None:
-    """Write how values are distributed."""
+    """Write a summary with a histogram of values."""
     del ctx
     name = tag_of(tag)
     summary = Summary()
@@ -150,7 +150,7 @@ def write_image_summary(
     bad_color: Value,
     max_images: int,
 ) -> None:
-    """Write pictures."""
+    """Write a summary of images."""
     del ctx
     summary = Summary()
     add_images(summary, tag_of(tag), tensor, max_images, bad_color)
@@ -167,12 +167,12 @@ def write_audio_summary(
     sample_rate: Value,
     max_outputs: int,
 ) -> None:
-    """Write sounds."""
+    """Write a summary of audio clips."""
     del ctx
     if sample_rate.ndim:
         raise InvalidArgumentError("sample_rate must be a scalar")
     summary = Summary()
-    add_sounds(summary, tag_of(tag), tensor, float(sample_rate), max_outputs)
+    add_audio(summary, tag_of(tag), tensor, float(sample_rate), max_outputs)
     _file(writer).add_summary(summary, _number(step, "step"))
 
 
@@ -185,7 +185,7 @@ def write_graph_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: 
         GraphDef.FromString(content)
     except DecodeError as error:
         raise DataLossError(
-            "the tensor of a WriteGraphSummary is not a serialised GraphDef"
+            "Could not parse the input of a WriteGraphSummary as a GraphDef"
         ) from error
     event = Event(wall_time=time.time(), step=_number(step, "step"), graph_def=content)
     _file(writer).add(event)
@@ -193,7 +193,7 @@ def write_graph_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: 
 
 @kernel("WriteRawProtoSummary", **_WRITE)
 def write_raw_proto_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: Value) -> None:
-    """Write summaries that are serialised already."""
+    """Write serialised summaries."""
     del ctx
     merged = Summary()
     for item in tensor.ravel().tolist():
@@ -203,7 +203,7 @@ def write_raw_proto_summary(ctx: OpKernelContext, writer: Any, step: Value, tens
 
 @kernel("ImportEvent", **_FILE)
 def import_event(ctx: OpKernelContext, writer: Any, event: Value) -> None:
-    """Write an event that is serialised already."""
+    """Write a serialised event."""
     del ctx
     try:
         found = Event.FromString(_content(event))
