@@ -1,4 +1,4 @@
-"""The lookup tables that lookup kernels keep as resources.
+"""Lookup tables: the resources of the lookup kernels.
 
 Semantics: tensorflow/core/kernels/lookup_table_op.h, initializable_lookup_table.cc. Keys are Python
 scalars (bytes or integers), values NumPy arrays of the table's value shape.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class LookupTable:
     """A table from scalar keys to values of one shape.
 
-    Threads: `_lock` guards `_entries` while they are changed; a find works on one state of them.
+    Threads: `_lock` is held while `_entries` is replaced; the dictionary itself never changes.
 
     Attributes:
         key_dtype, value_dtype: element types.
@@ -58,10 +58,10 @@ class LookupTable:
         return len(self._entries)
 
     def check_ready(self) -> None:
-        """Raise FailedPreconditionError if nothing can be looked up yet."""
+        """Raise FailedPreconditionError if the table is not initialized."""
 
     def keys_of(self, keys: Value) -> list[Any]:
-        """Return the keys of a tensor, flat."""
+        """Return the keys of a tensor as a flat list."""
         self._check_keys(keys)
         found: list[Any] = keys.ravel().tolist()
         return found
@@ -74,7 +74,7 @@ class LookupTable:
             )
 
     def outer_shape(self, keys: Value) -> tuple[int, ...]:
-        """Return the shape in which a tensor of keys is laid out."""
+        """Return the shape of a tensor of keys, without the axes of a key."""
         shape: tuple[int, ...] = keys.shape
         return shape
 
@@ -82,7 +82,7 @@ class LookupTable:
         """Return `values` with shape (number of keys, *value shape); scalars as Python objects.
 
         Raises:
-            InvalidArgumentError: wrong dtype, or not one value for each key.
+            InvalidArgumentError: the dtype is wrong, or there is not one value per key.
         """
         if values.dtype != self.value_dtype.as_numpy_dtype:
             raise errors.InvalidArgumentError(
@@ -100,7 +100,7 @@ class LookupTable:
         return values.reshape(-1, *self.value_shape)
 
     def find(self, keys: Value, default: Value) -> Value:
-        """Return the values of `keys`; the default (one for all, or one each) for the rest."""
+        """Return the values of `keys`; for missing ones the default, which may be one per key."""
         self._check_keys(keys)
         shape = self.outer_shape(keys) + self.value_shape
         if default.shape not in (self.value_shape, shape):
@@ -110,12 +110,12 @@ class LookupTable:
             )
         self.check_ready()
         if not self.is_mutable:
-            default = default.reshape(-1)[:1]  # a fixed table looks at the first alone
+            default = default.reshape(-1)[:1]  # as in TensorFlow
         entries = self._entries
         if self._index is not None:
-            at_once = self._index.find(entries, keys, default)
-            if at_once is not None:
-                return at_once.reshape(shape)
+            indexed = self._index.find(entries, keys, default)
+            if indexed is not None:
+                return indexed.reshape(shape)
         flat, get = self.keys_of(keys), entries.get
         if not self.value_shape:
             defaults = default.ravel().tolist()
@@ -126,37 +126,37 @@ class LookupTable:
         out[...] = default
         rows = out.reshape(-1, *self.value_shape)
         missing = object()
-        for place, key in enumerate(flat):
+        for index, key in enumerate(flat):
             value = get(key, missing)
             if value is not missing:
-                rows[place] = value
+                rows[index] = value
         return out
 
     def insert(self, keys: Value, values: Value) -> None:
-        """Insert entries; existing keys get the new values."""
+        """Insert or update entries."""
         rows = self._rows(values, self.outer_shape(keys))
         with self._lock:
             self._entries = {**self._entries, **dict(zip(self.keys_of(keys), rows, strict=True))}
 
     def replace(self, keys: Value, values: Value) -> None:
-        """Make these the only entries."""
+        """Replace all entries."""
         rows = self._rows(values, self.outer_shape(keys))
         with self._lock:
             self._entries = dict(zip(self.keys_of(keys), rows, strict=True))
 
     def remove(self, keys: Value) -> None:
         """Remove entries; missing keys are ignored."""
-        gone = set(self.keys_of(keys))
+        removed = set(self.keys_of(keys))
         with self._lock:
-            self._entries = {key: row for key, row in self._entries.items() if key not in gone}
+            self._entries = {key: row for key, row in self._entries.items() if key not in removed}
 
     def export(self) -> tuple[Value, Value]:
-        """Return all keys and values, in the order in which they came in."""
+        """Return all keys and values in order of insertion."""
         entries = self._entries
         keys = self._key_array(entries)
         values = np.empty((len(entries), *self.value_shape), self.value_dtype.as_numpy_dtype)
-        for place, row in enumerate(entries.values()):
-            values[place] = row
+        for index, row in enumerate(entries.values()):
+            values[index] = row
         return keys, values
 
     def _key_array(self, keys: Iterable[Any]) -> Any:
@@ -167,7 +167,7 @@ class LookupTable:
 
 
 class InitializableTable(LookupTable):
-    """A table that is filled once; a second, equally large filling is skipped."""
+    """A table that is initialized once; later initializations of equal size are ignored."""
 
     is_mutable = False
 
@@ -176,18 +176,18 @@ class InitializableTable(LookupTable):
         self.is_initialized = False
 
     def check_ready(self) -> None:
-        """Raise FailedPreconditionError before the table is filled."""
+        """Raise FailedPreconditionError unless the table is initialized."""
         if not self.is_initialized:
             raise errors.FailedPreconditionError(
                 f"Table not initialized: run the initializer of table {self.name!r} first"
             )
 
     def initialize(self, keys: Value, values: Value) -> None:
-        """Fill the table.
+        """Initialize the table.
 
         Raises:
-            FailedPreconditionError: a key has two values, or the table has other entries already.
-            InvalidArgumentError: there is nothing in it.
+            FailedPreconditionError: a key has two values, or the table has other entries.
+            InvalidArgumentError: there are no keys.
         """
         if not keys.size:
             raise errors.InvalidArgumentError("keys and values cannot be empty tensors.")
@@ -212,7 +212,7 @@ class InitializableTable(LookupTable):
             self.is_initialized = True
 
     def insert(self, keys: Value, values: Value) -> None:
-        """Refuse: the table does not change."""
+        """Raise UnimplementedError: the table is immutable."""
         del keys, values
         raise errors.UnimplementedError(
             f"Insert not supported by InitializableLookupTable implementations ({self.name!r}); "
@@ -220,7 +220,7 @@ class InitializableTable(LookupTable):
         )
 
     def remove(self, keys: Value) -> None:
-        """Refuse: the table does not change."""
+        """Raise UnimplementedError: the table is immutable."""
         del keys
         raise errors.UnimplementedError(
             f"Remove not supported by InitializableLookupTable implementations ({self.name!r}); "
@@ -228,12 +228,12 @@ class InitializableTable(LookupTable):
         )
 
     def replace(self, keys: Value, values: Value) -> None:
-        """Fill the table: an import is its initialisation."""
+        """Initialize the table."""
         self.initialize(keys, values)
 
 
 class Buckets:
-    """The number of buckets of a dense table, which doubles when too many are in use.
+    """The number of buckets of a dense table, which doubles at the maximum load factor.
 
     Raises:
         InvalidArgumentError: it is not a power of two, or less than four.
@@ -248,17 +248,17 @@ class Buckets:
         self._max_load = max_load
 
     def grow_for(self, entries: int) -> None:
-        """Double the number until so many entries are below the share that may be used."""
+        """Double the number of buckets until `entries` are within the maximum load factor."""
         while entries > self.count * self._max_load:
             self.count *= 2
 
 
 class DenseTable(LookupTable):
-    """A mutable table whose keys may be tensors; one or two keys are reserved.
+    """A mutable table whose keys may be tensors, with one or two reserved keys.
 
-    They stand for "empty" and "deleted" in TensorFlow's buckets, and may not be used here either.
-    How many buckets there would be counts for what is exported: a row for each, unused ones with
-    the empty key. The order of the rows is that of the entries, not of their hashes.
+    The reserved keys mark empty and deleted buckets in TensorFlow, and are rejected here, too. The
+    table has no buckets, but counts those of TensorFlow, because an export has a row per bucket;
+    unused rows have the empty key. The rows are in order of insertion, not of hashes.
     """
 
     has_reserved_keys = True
@@ -292,11 +292,11 @@ class DenseTable(LookupTable):
             raise errors.InvalidArgumentError("Empty and deleted keys cannot be equal")
 
     def outer_shape(self, keys: Value) -> tuple[int, ...]:
-        """Return the shape in which keys of the table's key shape are laid out.
+        """Return the shape of a tensor of keys, without the axes of a key.
 
         Raises:
-            InvalidArgumentError: the tensor is neither one key nor a row of keys; sizes of one in
-                between are passed over.
+            InvalidArgumentError: the tensor is neither a key nor a batch of keys; axes of size one
+                between batch and key are allowed.
         """
         rank = len(self.key_shape)
         count = keys.shape[0] if keys.ndim else 1
@@ -310,7 +310,11 @@ class DenseTable(LookupTable):
         return shape
 
     def keys_of(self, keys: Value) -> list[Any]:
-        """Return the keys, as tuples where they are no scalars; none may be a reserved one."""
+        """Return the keys as scalars or tuples.
+
+        Raises:
+            InvalidArgumentError: a key is reserved.
+        """
         flat = self._flat_keys(keys)
         for key in flat if self._reserved else ():
             if key in self._reserved:
@@ -327,7 +331,7 @@ class DenseTable(LookupTable):
         return [tuple(flat[start : start + size]) for start in range(0, len(flat), size)]
 
     def insert(self, keys: Value, values: Value) -> None:
-        """Add entries, with more buckets if as many keys as are given need them."""
+        """Insert or update entries; add buckets as if all keys were new."""
         rows = self._rows(values, self.outer_shape(keys))
         flat = self.keys_of(keys)
         with self._lock:
@@ -335,10 +339,10 @@ class DenseTable(LookupTable):
             self._entries = {**self._entries, **dict(zip(flat, rows, strict=True))}
 
     def remove(self, keys: Value) -> None:
-        """Remove entries; keys that are not there are passed over.
+        """Remove entries; missing keys are ignored.
 
         Raises:
-            InvalidArgumentError: the keys are not in a row.
+            InvalidArgumentError: the keys are not a batch of keys.
         """
         if not self.outer_shape(keys):
             raise errors.InvalidArgumentError(
@@ -347,10 +351,10 @@ class DenseTable(LookupTable):
         super().remove(keys)
 
     def replace(self, keys: Value, values: Value) -> None:
-        """Take the buckets that a table exported, one a row; those without an entry may be there.
+        """Replace all entries with exported rows, one per bucket; empty buckets are skipped.
 
         Raises:
-            InvalidArgumentError: keys or values are no matrices of such rows.
+            InvalidArgumentError: keys or values do not have the shape of exported rows.
         """
         rows = {"keys": (keys, self.key_shape), "values": (values, self.value_shape)}
         for name, (tensor, shape) in rows.items():
@@ -360,19 +364,19 @@ class DenseTable(LookupTable):
                     f"{list(tensor.shape)}"
                 )
         flat = self._flat_keys(keys)
-        taken = [place for place, key in enumerate(flat) if key not in self._reserved]
-        found = self._rows(values[taken].reshape(-1, *self.value_shape), (len(taken),))
+        used = [index for index, key in enumerate(flat) if key not in self._reserved]
+        found = self._rows(values[used].reshape(-1, *self.value_shape), (len(used),))
         with self._lock:
             self._buckets.count = len(flat)
-            self._entries = dict(zip((flat[place] for place in taken), found, strict=True))
+            self._entries = dict(zip((flat[index] for index in used), found, strict=True))
 
     def export(self) -> tuple[Value, Value]:
-        """Return a row for each bucket: the entries, then empty keys with zeros."""
+        """Return one row per bucket: the entries, then empty keys with zeros."""
         with self._lock:
             count, (keys, values) = self._buckets.count, super().export()
         all_keys = np.empty((count, *(self.key_shape or (1,))), keys.dtype)
-        nothing = b"" if values.dtype.kind == "O" else 0
-        all_values = np.full((count, *(self.value_shape or (1,))), nothing, values.dtype)
+        blank = b"" if values.dtype.kind == "O" else 0
+        all_values = np.full((count, *(self.value_shape or (1,))), blank, values.dtype)
         all_keys[...] = self._empty
         all_keys[: len(keys)] = keys.reshape(-1, *all_keys.shape[1:])
         all_values[: len(keys)] = values.reshape(-1, *all_values.shape[1:])

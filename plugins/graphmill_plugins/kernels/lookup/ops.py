@@ -1,7 +1,7 @@
 """Lookup table kernels: create, find, insert, remove, import, export, size.
 
-Semantics: tensorflow/core/kernels/lookup_table_op.cc. The older ops without V2 hand a table on as a
-reference to the two strings (container, name) instead of a resource handle.
+Semantics: tensorflow/core/kernels/lookup_table_op.cc. The handle of the v1 ops is a reference to
+the two strings (container, name) instead of a resource.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STATE = ("state",)
 
 
 class _TableKernel:
-    """Find or make a node's table and hand on its handle."""
+    """Find or create a node's table, and return its handle."""
 
     is_reference = False
 
@@ -74,7 +74,7 @@ class _TableKernel:
 
 @kernel("HashTable", "HashTableV2", "AnonymousHashTable", stateful=True, host=True, effects=_STATE)
 class HashTableKernel(_TableKernel):
-    """Hand on a table that is filled once."""
+    """Return the handle of a table that is initialized once."""
 
     def _make(self, *inputs: Value) -> LookupTable:
         del inputs
@@ -93,7 +93,7 @@ class HashTableKernel(_TableKernel):
     effects=_STATE,
 )
 class MutableHashTableKernel(_TableKernel):
-    """Hand on a table that can be changed."""
+    """Return the handle of a mutable table."""
 
     def _make(self, *inputs: Value) -> LookupTable:
         del inputs
@@ -110,7 +110,7 @@ class MutableHashTableKernel(_TableKernel):
     effects=_STATE,
 )
 class MutableDenseHashTableKernel(_TableKernel):
-    """Hand on a table that can be changed, with keys that may be tensors."""
+    """Return the handle of a mutable table whose keys may be tensors."""
 
     def _make(self, *inputs: Value) -> LookupTable:
         shape = self._attrs.get("value_shape") or ()
@@ -122,11 +122,11 @@ class MutableDenseHashTableKernel(_TableKernel):
 
 
 def table_of(ctx: OpKernelContext, handle: Any) -> LookupTable:
-    """Return the table that a handle, or a reference to (container, name), points to.
+    """Return the table of a handle of either kind.
 
     Raises:
         FailedPreconditionError, NotFoundError: it no longer exists.
-        InvalidArgumentError: the handle is that of something else.
+        InvalidArgumentError: the handle is not that of a table.
     """
     if isinstance(handle, ResourceHandle):
         table: LookupTable = handle.expect(LookupTable)
@@ -140,7 +140,7 @@ def table_of(ctx: OpKernelContext, handle: Any) -> LookupTable:
 def lookup_table_find(
     ctx: OpKernelContext, table_handle: Any, keys: Value, default_value: Value
 ) -> Value:
-    """Return the values of the keys, the default where a key is missing."""
+    """Return the values of the keys, and the default value for missing keys."""
     table = table_of(ctx, table_handle)
     if table.value_dtype.kind != "h":
         return table.find(keys, default_value)
@@ -152,7 +152,7 @@ def lookup_table_find(
 def lookup_table_insert(
     ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value
 ) -> None:
-    """Add or replace entries of a mutable table."""
+    """Insert or update entries of a mutable table."""
     table = table_of(ctx, table_handle)
     table.insert(keys, object_array(values) if table.value_dtype.kind == "h" else values)
 
@@ -167,7 +167,7 @@ def lookup_table_remove(ctx: OpKernelContext, table_handle: Any, keys: Value) ->
 def lookup_table_import(
     ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value
 ) -> None:
-    """Make these the only entries; for a HashTable, initialise it."""
+    """Replace all entries of a table, or initialize a HashTable."""
     table_of(ctx, table_handle).replace(keys, values)
 
 
@@ -191,7 +191,7 @@ def lookup_table_size(ctx: OpKernelContext, table_handle: Any) -> Value:
 
 
 def initializable(ctx: OpKernelContext, handle: Any) -> InitializableTable:
-    """Return the table of a handle if it is one that can be initialised.
+    """Return the table of a handle, which must support initialization.
 
     Raises:
         InvalidArgumentError: it is a mutable table.
@@ -206,7 +206,7 @@ def initializable(ctx: OpKernelContext, handle: Any) -> InitializableTable:
 
 @kernel("InitializeTable", "InitializeTableV2", stateful=True, host=True, effects=_STATE)
 def initialize_table(ctx: OpKernelContext, table_handle: Any, keys: Value, values: Value) -> None:
-    """Fill a table from two vectors."""
+    """Initialize a table from a vector of keys and one of values."""
     for name, value in (("Keys", keys), ("Values", values)):
         if value.ndim != 1:
             raise errors.InvalidArgumentError(

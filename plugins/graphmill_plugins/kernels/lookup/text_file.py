@@ -1,4 +1,4 @@
-"""Fill a table from a text file: InitializeTableFromTextFile.
+"""InitializeTableFromTextFile: initialize a table from a text file.
 
 Semantics: tensorflow/core/kernels/lookup_util.cc, TextFileLineIterator.
 """
@@ -22,16 +22,16 @@ _WHOLE_LINE, _LINE_NUMBER = -2, -1
 
 
 def read_lines(path: str, vocab_size: int, offset: int) -> list[bytes]:
-    """Return the lines of a file: after `offset` ones, `vocab_size` of them (-1: all).
+    """Return `vocab_size` lines of a file (-1: all) after the first `offset` lines.
 
     Raises:
-        InvalidArgumentError: an empty line, or fewer lines than `vocab_size` says.
+        InvalidArgumentError: a line is empty, or there are fewer lines than `vocab_size`.
     """
     content = files.read_bytes(path)
     lines = content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    # Carriage returns end a line only in front of a newline, as TensorFlow's reader has it.
+    # As in TensorFlow, only line feeds end a line; carriage returns are removed.
     lines = [line.replace(b"\r", b"") for line in lines[offset:]]
     if vocab_size >= 0:
         if len(lines) < vocab_size:
@@ -61,16 +61,16 @@ def _parse(field: bytes, kind: dtypes.DType, number: int) -> Any:
 def column(
     lines: list[bytes], index: int, delimiter: bytes, kind: dtypes.DType, path: str
 ) -> Value:
-    """Return the keys or values selected by `index`: line numbers (-1), lines (-2), a column.
+    """Return the keys or values selected by `index`: line numbers (-1), lines (-2) or a column.
 
     Raises:
-        InvalidArgumentError: a line has too few columns, or a field is not a value of `kind`.
+        InvalidArgumentError: a line has too few columns, or a field cannot be parsed as `kind`.
     """
     out = np.empty(len(lines), kind.as_numpy_dtype)
     if index == _LINE_NUMBER:
         if kind is not dtypes.int64:
             raise errors.InvalidArgumentError(
-                f"the line number is an int64, but the table expects {kind.name}"
+                f"line numbers are int64, but the table expects {kind.name}"
             )
         out[:] = np.arange(len(lines))
         return out
@@ -106,7 +106,7 @@ def initialize_table_from_text_file(
     delimiter: str,
     offset: int,
 ) -> None:
-    """Fill a table from the lines of a text file."""
+    """Initialize a table from the lines of a text file."""
     if len(delimiter) != 1:
         raise errors.InvalidArgumentError(f"delimiter should be only 1 char, got {delimiter!r}")
     table = initializable(ctx, table_handle)
