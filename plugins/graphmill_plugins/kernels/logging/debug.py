@@ -1,4 +1,4 @@
-"""Debugger watches: Copy, DebugIdentity, DebugNanCount, DebugNumericSummary (row P6).
+"""Debugger watches: Copy, DebugIdentity, DebugNanCount, DebugNumericSummary.
 
 Semantics: tensorflow/core/kernels/debug_ops.h.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @kernel("Copy", "CopyHost", make=True)
 def copy(xp: ArrayNamespace) -> Any:
-    """Return the value; no copy is needed, because values are immutable."""
+    """Return the value without a copy, because values are immutable."""
     del xp
     return lambda value: value
 
@@ -37,7 +37,7 @@ def _publish(
 def debug_identity(
     ctx: OpKernelContext, value: Value, tensor_name: str, debug_urls: tuple[str, ...]
 ) -> Value:
-    """Publish a value as it is."""
+    """Publish a value, and return it."""
     _publish(ctx, "DebugIdentity", tensor_name, debug_urls, value)
     return value
 
@@ -46,7 +46,7 @@ def debug_identity(
 def debug_nan_count(
     ctx: OpKernelContext, value: Value, tensor_name: str, debug_urls: tuple[str, ...]
 ) -> Value:
-    """Publish how many elements are NaN."""
+    """Publish and return the number of NaN elements."""
     count = np.array([np.isnan(_as_float(ctx, value)).sum()], np.int64)
     _publish(ctx, "DebugNanCount", tensor_name, debug_urls, count)
     return count
@@ -62,10 +62,11 @@ def debug_numeric_summary(
     upper_bound: float,
     mute_if_healthy: bool,
 ) -> Value:
-    """Publish whether a value exists, counts of element kinds, and moments.
+    """Publish and return statistics of a value.
 
-    Elements: initialised, count, NaN, -inf or below the lower bound, negative, zero, positive, +inf
-    or above the upper bound, minimum, maximum, mean, variance, dtype, rank, sizes.
+    They are: 1 (initialized); counts of all, NaN, -inf or up to the lower bound, negative, zero,
+    positive, +inf or from the upper bound elements; minimum, maximum, mean and variance of the
+    finite ones; dtype, rank and sizes.
     """
     numbers = _as_float(ctx, value)
     low = np.isneginf(numbers) | (numbers <= lower_bound)
@@ -99,5 +100,5 @@ def debug_numeric_summary(
 def _as_float(ctx: OpKernelContext, value: Value) -> np.ndarray[Any, Any]:
     array = np.asarray(ctx.device.to_host(value))
     if array.dtype == object:
-        return np.zeros(array.shape)  # strings have no numbers in them
+        return np.zeros(array.shape)  # strings count as zeros
     return array.astype(np.float64) if array.dtype.kind != "c" else np.abs(array)

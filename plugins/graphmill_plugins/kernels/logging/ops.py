@@ -30,37 +30,37 @@ _LEVELS = {
 
 @kernel("Assert", host=True)
 def assert_(condition: Value, data: list[Value], summarize: int) -> None:
-    """Raise InvalidArgumentError with `data` unless `condition` holds."""
+    """Raise InvalidArgumentError with `data` unless `condition` is true."""
     if condition.ndim != 0:
         raise errors.InvalidArgumentError(f"In[0] should be a scalar: {list(condition.shape)}")
     if not condition:
-        shown = " ".join(f"[{summary_of(value, summarize)}]" for value in data)
-        raise errors.InvalidArgumentError(f"assertion failed: {shown}")
+        text = " ".join(f"[{summary_of(value, summarize)}]" for value in data)
+        raise errors.InvalidArgumentError(f"assertion failed: {text}")
 
 
 @kernel("Print", stateful=True, host=True, effects=("log",))
 class PrintKernel:
-    """Forward the input; print `data` to stderr on the first `first_n` calls (-1: on all)."""
+    """Return the input; print `data` to stderr on the first `first_n` calls (-1: on all)."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._message = construction.attr("message")
-        self._left = construction.attr("first_n")
+        self._remaining_calls = construction.attr("first_n")
         self._summarize = construction.attr("summarize")
 
     def __call__(self, ctx: OpKernelContext, value: Value, data: list[Value]) -> Value:
         """Return `value`."""
         del ctx
-        if self._left == 0:
+        if self._remaining_calls == 0:
             return value
-        self._left -= self._left > 0
-        shown = "".join(f"[{summary_of(item, self._summarize)}]" for item in data)
-        print(self._message + shown, file=sys.stderr)
+        self._remaining_calls -= self._remaining_calls > 0
+        text = "".join(f"[{summary_of(item, self._summarize)}]" for item in data)
+        print(self._message + text, file=sys.stderr)
         return value
 
 
 @kernel("PrintV2", stateful=True, host=True, effects=("log",))
 def print_v2(ctx: OpKernelContext, value: Value, output_stream: str, end: str) -> None:
-    """Write a string scalar to stdout, stderr, the log, or to a file that is appended to."""
+    """Write a string scalar to stdout, stderr or the log."""
     del ctx
     if value.ndim != 0:
         raise errors.InvalidArgumentError(
@@ -75,8 +75,8 @@ def print_v2(ctx: OpKernelContext, value: Value, output_stream: str, end: str) -
         _LOGGER.log(_LEVELS[output_stream], "%s", text)
     elif output_stream.startswith("file://"):
         raise errors.UnimplementedError(
-            f"PrintV2 to {output_stream}: writing files is an effect that this op does not "
-            "declare; print to stderr or the log, or write with WriteFile"
+            f"PrintV2 to {output_stream}: output to files is not supported; print to stderr or "
+            "the log, or use WriteFile"
         )
     else:
         raise errors.InvalidArgumentError(f"Unknown output stream {output_stream!r}")
