@@ -151,6 +151,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "quantized.arithmetic",
         "quantized.convert",
         "quantized.fake_quant",
+        "quantized.fused_convolution",
+        "quantized.fused_product",
         "quantized.layers",
         "quantized.norm",
         "quantized.resize",

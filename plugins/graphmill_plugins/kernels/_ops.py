@@ -365,10 +365,25 @@ OPS: dict[str, str] = {
         "FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannel "
         "FakeQuantWithMinMaxVarsPerChannelGradient"
     ),
+    "quantized.fused_convolution": (
+        "QuantizedConv2D QuantizedConv2DAndRelu QuantizedConv2DAndReluAndRequantize "
+        "QuantizedConv2DAndRequantize QuantizedConv2DPerChannel QuantizedConv2DWithBias "
+        "QuantizedConv2DWithBiasAndRelu QuantizedConv2DWithBiasAndReluAndRequantize "
+        "QuantizedConv2DWithBiasAndRequantize QuantizedConv2DWithBiasSignedSumAndReluAndRequantize "
+        "QuantizedConv2DWithBiasSumAndRelu QuantizedConv2DWithBiasSumAndReluAndRequantize "
+        "QuantizedDepthwiseConv2D QuantizedDepthwiseConv2DWithBias "
+        "QuantizedDepthwiseConv2DWithBiasAndRelu "
+        "QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize"
+    ),
+    "quantized.fused_product": (
+        "QuantizedMatMulWithBias QuantizedMatMulWithBiasAndDequantize "
+        "QuantizedMatMulWithBiasAndRelu QuantizedMatMulWithBiasAndReluAndRequantize "
+        "QuantizedMatMulWithBiasAndRequantize"
+    ),
     "quantized.layers": (
         "QuantizeDownAndShrinkRange QuantizedAvgPool QuantizedBiasAdd QuantizedConcat "
-        "QuantizedConv2D QuantizedMatMul QuantizedMaxPool QuantizedRelu QuantizedRelu6 "
-        "QuantizedReshape"
+        "QuantizedConcatV2 QuantizedConv2D QuantizedMatMul QuantizedMaxPool QuantizedRelu "
+        "QuantizedRelu6 QuantizedReshape"
     ),
     "quantized.norm": "QuantizedBatchNormWithGlobalNormalization QuantizedInstanceNorm",
     "quantized.resize": "QuantizedResizeBilinear",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import shape_text, unfused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +86,7 @@ def to_floats(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
     bounds = limits(x.dtype)
     scale = ((high - low) / _D(bounds.steps - 1)).astype(_F)
     first = xp.where(high == low, low, rounded(xp, low / scale) * scale)
-    return (first - _F(bounds.lowest) * scale) + x.astype(_F) * scale
+    return (first - _F(bounds.lowest) * scale) + unfused(xp, x.astype(_F) * scale)
 
 
 def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
@@ -132,13 +132,23 @@ def from_float(
     return xp.clip(found, bounds.lowest, bounds.highest).astype(plain(dtype))
 
 
-def product_range(a: Value, b: Value, ranges: Sequence[Value]) -> tuple[Value, Value]:
-    """Return the range of int32 sums of products of values from two ranges."""
+def product_range(
+    a: Value, b: Value, ranges: Sequence[Value], *, is_symmetric: bool = False
+) -> tuple[Value, Value]:
+    """Return the range of int32 sums of products of values from two ranges.
+
+    Args:
+        a: the values of one range.
+        b: those of the other.
+        ranges: the ends of both ranges.
+        is_symmetric: whether the lowest value of a signed type is not used.
+    """
     min_a, max_a, min_b, max_b = ranges
     steps = []
     for value, low, high in ((a, min_a, max_a), (b, min_b, max_b)):
         bounds = limits(value.dtype)
-        steps.append((high - low) / _F(bounds.highest - bounds.lowest))
+        lowest = max(bounds.lowest, -bounds.highest) if is_symmetric else bounds.lowest
+        steps.append((high - low) / _F(bounds.highest - lowest))
     step = steps[0] * steps[1]
     bounds = limits(np.dtype(np.int32))
     return step * _F(bounds.lowest), step * _F(bounds.highest)

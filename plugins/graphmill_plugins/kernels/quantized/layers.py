@@ -29,11 +29,12 @@ from graphmill_plugins.kernels._quantize import (
     to_floats,
     used_range,
 )
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import checked_axis, scalar_int, shape_text
 from graphmill_plugins.kernels.array.shape import reshape
 from graphmill_plugins.kernels.nn.pool.plan import lowest, pool_windows
 from graphmill_plugins.kernels.nn.window import make_windows
 from graphmill_plugins.kernels.nn.window_taps import taps_of
+from graphmill_plugins.kernels.quantized._sums import convolution_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ _WIDE = (dtypes.qint32,)
 
 @kernel(
     "QuantizedConv2D",
-    types={"Tinput": (dtypes.quint8,), "Tfilter": _SMALL, "out_type": _WIDE},
+    types={"Tinput": (dtypes.quint8,), "Tfilter": (dtypes.quint8,), "out_type": _WIDE},
     expensive=True,
 )
 def quantized_conv_2d(
@@ -75,10 +76,7 @@ def quantized_conv_2d(
     axes = windows.axes(x.shape[1:3], kernel_.shape[:2])
     numbers = centred(xp, x, *ends[:2])
     weights = centred(xp, kernel_, *ends[2:])
-    shape = (x.shape[0], *(axis.out for axis in axes), kernel_.shape[3])
-    total = xp.zeros(shape, np.int32)
-    for tap in taps_of(xp, numbers, axes):
-        total = total + xp.matmul(tap.value, weights[tap.place])
+    total = convolution_sums(xp, numbers, weights, axes)
     return (total, *product_range(x, kernel_, ends))
 
 
@@ -141,6 +139,44 @@ def quantized_bias_add(
     return parts[0] + parts[1] + zero, low, high
 
 
+def _concatenated(
+    xp: ArrayNamespace,
+    axis: int,
+    values: Sequence[Value],
+    ranges: Sequence[tuple[Value, Value]],
+    low: Value,
+    high: Value,
+) -> Ranged:
+    """Concatenate values of several ranges, requantized to the range from `low` to `high`.
+
+    Raises:
+        InvalidArgumentError: the shapes differ in another axis.
+    """
+    shapes = [(*value.shape[:axis], -1, *value.shape[axis + 1 :]) for value in values]
+    if any(shape != shapes[0] for shape in shapes):
+        raise InvalidArgumentError(
+            "Dimensions of inputs should match, but for concat_dim: "
+            f"{[list(value.shape) for value in values]}"
+        )
+    parts = []
+    for value, (first, last) in zip(values, ranges, strict=True):
+        moved = from_floats(xp, to_floats(xp, value, first, last), low, high, value.dtype)
+        parts.append(xp.where((first == low) & (last == high), value, moved))
+    return xp.concatenate(parts, axis=axis), low, high
+
+
+def _symmetric(xp: ArrayNamespace, low: Value, high: Value) -> tuple[Value, Value]:
+    """Return the smallest range around 0 that includes a range."""
+    farthest = xp.maximum(xp.abs(low), xp.abs(high))
+    return -farthest, farthest
+
+
+def _ranges(mins: Sequence[Value], maxes: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Return the ends of each input's range, which must be scalars."""
+    pairs = zip(mins, maxes, strict=True)
+    return [(sole("input_mins", low), sole("input_maxes", high)) for low, high in pairs]
+
+
 @kernel("QuantizedConcat", types={"T": (dtypes.qint32, dtypes.quint8)}, static=("concat_dim",))
 def quantized_concat(
     xp: ArrayNamespace,
@@ -148,32 +184,42 @@ def quantized_concat(
     values: list[Value],
     input_mins: list[Value],
     input_maxes: list[Value],
-    T: np.dtype[Any],
 ) -> Ranged:
     """Concatenate values of several ranges, requantized to a range that includes all and 0."""
-    lows = [sole("input_mins", value) for value in input_mins]
-    highs = [sole("input_maxes", value) for value in input_maxes]
+    ranges = _ranges(input_mins, input_maxes)
     axis = scalar_int("concat_dim", concat_dim)
     if not 0 <= axis < values[0].ndim:
         raise InvalidArgumentError(
             f"Expected concatenating dimensions in the range [0, {values[0].ndim}), but got {axis}"
         )
-    shapes = [(*value.shape[:axis], -1, *value.shape[axis + 1 :]) for value in values]
-    if any(shape != shapes[0] for shape in shapes):
-        raise InvalidArgumentError(
-            "Dimensions of inputs should match, but for concat_dim: "
-            f"{[list(value.shape) for value in values]}"
-        )
-    low = xp.minimum(_F(0), xp.min(xp.stack(lows)))
-    high = xp.max(xp.stack(highs))
-    if limits(T).lowest:
-        high = xp.maximum(xp.abs(low), xp.abs(high))
-        low = -high
-    parts = []
-    for value, first, last in zip(values, lows, highs, strict=True):
-        moved = from_floats(xp, to_floats(xp, value, first, last), low, high, T)
-        parts.append(xp.where((first == low) & (last == high), value, moved))
-    return xp.concatenate(parts, axis=axis), low, high
+    low = xp.minimum(_F(0), xp.min(xp.stack([low for low, _ in ranges])))
+    high = xp.max(xp.stack([high for _, high in ranges]))
+    if limits(values[0].dtype).lowest:
+        low, high = _symmetric(xp, low, high)
+    return _concatenated(xp, axis, values, ranges, low, high)
+
+
+@kernel("QuantizedConcatV2", types={"T": _SMALL}, static=("axis",))
+def quantized_concat_v2(
+    xp: ArrayNamespace,
+    values: list[Value],
+    axis: Value,
+    input_mins: list[Value],
+    input_maxes: list[Value],
+) -> Ranged:
+    """Concatenate values, requantized to a common range that is symmetric or starts at 0.
+
+    The range of 4-dimensional inputs that all have the same one does not change.
+    """
+    ranges = _ranges(input_mins, input_maxes)
+    place = checked_axis(scalar_int("axis", axis), values[0].ndim)
+    lows, highs = (xp.stack(ends) for ends in zip(*ranges, strict=True))
+    low, high = xp.min(lows), xp.max(highs)
+    is_common = xp.all((lows == low) & (highs == high)) & (values[0].ndim == 4)
+    is_signed = limits(values[0].dtype).lowest
+    new_low, new_high = _symmetric(xp, low, high) if is_signed else (xp.zeros_like(low), high)
+    low, high = xp.where(is_common, low, new_low), xp.where(is_common, high, new_high)
+    return _concatenated(xp, place, values, ranges, low, high)
 
 
 def _pooled(
