@@ -20,6 +20,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "dataset": ("constants",),
     "functional": ("constants",),
     "image": ("image",),
+    "io": ("constants",),
     "linalg": ("linalg",),
     "logging": ("logging", "constants"),
     "lookup": ("constants",),

@@ -20,5 +20,5 @@ none = not_differentiable(
     "DecodeRaw", "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind",
     "LookupTableFindV2", "LookupTableInsert", "LookupTableSize", "HashTable", "Assert",
     "HistogramSummary", "ImageSummary", "ScalarSummary", "Timestamp", "StringToNumber",
-    "MutableDenseHashTableV2", "PyFunc", "PyFuncStateless", "ReduceDataset",
+    "MutableDenseHashTableV2", "PyFunc", "PyFuncStateless", "ReduceDataset", "LoadAndRemapMatrix",
 )  # fmt: skip

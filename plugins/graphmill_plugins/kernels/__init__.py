@@ -141,6 +141,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "parsing": (
         "parsing.csv",
+        "parsing.decode_proto",
+        "parsing.encode_proto",
         "parsing.example",
         "parsing.json_example",
         "parsing.number",

@@ -353,6 +353,8 @@ OPS: dict[str, str] = {
         "ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler"
     ),
     "parsing.csv": "DecodeCSV",
+    "parsing.decode_proto": "DecodeProtoV2",
+    "parsing.encode_proto": "EncodeProto",
     "parsing.example": "ParseExample ParseExampleV2 ParseSingleExample",
     "parsing.json_example": "DecodeJSONExample",
     "parsing.number": "StringToNumber",

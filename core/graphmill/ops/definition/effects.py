@@ -41,12 +41,13 @@ _TABLE: Final[dict[str, str]] = {
         _HostRecv _HostSend _If _ParallelConcatStart _Recv _Retval _Send _While
     """,
     "fs.read": """
-        CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalLMDBDataset
-        ExperimentalMatchingFilesDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2
-        GenerateVocabRemapping ImmutableConst LMDBDataset ListSnapshotChunksDataset
-        LoadAndRemapMatrix LoadDataset MatchingFiles MatchingFilesDataset ReadFile Restore
-        RestoreSlice RestoreV2 SequenceFileDataset SnapshotChunkDataset SnapshotDatasetReader
-        SnapshotNestedDatasetReader TFRecordDataset TFRecordDatasetV2 TextLineDataset
+        CSVDataset CSVDatasetV2 DecodeProtoV2 EncodeProto ExperimentalCSVDataset
+        ExperimentalLMDBDataset ExperimentalMatchingFilesDataset FixedLengthRecordDataset
+        FixedLengthRecordDatasetV2 GenerateVocabRemapping ImmutableConst LMDBDataset
+        ListSnapshotChunksDataset LoadAndRemapMatrix LoadDataset MatchingFiles
+        MatchingFilesDataset ReadFile Restore RestoreSlice RestoreV2 SequenceFileDataset
+        SnapshotChunkDataset SnapshotDatasetReader SnapshotNestedDatasetReader
+        TFRecordDataset TFRecordDatasetV2 TextLineDataset
     """,
     "fs.read state": """
         FixedLengthRecordReader FixedLengthRecordReaderV2 InitializeTableFromTextFile
