@@ -75,7 +75,7 @@ class Store:
         *,
         is_take: bool = False,
     ) -> None:
-        """Attempt a request now, and again after each change until it succeeds.
+        """Try a request now, and again after each change until it succeeds.
 
         `attempt` runs under the lock; an exception that it raises ends the request.
         """
