@@ -79,12 +79,12 @@ def decode(contents: bytes, header: Header) -> Any:
 
 def _data(contents: bytes) -> Iterator[bytes]:
     """Yield the compressed data of all IDAT chunks."""
-    place = 8
-    while place + 8 <= len(contents):
-        length, kind = struct.unpack_from(">I4s", contents, place)
+    offset = 8
+    while offset + 8 <= len(contents):
+        length, kind = struct.unpack_from(">I4s", contents, offset)
         if kind == b"IDAT":
-            yield contents[place + 8 : place + 8 + length]
-        place += 12 + length
+            yield contents[offset + 8 : offset + 8 + length]
+        offset += 12 + length
 
 
 def _unfiltered(filters: Any, data: Any) -> Any:

@@ -182,8 +182,8 @@ def _check_boxes(boxes: Value, scores: Value) -> None:
 def _indices(boxes: Value, scores: Value, limits: Limits) -> tuple[Value, Value]:
     _check_boxes(boxes, scores)
     check_limits(limits)
-    picked, kept = suppress(iou_of(boxes), scores.astype(np.float32), limits)
-    return np.array(picked, np.int32), np.array(kept, np.float32).astype(scores.dtype)
+    picked, picked_scores = suppress(iou_of(boxes), scores.astype(np.float32), limits)
+    return np.array(picked, np.int32), np.array(picked_scores, np.float32).astype(scores.dtype)
 
 
 @kernel("NonMaxSuppression", host=True, dynamic_shape=True)
@@ -265,11 +265,11 @@ def non_max_suppression_v5(
         scalar("score_threshold", score_threshold),
         scalar("soft_nms_sigma", soft_nms_sigma),
     )
-    picked, kept = _indices(boxes, scores, limits)
+    picked, picked_scores = _indices(boxes, scores, limits)
     pad = pad_to_max_output_size
     return (
         _padded(picked, limits.most, pad),
-        _padded(kept, limits.most, pad),
+        _padded(picked_scores, limits.most, pad),
         np.int32(len(picked)),
     )
 

@@ -57,12 +57,12 @@ def _picked(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]
             (boxes[:, number if boxes.shape[1] > 1 else 0], number) for number in range(count)
         )
         chosen = [suppress(iou_of(own), scores[:, number], limits)[0] for own, number in by_class]
-    places = np.array([place for each in chosen for place in each], np.intp)
+    box_indices = np.array([index for each in chosen for index in each], np.intp)
     classes = np.repeat(np.arange(count), [len(each) for each in chosen])
-    kept = scores[places, classes]
-    order = np.argsort(-kept, kind="stable")
-    places, classes = places[order], classes[order]
-    return boxes[places, classes if boxes.shape[1] > 1 else 0], kept[order], classes
+    picked_scores = scores[box_indices, classes]
+    order = np.argsort(-picked_scores, kind="stable")
+    box_indices, classes = box_indices[order], classes[order]
+    return boxes[box_indices, classes if boxes.shape[1] > 1 else 0], picked_scores[order], classes
 
 
 class _SharedBoxes:
@@ -182,9 +182,9 @@ def combined_non_max_suppression(
     out_classes = np.zeros((batch, total), np.float32)
     valid = np.zeros(batch, np.int32)
     for image in range(batch):
-        found, kept, classes = _picked(boxes[image], scores[image], limits)
-        count = valid[image] = min(total, len(kept))
+        found, picked_scores, classes = _picked(boxes[image], scores[image], limits)
+        count = valid[image] = min(total, len(picked_scores))
         out_boxes[image, :count] = np.clip(found, 0, 1)[:count] if clip_boxes else found[:count]
-        out_scores[image, :count] = kept[:count]
+        out_scores[image, :count] = picked_scores[:count]
         out_classes[image, :count] = classes[:count]
     return out_boxes, out_scores, out_classes, valid

@@ -124,7 +124,7 @@ def _objects(boxes: Value, width: int, height: int, wanted: _Wanted) -> list[_Bo
         )
     found = []
     for top, left, bottom, right in boxes.reshape(-1, 4):
-        if not all(0 <= place <= 1 for place in (top, left, bottom, right)):
+        if not all(0 <= edge <= 1 for edge in (top, left, bottom, right)):
             raise InvalidArgumentError(
                 "All bounding box coordinates must be in [0.0, 1.0]: "
                 f"{[float(top), float(left), float(bottom), float(right)]}"
@@ -175,8 +175,8 @@ def _outputs(crop: _Box, height: int, width: int, dtype: Any) -> tuple[Value, Va
     begin = np.array([crop.top, crop.left, 0], np.int64).astype(dtype)
     size = np.array([crop.bottom - crop.top, crop.right - crop.left, -1], np.int64).astype(dtype)
     sides = np.array([height, width, height, width], np.float32)
-    places = np.array([crop.top, crop.left, crop.bottom, crop.right], np.float32)
-    return begin, size, (places / sides).reshape(1, 1, 4)
+    edges = np.array([crop.top, crop.left, crop.bottom, crop.right], np.float32)
+    return begin, size, (edges / sides).reshape(1, 1, 4)
 
 
 @kernel(

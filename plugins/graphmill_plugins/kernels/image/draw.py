@@ -42,7 +42,7 @@ def _draw(image: Any, box: Any, color: Any) -> None:
     if not np.isfinite(box).all():
         return
     size = np.array([height - 1, width - 1] * 2, np.float32)
-    top, left, bottom, right = (int(place) for place in box * size)
+    top, left, bottom, right = (int(edge) for edge in box * size)
     if top > bottom or left > right:
         return
     if top >= height or bottom < 0 or left >= width or right < 0:
@@ -144,7 +144,7 @@ def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: st
         raise InvalidArgumentError(f"input must be 4-dimensional, got {shape_text(x.shape)}")
     if offsets.shape != (len(x), 2):
         raise InvalidArgumentError(
-            f"offsets must be ({len(x)}, 2), a place for each image, got "
+            f"offsets must be ({len(x)}, 2), a position for each image, got "
             f"{shape_text(offsets.shape)}"
         )
     if size.shape != (2,) or size.min() < 0:
@@ -161,8 +161,8 @@ def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: st
             glimpse[:] = _noise(image, shape, noise)
         if rows and columns:
             seen = image[rows.start : rows.stop, columns.start : columns.stop]
-            place = rows.start - top, columns.start - left
-            glimpse[place[0] : place[0] + len(rows), place[1] : place[1] + len(columns)] = seen
+            row, column = rows.start - top, columns.start - left
+            glimpse[row : row + len(rows), column : column + len(columns)] = seen
     return out
 
 

@@ -53,11 +53,11 @@ def _cubic_table(sharpness: float) -> Any:
 
 def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
     """Return the matrix (wanted, size) that resizes an axis by cubic interpolation."""
-    place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     if half:
-        place = place - _F(0.5)
-    floor = np.floor(place)
-    step = np.rint((place - floor) * _F(_TABLE)).astype(np.intp)
+        position = position - _F(0.5)
+    floor = np.floor(position)
+    step = np.rint((position - floor) * _F(_TABLE)).astype(np.intp)
     near, far = _cubic_table(-0.5 if half else -0.75)
     weights = np.stack([far[step], near[step], near[_TABLE - step], far[_TABLE - step]], axis=1)
     inputs = floor.astype(np.intp)[:, None] + np.arange(-1, 3)

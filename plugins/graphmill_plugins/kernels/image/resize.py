@@ -88,15 +88,17 @@ def check_pixels(grads: Value, original: Value) -> None:
             )
 
 
-def linear_places(size: int, wanted: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
+def linear_neighbors(
+    size: int, wanted: int, align_corners: bool, half: bool
+) -> tuple[Any, Any, Any]:
     """Return for each output pixel its two input neighbours and the weight of the second."""
-    place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     if half:
-        place = place - np.float32(0.5)
-    floor = np.floor(place)
-    upper = np.minimum(np.ceil(place), size - 1).astype(np.intp)
+        position = position - np.float32(0.5)
+    floor = np.floor(position)
+    upper = np.minimum(np.ceil(position), size - 1).astype(np.intp)
     lower = np.minimum(np.maximum(floor, 0).astype(np.intp), upper)
-    return lower, upper, place - floor
+    return lower, upper, position - floor
 
 
 @kernel("ResizeBilinear", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)
@@ -113,8 +115,10 @@ def resize_bilinear(
     height, width = output_size(size, images)
     if images.shape[1:3] == (height, width):
         return images.astype(np.float32)
-    top, bottom, down = linear_places(images.shape[1], height, align_corners, half_pixel_centers)
-    left, right, across = linear_places(images.shape[2], width, align_corners, half_pixel_centers)
+    top, bottom, down = linear_neighbors(images.shape[1], height, align_corners, half_pixel_centers)
+    left, right, across = linear_neighbors(
+        images.shape[2], width, align_corners, half_pixel_centers
+    )
     across, down = across[None, None, :, None], down[None, :, None, None]
     # As in TensorFlow, rows are blended last. If the output has far fewer rows, they are gathered
     # before columns are blended.
@@ -130,15 +134,15 @@ def resize_bilinear(
 def _blended(xp: ArrayNamespace, images: Value, left: Any, right: Any, share: Any) -> Value:
     """Return each output column, interpolated between two columns of the input."""
     images = images.astype(np.float32)
-    first, second = (xp.take(images, places, axis=2) for places in (left, right))
+    first, second = (xp.take(images, columns, axis=2) for columns in (left, right))
     return first + (second - first) * share
 
 
-def nearest_places(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+def nearest_pixels(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
     """Return for each output pixel the input pixel nearest to it."""
-    place = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     # C++'s roundf rounds halves away from zero, NumPy's `round` to even numbers.
-    picked = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
+    picked = np.floor(position + np.float32(0.5)) if align_corners else np.floor(position)
     return np.clip(picked.astype(np.intp), 0, size - 1)
 
 
@@ -154,8 +158,8 @@ def resize_nearest_neighbor(
     check_images(images)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size, images)
-    rows = nearest_places(images.shape[1], height, align_corners, half_pixel_centers)
-    cols = nearest_places(images.shape[2], width, align_corners, half_pixel_centers)
+    rows = nearest_pixels(images.shape[1], height, align_corners, half_pixel_centers)
+    cols = nearest_pixels(images.shape[2], width, align_corners, half_pixel_centers)
     return xp.take(xp.take(images, rows, axis=1), cols, axis=2)
 
 
@@ -187,12 +191,12 @@ def crop_positions(
     last = np.float32(size - 1)
     if wanted > 1:
         step = divided(xp, (end - start) * last, wanted - 1)
-        places = xp.asarray(np.arange(wanted, dtype=np.float32))
-        moved = unfused(xp, places[None, :] * step[:, None])
-        place = unfused(xp, start * last)[:, None] + moved
+        steps = xp.asarray(np.arange(wanted, dtype=np.float32))
+        moved = unfused(xp, steps[None, :] * step[:, None])
+        position = unfused(xp, start * last)[:, None] + moved
     else:
-        place = (np.float32(0.5) * (start + end) * last)[:, None]
-    return place, (place >= 0) & (place <= last)
+        position = (np.float32(0.5) * (start + end) * last)[:, None]
+    return position, (position >= 0) & (position <= last)
 
 
 @kernel("CropAndResize", types={"T": _PIXEL_TYPES}, static=("crop_size",), expensive=True)

@@ -20,8 +20,8 @@ from graphmill_plugins.kernels.image.resize import (
     check_centers,
     check_pixels,
     crop_positions,
-    linear_places,
-    nearest_places,
+    linear_neighbors,
+    nearest_pixels,
     output_size,
 )
 
@@ -40,7 +40,7 @@ def _check_gradients(grads: Value) -> None:
 
 def _weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
     """Return the matrix (size, wanted) that sums output pixels into input pixels along an axis."""
-    lower, upper, share = linear_places(size, wanted, align_corners, half)
+    lower, upper, share = linear_neighbors(size, wanted, align_corners, half)
     matrix = np.zeros((size, wanted), np.float32)
     np.add.at(matrix, (lower, np.arange(wanted)), _F(1) - share)
     np.add.at(matrix, (upper, np.arange(wanted)), share)
@@ -82,27 +82,27 @@ def _in_float64(
     xp: ArrayNamespace, grads: Value, shape: tuple[int, ...], align_corners: bool, half: bool
 ) -> Value:
     """Return the gradient of float64 images: terms are float32, only sums are float64."""
-    top, bottom, down = linear_places(shape[1], grads.shape[1], align_corners, half)
-    left, right, across = linear_places(shape[2], grads.shape[2], align_corners, half)
+    top, bottom, down = linear_neighbors(shape[1], grads.shape[1], align_corners, half)
+    left, right, across = linear_neighbors(shape[2], grads.shape[2], align_corners, half)
     total: Value = 0
     for rows, by_row in ((top, _F(1) - down), (bottom, down)):
         for columns, by_column in ((left, _F(1) - across), (right, across)):
             parts = grads * by_row[None, :, None, None] * by_column[None, None, :, None]
-            places = (slice(None), rows[:, None], columns[None, :])
-            total = total + _added(xp, shape, places, parts, np.dtype(np.float64))
+            indices = (slice(None), rows[:, None], columns[None, :])
+            total = total + _added(xp, shape, indices, parts, np.dtype(np.float64))
     return total
 
 
 def _added(
-    xp: ArrayNamespace, shape: tuple[int, ...], places: Any, values: Value, dtype: np.dtype[Any]
+    xp: ArrayNamespace, shape: tuple[int, ...], indices: Any, values: Value, dtype: np.dtype[Any]
 ) -> Value:
     """Return zeros with values added at indices; narrow floats are summed in float32."""
     summed = np.dtype(np.float32) if is_narrow(dtype) else dtype
     if xp is np:
         out = np.zeros(shape, summed)
-        np.add.at(out, places, values.astype(summed))
+        np.add.at(out, indices, values.astype(summed))
         return out.astype(dtype)
-    return xp.zeros(shape, summed).at[places].add(values.astype(summed)).astype(dtype)
+    return xp.zeros(shape, summed).at[indices].add(values.astype(summed)).astype(dtype)
 
 
 @kernel("ResizeNearestNeighborGrad", types={"T": dtypes.REAL}, static=("size",), expensive=True)
@@ -113,17 +113,17 @@ def resize_nearest_neighbor_grad(
     _check_gradients(grads)
     check_centers(align_corners, half_pixel_centers)
     height, width = output_size(size)
-    rows = nearest_places(height, grads.shape[1], align_corners, half_pixel_centers)
-    columns = nearest_places(width, grads.shape[2], align_corners, half_pixel_centers)
+    rows = nearest_pixels(height, grads.shape[1], align_corners, half_pixel_centers)
+    columns = nearest_pixels(width, grads.shape[2], align_corners, half_pixel_centers)
     if xp is np and grads.dtype == np.float32 and np.isfinite(grads).all():
         down, across = (
-            (np.arange(size)[:, None] == places).astype(np.float32)
-            for size, places in ((height, rows), (width, columns))
+            (np.arange(size)[:, None] == pixels).astype(np.float32)
+            for size, pixels in ((height, rows), (width, columns))
         )
         return resampled(xp, grads, down, across)
     shape = (grads.shape[0], height, width, grads.shape[3])
-    places = (slice(None), rows[:, None], columns[None, :])
-    return _added(xp, shape, places, grads, grads.dtype)
+    indices = (slice(None), rows[:, None], columns[None, :])
+    return _added(xp, shape, indices, grads, grads.dtype)
 
 
 def _check_crops(
@@ -190,9 +190,9 @@ def crop_and_resize_grad_image(
     for row, column, by_row, by_column in corners:
         rows = xp.clip(row, 0, shape[1] - 1).astype(np.int32)[:, :, None]
         columns = xp.clip(column, 0, shape[2] - 1).astype(np.int32)[:, None, :]
-        places = (box_ind[:, None, None], rows, columns)
+        indices = (box_ind[:, None, None], rows, columns)
         shares = grads * _along(by_row, 1) * _along(by_column, 2)
-        total = total + _added(xp, shape, places, shares, summed)
+        total = total + _added(xp, shape, indices, shares, summed)
     return total.astype(T)
 
 

@@ -23,39 +23,41 @@ _TYPES = {
 _F = np.float32
 
 
-def _reflected(xp: ArrayNamespace, place: Value, size: int) -> Value:
+def _reflected(xp: ArrayNamespace, position: Value, size: int) -> Value:
     """Reflect positions outside of the image: [dcba|abcd|dcba]."""
     if size <= 1:
-        return xp.zeros_like(place)
+        return xp.zeros_like(position)
     period = 2 * size
-    low = xp.where(place < period, _F(period) * xp.trunc(-place / _F(period)) + place, place)
+    low = xp.where(
+        position < period, _F(period) * xp.trunc(-position / _F(period)) + position, position
+    )
     low = xp.where(low < -size, low + _F(period), -low - _F(1))
-    high = place - _F(period) * xp.trunc(place / _F(period))
+    high = position - _F(period) * xp.trunc(position / _F(period))
     high = xp.where(high >= size, _F(period) - high - _F(1), high)
-    return xp.where(place < 0, low, xp.where(place > size - 1, high, place))
+    return xp.where(position < 0, low, xp.where(position > size - 1, high, position))
 
 
-def _wrapped(xp: ArrayNamespace, place: Value, size: int) -> Value:
+def _wrapped(xp: ArrayNamespace, position: Value, size: int) -> Value:
     """Wrap positions outside of the image: [abcd|abcd|abcd]."""
     if size <= 1:
-        return xp.where((place < 0) | (place > size - 1), _F(0), place)
+        return xp.where((position < 0) | (position > size - 1), _F(0), position)
     inner = _F(size - 1)
-    low = place + _F(size) * (xp.trunc(-place / inner) + _F(1))
-    high = place - _F(size) * xp.trunc(place / inner)
-    return xp.where(place < 0, low, xp.where(place > size - 1, high, place))
+    low = position + _F(size) * (xp.trunc(-position / inner) + _F(1))
+    high = position - _F(size) * xp.trunc(position / inner)
+    return xp.where(position < 0, low, xp.where(position > size - 1, high, position))
 
 
-def _mapped(xp: ArrayNamespace, place: Value, size: int, mode: str) -> Value:
+def _mapped(xp: ArrayNamespace, position: Value, size: int, mode: str) -> Value:
     if mode == "CONSTANT":
-        return place
+        return position
     if mode == "REFLECT":
-        place = _reflected(xp, place, size)
+        position = _reflected(xp, position, size)
     elif mode == "WRAP":
-        place = _wrapped(xp, place, size)
-    return xp.clip(place, _F(0), _F(size - 1))
+        position = _wrapped(xp, position, size)
+    return xp.clip(position, _F(0), _F(size - 1))
 
 
-def _places(
+def _input_positions(
     xp: ArrayNamespace, transforms: Value, height: int, width: int
 ) -> tuple[Value, Value, Value]:
     """Return input rows and columns (maps, height, width), and a mask of nonzero depths."""
@@ -107,7 +109,7 @@ def _transformed(
 ) -> Value:
     height, width = _check(images, transforms, output_shape)
     rows, columns = images.shape[1:3]
-    row, column, exists = _places(xp, transforms, height, width)
+    row, column, exists = _input_positions(xp, transforms, height, width)
     row, column = _mapped(xp, row, rows, mode), _mapped(xp, column, columns, mode)
     fill = fill.astype(images.dtype)
     if not rows or not columns:
@@ -116,7 +118,7 @@ def _transformed(
 
     def read(y: Value, x: Value) -> Value:
         there = (y >= 0) & (y <= rows - 1) & (x >= 0) & (x <= columns - 1)
-        y, x = (xp.where(there, place, _F(0)).astype(np.int32) for place in (y, x))
+        y, x = (xp.where(there, position, _F(0)).astype(np.int32) for position in (y, x))
         picked = images[numbers, y, x]
         return xp.where(there[..., None], picked, fill)
 
@@ -128,11 +130,11 @@ def _transformed(
     return xp.where(exists[..., None], values, fill)
 
 
-def _round(xp: ArrayNamespace, place: Value) -> Value:
+def _round(xp: ArrayNamespace, position: Value) -> Value:
     """Round halves away from zero, as C++ does; 0.49999997 becomes 0."""
-    size = xp.abs(place)
+    size = xp.abs(position)
     floor = xp.floor(size)
-    return xp.sign(place) * (floor + (size - floor >= _F(0.5)).astype(np.float32))
+    return xp.sign(position) * (floor + (size - floor >= _F(0.5)).astype(np.float32))
 
 
 def _bilinear(read: Any, top: Value, left: Value, row: Value, column: Value) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import sole
-from graphmill_plugins.kernels.image.resize import check_images, linear_places, output_size
+from graphmill_plugins.kernels.image.resize import check_images, linear_neighbors, output_size
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -80,7 +80,7 @@ def quantized_resize_bilinear(
     height, width = output_size(size, images)
     if images.shape[1:3] == (height, width):
         return images, low, high
-    rows = linear_places(images.shape[1], height, align_corners, half_pixel_centers)
-    columns = linear_places(images.shape[2], width, align_corners, half_pixel_centers)
+    rows = linear_neighbors(images.shape[1], height, align_corners, half_pixel_centers)
+    columns = linear_neighbors(images.shape[2], width, align_corners, half_pixel_centers)
     blend = _blended_floats if images.dtype.kind == "f" else _blended
     return blend(xp, images, rows, columns), low, high

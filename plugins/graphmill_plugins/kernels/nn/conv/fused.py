@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.array.pad import checked_paddings, mirrored_places
-from graphmill_plugins.kernels.image.resize import linear_places, output_size
+from graphmill_plugins.kernels.image.resize import linear_neighbors, output_size
 from graphmill_plugins.kernels.nn.conv.kernels import convolve
 from graphmill_plugins.kernels.nn.conv.plan import convolution_plan
 from graphmill_plugins.kernels.nn.window import Windows, make_windows
@@ -89,8 +89,8 @@ def _check_images(x: Value) -> None:
 
 def _resize(x: Value, size: tuple[int, int], align_corners: bool) -> Value:
     """Return images at another size; unlike `ResizeBilinear`, in their own element type."""
-    left, right, across = linear_places(x.shape[2], size[1], align_corners, half=False)
-    top, bottom, down = linear_places(x.shape[1], size[0], align_corners, half=False)
+    left, right, across = linear_neighbors(x.shape[2], size[1], align_corners, half=False)
+    top, bottom, down = linear_neighbors(x.shape[1], size[0], align_corners, half=False)
     across, down = across.astype(x.dtype)[:, None], down.astype(x.dtype)[:, None, None]
     first = x[:, :, left]
     columns = first + (x[:, :, right] - first) * across
