@@ -16,7 +16,7 @@ from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits_of
-from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, places_with_empty_rows
+from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, positions_with_empty_rows
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -191,7 +191,7 @@ def ragged_fill_empty_rows(
         )
     empty = np.ones(count, np.bool_)
     empty[value_rowids] = False
-    moved, added, filled = places_with_empty_rows(value_rowids, empty)
+    moved, added, filled = positions_with_empty_rows(value_rowids, empty)
     if filled is None:
         return value_rowids, values, empty, moved
     rows = np.empty(len(values) + len(added), value_rowids.dtype)

@@ -152,5 +152,5 @@ def are_among(numbers: Value, others: Value) -> Value:
     """Return a mask of the `numbers` that occur in the ascending array `others`."""
     if not len(others):
         return np.zeros(len(numbers), np.bool_)
-    places = np.minimum(np.searchsorted(others, numbers), len(others) - 1)
-    return others[places] == numbers
+    nearest = np.minimum(np.searchsorted(others, numbers), len(others) - 1)
+    return others[nearest] == numbers

@@ -86,11 +86,11 @@ def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tupl
     pair = np.flatnonzero((positions[1:] == positions[:-1]) & is_second[1:] & ~is_second[:-1])
     sums = values[pair] + values[pair + 1]
     values[pair] = sums
-    kept = np.ones(len(positions), np.bool_)
-    kept[pair + 1] = False
+    is_kept = np.ones(len(positions), np.bool_)
+    is_kept[pair + 1] = False
     is_short = sums.dtype.kind == "i" and sums.itemsize < 4  # C++ promotes these to int
-    kept[pair] = np.abs(sums.astype(np.int32) if is_short else sums) >= least
-    return positions[kept], values[kept]
+    is_kept[pair] = np.abs(sums.astype(np.int32) if is_short else sums) >= least
+    return positions[is_kept], values[is_kept]
 
 
 @kernel("SparseAddGrad", types=_SUMMED, host=True)
@@ -110,11 +110,11 @@ def sparse_add_grad(
             f"# elements of backprop_val_grad ({len(grad)}) and rows of sum_indices "
             f"({len(sum_indices)}) do not match"
         )
-    places = {tuple(row): place for place, row in enumerate(sum_indices.tolist())}
+    sum_rows = {tuple(indices): row for row, indices in enumerate(sum_indices.tolist())}
     zero = len(grad)
     padded = np.concatenate([grad, np.zeros(1, grad.dtype)])
     return tuple(  # type: ignore[return-value]
-        padded[[places.get(tuple(row), zero) for row in part.tolist()]]
+        padded[[sum_rows.get(tuple(indices), zero) for indices in part.tolist()]]
         for part in (a_indices, b_indices)
     )
 
@@ -140,11 +140,11 @@ def _with_dense(ufunc: Any) -> Callable[..., Value]:
         _check_broadcast(dense.shape, sizes)
         check_bounds(indices, sizes)
         lead = len(sizes) - dense.ndim
-        places = tuple(
+        dense_index = tuple(
             indices[:, axis] if sizes[axis] == dense.shape[axis - lead] else 0
             for axis in range(lead, len(sizes))
         )
-        picked = dense[places] if places else dense
+        picked = dense[dense_index] if dense_index else dense
         if ufunc is np.divide:
             if np.any(picked == 0):
                 raise InvalidArgumentError("cannot divide by zero, but the dense tensor has a zero")
@@ -237,19 +237,19 @@ def _reduced(
     sizes = check_parts(indices, values, shape)
     reduced = _reduced_axes(axes, len(sizes))
     check_bounds(indices, sizes)
-    kept = [axis for axis in range(len(sizes)) if axis not in reduced]
-    kept_sizes = tuple(sizes[axis] for axis in kept)
-    flat = flat_positions(indices[:, kept], kept_sizes)
+    remaining = [axis for axis in range(len(sizes)) if axis not in reduced]
+    remaining_sizes = tuple(sizes[axis] for axis in remaining)
+    flat = flat_positions(indices[:, remaining], remaining_sizes)
     if (flat[1:] < flat[:-1]).any():
         order = np.argsort(flat, kind="stable")
         flat, values = flat[order], values[order]
     starts = run_starts(flat)
-    places, ids = flat[starts], np.repeat(np.arange(len(starts)), run_lengths(starts, len(flat)))
-    combined = combine_sorted(ufunc, values, ids, len(places), 0).astype(values.dtype)
+    positions, ids = flat[starts], np.repeat(np.arange(len(starts)), run_lengths(starts, len(flat)))
+    combined = combine_sorted(ufunc, values, ids, len(positions), 0).astype(values.dtype)
     if not keep_dims:
-        return places, combined, kept_sizes
-    out = tuple(size if axis in kept else 1 for axis, size in enumerate(sizes))
-    return places, combined, out
+        return positions, combined, remaining_sizes
+    out = tuple(size if axis in remaining else 1 for axis, size in enumerate(sizes))
+    return positions, combined, out
 
 
 def _reduce(ufunc: Any) -> Callable[..., Value]:
@@ -260,9 +260,9 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
         axes: Value,
         keep_dims: bool,
     ) -> Value:
-        places, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
+        positions, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
         out = np.zeros(math.prod(out_shape), values.dtype)
-        out[places] = combined
+        out[positions] = combined
         return out.reshape(out_shape)
 
     return reduce
@@ -276,8 +276,8 @@ def _reduce_sparse(ufunc: Any) -> Callable[..., tuple[Value, Value, Value]]:
         axes: Value,
         keep_dims: bool,
     ) -> tuple[Value, Value, Value]:
-        places, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
-        return from_positions(places, out_shape), combined, np.array(out_shape, np.int64)
+        positions, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
+        return from_positions(positions, out_shape), combined, np.array(out_shape, np.int64)
 
     return reduce
 

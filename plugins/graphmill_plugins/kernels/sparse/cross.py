@@ -101,7 +101,7 @@ def crossed_texts(columns: Sequence[Column], picks: Sequence[Value], separator: 
     texts = [
         [feature if isinstance(feature, bytes) else b"%d" % feature for feature in chosen.tolist()]
         for chosen in (
-            column.features[places] for column, places in zip(columns, picks, strict=True)
+            column.features[indices] for column, indices in zip(columns, picks, strict=True)
         )
     ]
     return string_array(list(map(separator.join, zip(*texts, strict=True))))

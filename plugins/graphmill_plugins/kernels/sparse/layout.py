@@ -266,7 +266,7 @@ def sparse_fill_empty_rows(
         )
     empty = np.ones(count, np.bool_)
     empty[rows] = False
-    moved, added, filled = places_with_empty_rows(rows, empty)
+    moved, added, filled = positions_with_empty_rows(rows, empty)
     if filled is None:
         return indices, values, empty, moved
     all_indices = np.zeros((len(rows) + len(added), len(sizes)), np.int64)
@@ -277,7 +277,7 @@ def sparse_fill_empty_rows(
     return all_indices, all_values, empty, moved
 
 
-def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
+def positions_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
     """Return the positions of elements and fill values when sorted by row.
 
     The sort is stable.
@@ -290,17 +290,17 @@ def places_with_empty_rows(rows: Value, empty: Value) -> tuple[Any, Any, Any]:
         the new position of each element, the empty rows, and the positions of their fill values.
         The last one is None if the elements are sorted and no row is empty.
     """
-    places = np.arange(len(rows), dtype=np.int64)
+    positions = np.arange(len(rows), dtype=np.int64)
     added = np.flatnonzero(empty)
     is_in_order = not (rows[1:] < rows[:-1]).any()
     if is_in_order and not len(added):
-        return places, added, None
-    by_row = places
+        return positions, added, None
+    by_row = positions
     if not is_in_order:
         # NumPy's stable sort of 16-bit integers is a radix sort.
         by_row = np.argsort(rows.astype(np.int16) if len(empty) < 1 << 15 else rows, kind="stable")
         rows = rows[by_row]
-    moved = places + np.cumsum(empty)[rows]
+    moved = positions + np.cumsum(empty)[rows]
     filled = np.searchsorted(rows, added) + np.arange(len(added))
     if is_in_order:
         return moved, added, filled

@@ -154,8 +154,8 @@ def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[
                 f"was: {rank} but rank of SparseTensor[{index}] is: {len(shape)}"
             )
     indices = [
-        np.concatenate([np.tile(np.array(place, np.int64), (len(part), 1)), part], axis=1)
-        for place, (part, _, _) in zip(np.ndindex(outer), elements, strict=True)
+        np.concatenate([np.tile(np.array(outer_index, np.int64), (len(part), 1)), part], axis=1)
+        for outer_index, (part, _, _) in zip(np.ndindex(outer), elements, strict=True)
     ]
     sizes = np.max([shape for _, _, shape in elements], axis=0)
     return (

@@ -42,12 +42,12 @@ class _Sets(NamedTuple):
 
     Attributes:
         outer: the shape of the array of sets.
-        places: for each element, the flat index of its set in row-major order.
+        set_indices: for each element, the flat index of its set in row-major order.
         elements: the elements of all sets, a vector.
     """
 
     outer: tuple[int, ...]
-    places: Value
+    set_indices: Value
     elements: Value
 
 
@@ -55,8 +55,8 @@ def _dense_sets(tensor: Value) -> _Sets:
     if tensor.ndim < 2:
         raise InvalidArgumentError(f"Invalid input: rank {tensor.ndim}, expected at least 2")
     outer, width = tensor.shape[:-1], tensor.shape[-1]
-    places = np.repeat(np.arange(math.prod(outer) if width else 0), width)
-    return _Sets(outer, places, tensor.reshape(-1))
+    set_indices = np.repeat(np.arange(math.prod(outer) if width else 0), width)
+    return _Sets(outer, set_indices, tensor.reshape(-1))
 
 
 def _sparse_sets(indices: Value, values: Value, shape: Value, validate: bool) -> _Sets:
@@ -98,19 +98,19 @@ class _Numbering:
         else:
             self._span = 1
         self._groups: Value | None = None
-        last = max((int(operand.places.max(initial=0)) for operand in operands), default=0)
+        last = max((int(operand.set_indices.max(initial=0)) for operand in operands), default=0)
         if (last + 1) * self._span > _MOST:  # would overflow, so use only codes that occur
-            self._groups = np.unique(np.concatenate([operand.places for operand in operands]))
+            self._groups = np.unique(np.concatenate([operand.set_indices for operand in operands]))
             if self._distinct is None:
                 self._distinct = np.unique(elements)
             self._span = len(self._distinct)
 
     def numbers(self, operand: _Sets) -> Value:
         """Return the sorted unique integers of an operand's elements."""
-        places: Any = operand.places
+        set_indices: Any = operand.set_indices
         elements = operand.elements
         if self._groups is not None:
-            places = np.searchsorted(self._groups, places)
+            set_indices = np.searchsorted(self._groups, set_indices)
         if self._dtype.kind == "O":
             found = map(self._numbers.__getitem__, elements.tolist())
             codes: Any = np.fromiter(found, np.int64, len(elements))
@@ -118,16 +118,16 @@ class _Numbering:
             codes = np.searchsorted(self._distinct, elements)
         else:
             codes = elements.astype(np.int64) - self._low
-        return _without_repetitions(places * np.int64(self._span) + codes)
+        return _without_repetitions(set_indices * np.int64(self._span) + codes)
 
     def elements(self, numbers: Value) -> tuple[Value, Value]:
         """Return the set and the element that each integer stands for."""
-        places, codes = np.divmod(numbers, np.int64(self._span))
+        set_indices, codes = np.divmod(numbers, np.int64(self._span))
         if self._groups is not None:
-            places = self._groups[places]
+            set_indices = self._groups[set_indices]
         if self._distinct is not None:
-            return places, self._distinct[codes]
-        return places, (codes + self._low).astype(self._dtype)
+            return set_indices, self._distinct[codes]
+        return set_indices, (codes + self._low).astype(self._dtype)
 
 
 def _without_repetitions(numbers: Value) -> Value:
@@ -165,10 +165,10 @@ def _operate(first: _Sets, second: _Sets, operation: str) -> tuple[Value, Value,
         )
     numbering = _Numbering(first, second)
     numbers = _combined(numbering.numbers(first), numbering.numbers(second), operation)
-    places, elements = numbering.elements(numbers)
-    lengths = run_lengths(run_starts(places), len(places))
-    indices = np.empty((len(places), len(first.outer) + 1), np.int64)
-    indices[:, :-1] = from_positions(places, first.outer)
+    set_indices, elements = numbering.elements(numbers)
+    lengths = run_lengths(run_starts(set_indices), len(set_indices))
+    indices = np.empty((len(set_indices), len(first.outer) + 1), np.int64)
+    indices[:, :-1] = from_positions(set_indices, first.outer)
     indices[:, -1] = within_runs(lengths)
     return indices, elements, np.array([*first.outer, lengths.max(initial=0)], np.int64)
 
@@ -218,5 +218,9 @@ def set_size(indices: Value, values: Value, shape: Value, validate_indices: bool
     sets = _sparse_sets(indices, values, shape, validate_indices)
     check_size(sets.outer, itemsize=4)
     numbering = _Numbering(sets)
-    places, _ = numbering.elements(numbering.numbers(sets))
-    return np.bincount(places, minlength=math.prod(sets.outer)).astype(np.int32).reshape(sets.outer)
+    set_indices, _ = numbering.elements(numbering.numbers(sets))
+    return (
+        np.bincount(set_indices, minlength=math.prod(sets.outer))
+        .astype(np.int32)
+        .reshape(sets.outer)
+    )
