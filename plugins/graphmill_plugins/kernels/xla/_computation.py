@@ -65,10 +65,10 @@ class Computation:
             return [np.broadcast_to(found, shape) for found in self._evaluate(args)]
         spread = [np.broadcast_to(arg, shape).reshape(-1) for arg in args]
         results = [np.empty(shape, dtype) for dtype in self._dtypes]
-        for place in range(spread[0].size):
-            found = self._evaluate([np.asarray(arg[place]) for arg in spread])
+        for index in range(spread[0].size):
+            found = self._evaluate([np.asarray(arg[index]) for arg in spread])
             for result, value in zip(results, found, strict=True):
-                result.flat[place] = value
+                result.flat[index] = value
         return results
 
     def _compute(self, node: Node) -> Callable[..., Any]:
@@ -97,15 +97,15 @@ def function_of(ctx: OpKernelContext, name: str, function: FuncAttr) -> Computat
 
 
 def combine_at(
-    flat: Value, places: Value, values: Sequence[Value] | Value, combine: Computation
+    flat: Value, indices: Value, values: Sequence[Value] | Value, combine: Computation
 ) -> None:
     """Combine values with the elements at indices of a vector; repeated indices apply in order."""
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(places) else order
-    counts = np.diff(np.r_[begins, len(places)])
-    turns = np.arange(len(places)) - np.repeat(begins, counts)
-    for turn in range(int(counts.max(initial=0))):
-        chosen = order[turns == turn]
-        at = places[chosen]
+    order = np.argsort(indices, kind="stable")
+    ordered = indices[order]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(indices) else order
+    counts = np.diff(np.r_[begins, len(indices)])
+    occurrences = np.arange(len(indices)) - np.repeat(begins, counts)
+    for occurrence in range(int(counts.max(initial=0))):
+        chosen = order[occurrences == occurrence]
+        at = indices[chosen]
         (flat[at],) = combine(flat[at], np.asarray(values)[chosen])

@@ -37,11 +37,11 @@ class _Reader:
     """Read integers of a message."""
 
     def __init__(self, message: bytes, name: str) -> None:
-        self._message, self._name, self._place = message, name, 0
+        self._message, self._name, self._position = message, name, 0
 
     @property
     def is_at_end(self) -> bool:
-        return self._place >= len(self._message)
+        return self._position >= len(self._message)
 
     def is_no_message(self) -> InvalidArgumentError:
         return InvalidArgumentError(f"dimension_numbers is not a {self._name} message")
@@ -51,8 +51,8 @@ class _Reader:
         while True:
             if self.is_at_end or shift > 63:
                 raise InvalidArgumentError("dimension_numbers is truncated")
-            byte = self._message[self._place]
-            self._place += 1
+            byte = self._message[self._position]
+            self._position += 1
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
@@ -64,10 +64,10 @@ class _Reader:
             yield self.varint()
         elif wire_type == _PACKED:
             length = self.varint()
-            end = self._place + length
+            end = self._position + length
             if end > len(self._message):
                 raise InvalidArgumentError("dimension_numbers is truncated")
-            while self._place < end:
+            while self._position < end:
                 yield self.varint()
         else:
             raise self.is_no_message()

@@ -70,12 +70,12 @@ class Windows(NamedTuple):
         check_size(shape, itemsize=8)
         return cls(tuple(operand), sizes, moves, low, base, dilation, tuple(shape))
 
-    def places(self, tap: Sequence[int]) -> tuple[Value, Value]:
+    def element_indices(self, tap: Sequence[int]) -> tuple[Value, Value]:
         """Return the flat operand index of one element of each window, and a mask of valid ones.
 
         An index in the padding, or between dilated elements, is 0 and invalid.
         """
-        places = np.zeros(self.shape, np.int64)
+        indices = np.zeros(self.shape, np.int64)
         inside = np.ones(self.shape, np.bool_)
         rank = len(self.shape)
         for axis, size in enumerate(self.operand):
@@ -84,9 +84,9 @@ class Windows(NamedTuple):
             is_in = (at >= 0) & (at % self.base[axis] == 0) & (at // self.base[axis] < size)
             spread = [-1 if other == axis else 1 for other in range(rank)]
             step = math.prod(self.operand[axis + 1 :])
-            places += (np.where(is_in, at // self.base[axis], 0) * step).reshape(spread)
+            indices += (np.where(is_in, at // self.base[axis], 0) * step).reshape(spread)
             inside &= is_in.reshape(spread)
-        return np.where(inside, places, 0), inside
+        return np.where(inside, indices, 0), inside
 
 
 def padding_pairs(padding: Value, rank: int) -> tuple[tuple[int, int], ...]:

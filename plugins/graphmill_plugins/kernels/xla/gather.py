@@ -86,21 +86,21 @@ def xla_gather(
     gone = {*dimensions.collapsed, *dimensions.operand_batch}
     window = [axis for axis in range(operand.ndim) if axis not in gone]
     check_size((*batch, *(sizes[axis] for axis in window)), itemsize=operand.dtype.itemsize)
-    places = []
+    axis_indices = []
     for axis, size in enumerate(sizes):
-        place = xp.zeros((1,) * len(batch), np.int64)
+        index = xp.zeros((1,) * len(batch), np.int64)
         if axis in dimensions.start_map:
-            place = starts[..., dimensions.start_map.index(axis)]
-            place = xp.clip(place, 0, operand.shape[axis] - size)
+            index = starts[..., dimensions.start_map.index(axis)]
+            index = xp.clip(index, 0, operand.shape[axis] - size)
         elif axis in dimensions.operand_batch:
             at = dimensions.index_batch[dimensions.operand_batch.index(axis)]
             at -= at > dimensions.index_vector
-            place = np.arange(batch[at]).reshape([-1 if k == at else 1 for k in range(len(batch))])
-        place = place.reshape((*place.shape, *(1,) * len(window)))
+            index = np.arange(batch[at]).reshape([-1 if k == at else 1 for k in range(len(batch))])
+        index = index.reshape((*index.shape, *(1,) * len(window)))
         if axis in window:
             steps = np.arange(size)
-            place = place + steps.reshape([-1 if other == axis else 1 for other in window])
-        places.append(place)
+            index = index + steps.reshape([-1 if other == axis else 1 for other in window])
+        axis_indices.append(index)
     shape = (*batch, *(sizes[axis] for axis in window))
-    found = xp.broadcast_to(operand[tuple(places)], shape)
+    found = xp.broadcast_to(operand[tuple(axis_indices)], shape)
     return xp.moveaxis(found, range(len(batch), len(shape)), sorted(dimensions.offset))

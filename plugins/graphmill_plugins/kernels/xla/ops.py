@@ -160,14 +160,14 @@ def dynamic_update_slice(xp: ArrayNamespace, x: Value, update: Value, indices: V
         )
     starts = _starts(xp, indices, x.shape, update.shape)
     rank = x.ndim
-    places = tuple(
+    region = tuple(
         (starts[axis] + np.arange(size)).reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
         for axis, size in enumerate(update.shape)
     )
     if xp is not np:
-        return x.at[places].set(update)
+        return x.at[region].set(update)
     found = x.copy()
-    found[places] = update
+    found[region] = update
     return found
 
 

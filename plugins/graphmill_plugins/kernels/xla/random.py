@@ -54,8 +54,8 @@ def rng_bit_generator(
     key, *counters = map(int, initial_state)
     draw = _threefry if kind == _THREEFRY else _philox
     bits, used = draw(key, counters, sizes, dtype)
-    counter = sum(part << 64 * place for place, part in enumerate(counters)) + used
-    parts = [counter >> 64 * place & _MASK64 for place in range(len(counters))]
+    counter = sum(part << 64 * index for index, part in enumerate(counters)) + used
+    parts = [counter >> 64 * index & _MASK64 for index in range(len(counters))]
     return np.array([key, *parts], np.uint64), bits
 
 

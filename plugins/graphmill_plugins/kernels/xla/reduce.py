@@ -48,10 +48,10 @@ def _reduced(
     if not dims:
         return list(inputs)
     shape = inputs[0].shape
-    kept = [axis for axis in range(len(shape)) if axis not in dims]
-    sizes = tuple(shape[axis] for axis in kept)
+    remaining = [axis for axis in range(len(shape)) if axis not in dims]
+    sizes = tuple(shape[axis] for axis in remaining)
     count = math.prod(shape[axis] for axis in dims)
-    order = (*sorted(dims), *kept)
+    order = (*sorted(dims), *remaining)
     parts = [np.transpose(value, order).reshape((count, *sizes)) for value in inputs]
     while len(parts[0]) > 1:
         even = len(parts[0]) // 2 * 2
@@ -116,8 +116,8 @@ def xla_reduce_window(
         raise InvalidArgumentError("init_value must be a scalar")
     total = np.broadcast_to(init_value, windows.shape)
     for tap in itertools.product(*map(range, windows.window)):
-        places, inside = windows.places(tap)
+        indices, inside = windows.element_indices(tap)
         if inside.any():
-            (found,) = combine(total, value.reshape(-1)[places])
+            (found,) = combine(total, value.reshape(-1)[indices])
             total = np.where(inside, found, total)
     return total

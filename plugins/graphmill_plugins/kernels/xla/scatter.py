@@ -91,7 +91,7 @@ def xla_scatter(
     windows = [axis for axis in range(operand.ndim) if axis not in gone]
     taken = sorted(dimensions.window)
     sizes = dict(zip(windows, (updates.shape[axis] for axis in taken), strict=True))
-    places = np.zeros((*batch, *sizes.values()), np.int64)
+    indices = np.zeros((*batch, *sizes.values()), np.int64)
     inside = np.ones(batch, np.bool_)
     for axis, full in enumerate(operand.shape):
         at = np.zeros((1,) * len(batch), np.int64)
@@ -107,12 +107,12 @@ def xla_scatter(
         at = at.reshape((*at.shape, *(1,) * len(windows)))
         if axis in sizes:
             at = at + np.arange(sizes[axis]).reshape([-1 if k == axis else 1 for k in windows])
-        places += at * math.prod(operand.shape[axis + 1 :])
+        indices += at * math.prod(operand.shape[axis + 1 :])
     rest = [axis for axis in range(updates.ndim) if axis not in dimensions.window]
     values = np.transpose(updates, (*rest, *taken))
-    whole = np.broadcast_to(inside.reshape((*batch, *(1,) * len(windows))), places.shape)
+    whole = np.broadcast_to(inside.reshape((*batch, *(1,) * len(windows))), indices.shape)
     found = np.array(operand).reshape(-1)
-    combine_at(found, places[whole], values[whole], function_of(ctx, "update", update_computation))
+    combine_at(found, indices[whole], values[whole], function_of(ctx, "update", update_computation))
     return found.reshape(operand.shape)
 
 
@@ -139,15 +139,15 @@ def xla_select_and_scatter(
             f"the source has shape {shape_text(source.shape)}, expected {shape_text(windows.shape)}"
             ", one element for each window, and init_value a scalar"
         )
-    is_kept = function_of(ctx, "select", select)
+    select_function = function_of(ctx, "select", select)
     flat = operand.reshape(-1)
     chosen, is_chosen = np.zeros(windows.shape, np.int64), np.zeros(windows.shape, np.bool_)
     for tap in itertools.product(*map(range, windows.window)):
-        places, inside = windows.places(tap)
+        indices, inside = windows.element_indices(tap)
         if inside.any():
-            (keeps,) = is_kept(flat[chosen], flat[places])
-            is_new = inside & ~(is_chosen & keeps)
-            chosen = np.where(is_new, places, chosen)
+            (is_preferred,) = select_function(flat[chosen], flat[indices])
+            is_new = inside & ~(is_chosen & is_preferred)
+            chosen = np.where(is_new, indices, chosen)
             is_chosen |= inside
     found = np.full(flat.shape, init_value, operand.dtype)
     combine_at(found, chosen[is_chosen], source[is_chosen], function_of(ctx, "scatter", scatter))

@@ -85,12 +85,12 @@ def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]
         goes_up = left == is_left  # on ties, elements of the left run come first
         low = np.where(is_open & goes_up, half + 1, low)
         high = np.where(is_open & ~goes_up, half, high)
-    places = at + low - middle
-    if (np.sort(places, axis=1) != at).any():
+    positions = at + low - middle
+    if (np.sort(positions, axis=1) != at).any():
         raise InvalidArgumentError(
             "the comparator does not define an order of the elements: it must be asymmetric and "
             "transitive"
         )
     found = np.empty_like(order)
-    np.put_along_axis(found, places, order, 1)
+    np.put_along_axis(found, positions, order, 1)
     return found
