@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text, unfused
+from graphmill_plugins.kernels._matmul import stacked_product
+from graphmill_plugins.kernels._support import is_numpy, shape_text, unfused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,13 +173,24 @@ def _largest(x: Value) -> int:
     return max(int(x.max()), -int(x.min()))
 
 
-def exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
-    """Multiply integer matrices; NumPy's float products are faster, and exact for small values."""
+def exact_dtype(xp: ArrayNamespace, left: Value, right: Value, depth: int) -> np.dtype[Any]:
+    """Return a type in which sums of `depth` products of int32 values equal those in int32.
+
+    NumPy multiplies matrices of floats faster, and those are exact for small values.
+    """
     if xp is not np or not left.size or not right.size:
-        return xp.matmul(left, right)
-    if left.shape[1] * _largest(left) * _largest(right) > np.iinfo(np.int32).max:
-        return np.matmul(left, right)
-    return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int32)
+        return np.dtype(np.int32)
+    bound = depth * _largest(left) * _largest(right)
+    if bound > np.iinfo(np.int32).max:
+        return np.dtype(np.int32)
+    return np.dtype(np.float32 if bound <= 1 << np.finfo(np.float32).nmant else np.float64)
+
+
+def exact_product(xp: ArrayNamespace, left: Value, right: Value) -> Value:
+    """Multiply int32 matrices."""
+    dtype = exact_dtype(xp, left, right, left.shape[1])
+    multiply = stacked_product if is_numpy(xp) else xp.matmul
+    return multiply(left.astype(dtype), right.astype(dtype)).astype(np.int32)
 
 
 def requantized(

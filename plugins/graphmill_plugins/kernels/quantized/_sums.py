@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill_plugins.kernels._quantize import exact_product
+from graphmill_plugins.kernels._matmul import stacked_product
+from graphmill_plugins.kernels._quantize import exact_dtype
+from graphmill_plugins.kernels._support import is_numpy
 from graphmill_plugins.kernels.nn.window_taps import taps_of
 
 if TYPE_CHECKING:
@@ -25,12 +28,14 @@ def convolution_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis
         w: int32 weights [height, width, input channels, output channels].
         axes: the windows.
     """
-    shape = (x.shape[0], *(axis.out for axis in axes), w.shape[3])
-    total = xp.zeros((int(np.prod(shape[:-1])), shape[-1]), np.int32)
+    total = xp.zeros((x.shape[0], *(axis.out for axis in axes), w.shape[3]), np.int32)
+    dtype = exact_dtype(xp, x, w, w.shape[2])
+    multiply = stacked_product if is_numpy(xp) else xp.matmul
+    x, w = x.astype(dtype), w.astype(dtype)
     for tap in taps_of(xp, x, axes):
-        rows = tap.value.reshape(-1, w.shape[2]) if total.size else total
-        total = total + exact_product(xp, rows, w[tap.place]) if total.size else total
-    return total.reshape(shape)
+        rows = tap.value.reshape(math.prod(total.shape[:-1]), w.shape[2])
+        total = total + multiply(rows, w[tap.place]).astype(np.int32).reshape(total.shape)
+    return total
 
 
 def depthwise_sums(xp: ArrayNamespace, x: Value, w: Value, axes: Sequence[Axis]) -> Value:

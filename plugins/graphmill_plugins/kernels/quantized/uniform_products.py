@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._quantize import Limits, exact_product
+from graphmill_plugins.kernels._quantize import Limits, exact_dtype, exact_product
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.quantized._affine import (
@@ -151,7 +151,9 @@ class _Convolution(NamedTuple):
 
     def run(self, xp: ArrayNamespace, lhs: Value, rhs: Value) -> Value:
         """Convolve int32 operands whose zero points are 0."""
-        return convolved(xp, lhs, rhs, self.window, self.groups, self.batches)
+        dtype = exact_dtype(xp, lhs, rhs, rhs[:1].size)
+        parts = lhs.astype(dtype), rhs.astype(dtype)
+        return convolved(xp, *parts, self.window, self.groups, self.batches).astype(np.int32)
 
     def in_layout(self, xp: ArrayNamespace, result: Value) -> Value:
         """Return a result of `run` in the layout of the op's output."""

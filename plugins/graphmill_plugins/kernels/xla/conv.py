@@ -15,8 +15,9 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._strings import encode
-from graphmill_plugins.kernels._support import is_narrow, scalar_int, shape_text, to_ints
+from graphmill_plugins.kernels._support import is_narrow, is_numpy, scalar_int, shape_text, to_ints
 from graphmill_plugins.kernels.xla._message import read_numbers
 from graphmill_plugins.kernels.xla._windows import padding_pairs
 from graphmill_plugins.kernels.xla.ops import xla_pad
@@ -102,6 +103,7 @@ def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -
     total = xp.zeros((batch, groups, outputs, math.prod(sizes)), x.dtype)
     if not total.size:
         return total.reshape((batch, groups * outputs, *sizes))
+    multiply = stacked_product if is_numpy(xp) else xp.matmul
     for tap in itertools.product(*map(range, kernel_sizes)):
         begins = [at * by for at, by in zip(tap, window.rhs_dilation, strict=True)]
         cut = tuple(
@@ -110,7 +112,7 @@ def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -
         )
         part = x[(slice(None), slice(None), *cut)].reshape((batch, groups, features, -1))
         weights = w[(slice(None),) * 2 + tap].reshape((groups, outputs, features))
-        total = total + xp.matmul(weights, part)
+        total = total + multiply(weights, part)
     return total.reshape((batch, groups * outputs, *sizes))
 
 
