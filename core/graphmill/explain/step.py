@@ -134,7 +134,7 @@ def _step_record(impl: DirectSession, made: ExecutorsAndKeys) -> StepRecord:
     )
     interpreted = made.step_count
     if made.hot_items is not None:
-        interpreted = made.hot.since + made.num_watched
+        interpreted = made.hot.since
     return StepRecord(
         made.feeds,
         made.fetches,

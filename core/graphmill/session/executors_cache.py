@@ -48,7 +48,6 @@ class ExecutorsAndKeys:
         serving: the partitions that ordinary steps run: `items`, or those of the hot graph; set by
             `HotSteps`.
         build_at: the step after which the hot graph is built; `NEVER` for none; set by `HotSteps`.
-        num_watched: the number of traced steps that ran on `items` although the graph is hot.
         is_closed: whether the executors have been closed.
         converters: for each feed, the function that converts the caller's value to a tensor.
         to_host: for each fetch, the function that converts a value of its device to a host value.
@@ -58,7 +57,7 @@ class ExecutorsAndKeys:
     __slots__ = (
         *("items", "feeds", "fetches", "targets", "feed_types", "fetch_types", "feed_shapes"),
         *("converters", "to_host", "placements", "needed_feeds", "form", "syncs_devices"),
-        *("step_count", "last_step", "hot", "serving", "build_at", "num_watched", "is_closed"),
+        *("step_count", "last_step", "hot", "serving", "build_at", "is_closed"),
     )
 
     def __init__(
@@ -96,7 +95,6 @@ class ExecutorsAndKeys:
         self.hot = HotGraph()
         self.serving = items
         self.build_at = NEVER
-        self.num_watched = 0
         self.is_closed = False
 
     @property

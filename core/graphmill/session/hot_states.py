@@ -30,7 +30,7 @@ class HotState(Label):
     BUILDING = "building"
     """Its graph is pruned, placed and lowered with the passes of phase HOT."""
     HOT = "hot"
-    """Its steps run on the hot graph, except traced ones."""
+    """Its steps run on the hot graph."""
     DROPPED = "dropped"
     """The queue of the background thread was full, or no thread could be started."""
     REFUSED = "refused"

@@ -27,7 +27,7 @@ from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
-from graphmill.runtime.steps.step_stats import StepStatsCollector
+from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.cost_model import cost_graph, is_cost_step
 from graphmill.session.options import as_message, give_back
@@ -74,7 +74,7 @@ def run_step(
         step_container=container,
         sync_on_finish=executors.syncs_devices,
     )
-    _run(session, executors, args)
+    _run(session, executors, args, executors.serving)
     return _results(executors, frame, lends=session.lends_fetches)
 
 
@@ -116,6 +116,8 @@ def run_step_with_options(
         start_time=time.monotonic(),
         deadline=None if timeout is None else time.monotonic() + timeout,
     )
+    items = executors.serving
+    started = now()
     timer = _start_timer(timeout, cancellation)
     metadata = None if run_metadata is None else proto.RunMetadata()
     failure: OpError | None = None
@@ -125,7 +127,7 @@ def run_step_with_options(
         step = _step_info(step_id, session, executors)
         observers.started(step)
     try:
-        _run(session, executors, args)
+        _run(session, executors, args, items)
     except OpError as error:
         failure = error
         raise
@@ -134,7 +136,12 @@ def run_step_with_options(
             timer.cancel()
         cancellation.close()
         if metadata is not None and run_metadata is not None:
-            _fill_metadata(metadata, executors, run_options, collector, wants_costs)
+            if collector is not None:
+                from graphmill.session.step_trace import complete_trace  # few steps are traced
+
+                ended = None if failure is not None else now()
+                complete_trace(collector, items, executors.items, started, ended)
+            _fill_metadata(metadata, items, run_options, collector, wants_costs)
             _add_session_metadata(metadata, session.config)
             give_back(metadata, run_metadata)
         if observers is not None and step is not None:
@@ -149,18 +156,18 @@ def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys
     return StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
 
 
-def _run(session: DirectSession, executors: ExecutorsAndKeys, args: ExecutorArgs) -> None:
+def _run(
+    session: DirectSession,
+    executors: ExecutorsAndKeys,
+    args: ExecutorArgs,
+    items: Sequence[PerPartition],
+) -> None:
     if SHUTDOWN.has_begun:
         SHUTDOWN.exit_daemon()
     count = executors.step_count = executors.step_count + 1
     executors.last_step = args.step_id
-    if args.stats_collector is None:
-        items = executors.serving
-    else:
-        items = executors.items
-        executors.num_watched += executors.serving is not items
     if count >= executors.build_at:
-        # After the choice of items: this step runs on those, however soon the rebuild is done.
+        # This step runs on `items`, which were chosen before, however soon the rebuild is done.
         session.hot_steps.build_later(executors)
     is_done = False
     try:
@@ -333,17 +340,16 @@ def _add_session_metadata(metadata: RunMetadata, config: ConfigProto) -> None:
 
 def _fill_metadata(
     metadata: RunMetadata,
-    executors: ExecutorsAndKeys,
+    items: Sequence[PerPartition],
     options: RunOptions,
     collector: StepStatsCollector | None,
     wants_costs: bool,
 ) -> None:
     if options.output_partition_graphs:
-        from graphmill.graph.formats.import_export import graph_to_graph_def
+        from graphmill.session.step_trace import partition_graph
 
-        for item in executors.items:
-            metadata.partition_graphs.append(graph_to_graph_def(item.graph))
+        metadata.partition_graphs.extend(partition_graph(item.graph) for item in items)
     if collector is not None:
         metadata.step_stats.CopyFrom(collector.to_proto())
-        for item in executors.items if wants_costs else ():
+        for item in items if wants_costs else ():
             cost_graph(item.graph, item.device.name, collector, metadata.cost_graph)

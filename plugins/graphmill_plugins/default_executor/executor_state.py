@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
+    from graphmill_plugins.default_executor.timed_queue import TimedQueue
 
 _WAITING: Final = object()  # returned by a call whose outcome was propagated or will be posted
 WORTH_A_THREAD_NS: Final = 100_000
@@ -56,6 +57,7 @@ class ExecutorState:
         "_outstanding",
         "_propagator",
         "_ready",
+        "_timed",
         "args",
     )
 
@@ -65,6 +67,9 @@ class ExecutorState:
         self._done = done
         self._propagator: SimplePropagator | Propagator = executor.propagator_type(executor.view)
         self._ready: Ready = executor.new_queue()
+        self._timed: TimedQueue | None = None
+        if args.stats_collector is not None:
+            self._ready = self._timed = timed(self._ready)
         self._outstanding = 0
         self._error: OpError | None = None
         self._called: object = None  # the token of the asynchronous call that is being made
@@ -172,17 +177,19 @@ class ExecutorState:
             return self._call_expensive(item, iteration, taken)
         return self._call_traced(item, taken)
 
-    def _call_traced(self, item: NodeItem, taken: list[Any]) -> Any:
-        if self.args.stats_collector is None:
+    def _call_traced(self, item: NodeItem, taken: list[Any], scheduled: int = 0) -> Any:
+        if self._timed is None:
             return item.compute(*taken)  # type: ignore[misc]
+        scheduled = scheduled or self._timed.scheduled
         started = now()
         result = item.compute(*taken)  # type: ignore[misc]
-        self._record(item, started, result)
+        self._record(item, scheduled, started, result)
         return result
 
-    def _record(self, item: NodeItem, started: int, result: Any) -> None:
+    def _record(self, item: NodeItem, scheduled: int, started: int, result: Any) -> None:
         collector: StepStatsCollector = self.args.stats_collector  # type: ignore[assignment]
-        record_node(collector, self._executor.params.device.name, item.node, started, result)
+        device = self._executor.params.device
+        record_node(collector, device.name, item.node, started, result, scheduled=scheduled)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
         """Call an expensive kernel; use the pool if other nodes are ready."""
@@ -195,12 +202,13 @@ class ExecutorState:
         self._note_waiting(item)
         runner = self.args.runner
         runner.num_computing += 1
+        scheduled = 0 if self._timed is None else self._timed.scheduled
 
         def task() -> None:
             started = perf_counter_ns()
             result, error = None, None
             try:
-                result = self._call_traced(item, taken)
+                result = self._call_traced(item, taken, scheduled)
             except BaseException as raised:  # noqa: BLE001 - becomes typed in the driving thread
                 error = raised
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
@@ -222,7 +230,9 @@ class ExecutorState:
         runner = self.args.runner
         token = object()
         is_done = False
-        started = now() if self.args.stats_collector is not None else 0
+        started = scheduled = 0
+        if self._timed is not None:
+            started, scheduled = now(), self._timed.scheduled
 
         def done(outputs: Any = None, error: BaseException | None = None) -> None:
             nonlocal is_done
@@ -230,7 +240,7 @@ class ExecutorState:
                 raise done_twice(item.node.name)
             is_done = True
             if started and error is None and outputs is not DEAD:
-                self._record(item, started, outputs)
+                self._record(item, scheduled, started, outputs)
             if self._called is token and runner.owner == thread_id():
                 self._outcome = (outputs, error)
             else:
@@ -362,3 +372,10 @@ class _NeverCancelled:
 
 
 _NEVER: Final = _NeverCancelled()
+
+
+def timed(queue: Ready) -> TimedQueue:
+    """Return a queue that notes when its entries became ready; for traced runs."""
+    from graphmill_plugins.default_executor.timed_queue import TimedQueue  # few runs are traced
+
+    return TimedQueue(queue)

@@ -367,11 +367,63 @@ def test_e12_trace_has_times_and_outputs_of_executed_nodes(traced: Any) -> None:
     node = nodes["y"]
     assert before <= node.all_start_nanos <= node.all_start_nanos + node.all_end_rel_nanos
     assert node.all_start_nanos + node.all_end_rel_nanos <= time.time_ns()
-    assert node.timeline_label == "y = Neg()"
+    assert before <= node.scheduled_nanos <= node.all_start_nanos
+    assert node.timeline_label == "y = Neg(_arg_x_0_0)"
     (output,) = node.output
     assert output.tensor_description.dtype == dtypes.float32.enum
     assert [dim.size for dim in output.tensor_description.shape.dim] == [3, 2]
-    assert output.tensor_description.allocation_description.requested_bytes == 24
+    allocation = output.tensor_description.allocation_description
+    assert (allocation.requested_bytes, allocation.allocator_name) == (24, "cpu")
+    (memory,) = node.memory
+    assert (memory.allocator_name, memory.total_bytes, memory.live_bytes) == ("cpu", 24, 24)
+
+
+def test_e12_trace_has_the_source_arguments_constants_and_results(traced: Any) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        ops.math.add_v2(ops.math.exp(x, name="e"), 2.0, name="y")
+    metadata = RunMetadata()
+    with graphmill.Session(graph=graph) as session:
+        session.run("y:0", {"x:0": 0}, options=TRACE, run_metadata=metadata)
+    (device,) = metadata.step_stats.dev_stats
+    nodes = {node.node_name: node for node in device.node_stats}
+    assert set(nodes) == {"_SOURCE", "_arg_x_0_0", "e", "y/y", "y", "_retval_y_0_0"}
+    assert nodes["y"].timeline_label == "y = AddV2(e, y/y)"
+    assert nodes["_arg_x_0_0"].all_start_nanos <= nodes["e"].all_start_nanos
+    last = nodes["y"].all_start_nanos + nodes["y"].all_end_rel_nanos
+    assert nodes["_retval_y_0_0"].all_start_nanos >= last
+    (output,) = nodes["y/y"].output
+    assert output.tensor_description.dtype == dtypes.float32.enum
+    assert nodes["y"].scheduled_nanos <= nodes["y"].all_start_nanos
+
+
+def test_d2_a_trace_shows_the_cluster_that_ran_and_estimates_its_nodes(probe_host: Any) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2, 2], name="x")
+        ops.math.add_v2(ops.math.mat_mul(x, x, name="y"), 1.0, name="z")
+    metadata = RunMetadata()
+    options = RunOptions(trace_level=RunOptions.FULL_TRACE, output_partition_graphs=True)
+    feeds = {"x:0": np.ones((2, 2), np.float32)}
+    config = {"graphmill": {"jit": "eager"}}
+    with graphmill.Session(graph=graph, host=probe_host, config=config) as session:
+        session.run("z:0", feeds)
+        session.run("z:0", feeds, options=options, run_metadata=metadata)
+    (part,) = metadata.partition_graphs
+    assert sorted(node.op for node in part.node) == ["_Arg", "_Cluster", "_Retval"]
+    (cluster,) = (node for node in part.node if node.op == "_Cluster")
+    (function,) = part.library.function
+    assert function.signature.name == cluster.attr["f"].func.name
+    assert {"MatMul", "AddV2"} <= {node.op for node in function.node_def}
+    nodes = {n.node_name: n for n in metadata.step_stats.dev_stats[0].node_stats}
+    whole = nodes[cluster.name]
+    for name, op in (("y", "MatMul"), ("z", "AddV2")):
+        label = nodes[name].timeline_label
+        assert label.startswith(f"{name} = {op}(")
+        assert label.endswith(f"(estimate: in {cluster.name}, compiled)")
+        assert nodes[name].op_end_rel_nanos == whole.op_end_rel_nanos // 2
+        assert nodes[name].all_start_nanos >= whole.all_start_nanos
 
 
 def test_e12_strings_references_lists_and_handles_are_traced(traced: Any) -> None:
@@ -425,7 +477,8 @@ def test_s6_metadata_is_filled_for_a_step_that_fails(probe: Any, probe_host: Any
         metadata = RunMetadata()
         with pytest.raises(errors.InvalidArgumentError):
             session.run("bad:0", {"x:0": 1.0}, options=TRACE, run_metadata=metadata)
-    assert [n.node_name for n in metadata.step_stats.dev_stats[0].node_stats] == ["c"]
+    nodes = [node.node_name for node in metadata.step_stats.dev_stats[0].node_stats]
+    assert nodes == ["c", "_SOURCE", "_arg_x_0_0"]
 
 
 def test_s6_partition_graphs_are_the_executed_ones(traced: Any) -> None:

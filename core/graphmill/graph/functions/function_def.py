@@ -12,14 +12,18 @@ from graphmill.graph.algorithms import ancestors
 from graphmill.graph.formats.import_export import node_to_node_def
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
 
 
 def function_def(
-    name: str, graph: Graph, args: Sequence[Node], results: Sequence[tuple[Node, int]]
+    name: str,
+    graph: Graph,
+    args: Sequence[Node],
+    results: Sequence[tuple[Node, int]],
+    also: Iterable[Node] = (),
 ) -> proto.FunctionDef:
     """Return a function that computes some outputs of a graph from the outputs of other nodes.
 
@@ -28,13 +32,14 @@ def function_def(
         graph: the graph.
         args: nodes with one output, which become the arguments.
         results: the outputs that the function returns.
+        also: further nodes of it, which are run for their effects.
     """
     function = proto.FunctionDef()
     function.signature.name = name
     arg_names = {node: f"arg_{index}" for index, node in enumerate(args)}
     for node, arg_name in arg_names.items():
         function.signature.input_arg.add(name=arg_name, type=node.output_types[0].enum)
-    needed = ancestors([node for node, _ in results]) - set(args)
+    needed = ancestors([*(node for node, _ in results), *also]) - set(args)
     for node in sorted(needed, key=lambda node: node.id):
         if node is graph.source:
             continue

@@ -16,6 +16,7 @@ from graphmill.runtime.value_shape import num_bytes_of_value
 
 if TYPE_CHECKING:
     from graphmill.graph.node import Node
+    from graphmill.ops.attrs.attr_types import TensorAttr
     from graphmill.proto.step_stats_pb2 import StepStats
 
 _NANOS_PER_MICRO = 1000
@@ -40,6 +41,8 @@ class NodeStats(NamedTuple):
     started: int
     ended: int
     outputs: tuple[OutputStats, ...]
+    label: str = ""
+    """What timelines show; empty for `node = Op()`."""
 
 
 class StepStatsCollector:
@@ -69,13 +72,20 @@ class StepStatsCollector:
         for device, recorded in sorted(self._by_device.items()):
             device_stats = message.dev_stats.add(device=device)
             threads: dict[int, int] = {}
+            allocator = device.rpartition("/device:")[2].partition(":")[0].lower()
             for stats in recorded:
-                _fill_node(device_stats.node_stats.add(), stats, threads)
+                _fill_node(device_stats.node_stats.add(), stats, threads, allocator)
         return message
 
 
 def record_node(
-    collector: StepStatsCollector, device: str, node: Node, started: int, result: Any
+    collector: StepStatsCollector,
+    device: str,
+    node: Node,
+    started: int,
+    result: Any,
+    *,
+    scheduled: int = 0,
 ) -> None:
     """Record a run of a node that ends now, in the thread that ran it.
 
@@ -85,16 +95,31 @@ def record_node(
         node: the node.
         started: the time when its kernel was called, from `now`.
         result: the result of its kernel.
+        scheduled: the time when it became ready; 0 if that is when it was called.
     """
-    times = (thread_id(), started, started, now())
+    times = (thread_id(), scheduled or started, started, now())
     outputs = describe_outputs(result, node.num_outputs)
-    collector.record(device, NodeStats(node.name, node.op, *times, outputs))
+    collector.record(device, NodeStats(node.name, node.op, *times, outputs, label_of(node)))
+
+
+def label_of(node: Node) -> str:
+    """Return what timelines show for a node: `y = MatMul(x, w:1)`; they draw arrows by it."""
+    return f"{node.name} = {node.op}({', '.join(edge.tensor_name for edge in node.in_edges)})"
 
 
 def describe_outputs(result: Any, count: int) -> tuple[OutputStats, ...]:
     """Describe the `count` outputs of a kernel, which have not been checked yet."""
     outputs = (result,) if count == 1 else result if isinstance(result, (tuple, list)) else ()
     return tuple(map(_describe, outputs))
+
+
+def output_of_attr(value: TensorAttr) -> OutputStats:
+    """Describe a constant by the attr that holds it."""
+    size = 1
+    for length in value.shape:
+        size *= length
+    item_size = value.dtype.as_numpy_dtype.itemsize if value.dtype.is_numpy_compatible else 0
+    return OutputStats(value.dtype.enum, value.shape, size * item_size)
 
 
 def now() -> int:
@@ -132,11 +157,11 @@ def _type_enum(dtype: Any) -> int:
         return 0
 
 
-def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int]) -> None:
+def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int], allocator: str) -> None:
+    """Fill a `NodeExecStats`; memory is that of the outputs, without a kernel's temporaries."""
     node.node_name = stats.node_name
     node.all_start_micros = stats.started // _NANOS_PER_MICRO
     node.all_start_nanos = stats.started
-    node.op_start_rel_micros = 0
     node.op_end_rel_micros = (stats.ended - stats.started) // _NANOS_PER_MICRO
     node.op_end_rel_nanos = stats.ended - stats.started
     node.all_end_rel_micros = node.op_end_rel_micros
@@ -144,8 +169,15 @@ def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int]) -> None:
     node.scheduled_micros = stats.scheduled // _NANOS_PER_MICRO
     node.scheduled_nanos = stats.scheduled
     node.thread_id = threads.setdefault(stats.thread_id, len(threads))
-    node.timeline_label = f"{stats.node_name} = {stats.op}()"
+    node.timeline_label = stats.label or f"{stats.node_name} = {stats.op}()"
     for slot, output in enumerate(stats.outputs):
         description = node.output.add(slot=slot).tensor_description
         write_output(output, description)
-        description.allocation_description.requested_bytes = output.num_bytes
+        allocation = description.allocation_description
+        allocation.requested_bytes = allocation.allocated_bytes = output.num_bytes
+        allocation.allocator_name = allocator
+    size = sum(output.num_bytes for output in stats.outputs)
+    if size:
+        node.memory.add(
+            allocator_name=allocator, total_bytes=size, peak_bytes=size, live_bytes=size
+        )

@@ -1,0 +1,48 @@
+"""`TimedQueue`: the ready queue of a traced run, which knows since when each node was ready."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.spi.executors import now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class TimedQueue:
+    """A queue around another one, whose order it keeps.
+
+    Args:
+        queue: the queue; entries are stored in it together with the time.
+
+    Attributes:
+        scheduled: when the entry that was taken last became ready, by `now`.
+    """
+
+    __slots__ = ("_queue", "scheduled")
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+        self.scheduled = 0
+
+    def append(self, entry: Any) -> None:
+        """Add an entry, which is ready now."""
+        self._queue.append((entry, now()))
+
+    def extend(self, entries: Iterable[Any]) -> None:
+        """Add several entries."""
+        for entry in entries:
+            self.append(entry)
+
+    def pop(self) -> Any:
+        """Take the entry that is next."""
+        entry, self.scheduled = self._queue.pop()
+        return entry
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._queue.clear()
+
+    def __len__(self) -> int:
+        return len(self._queue)
