@@ -174,10 +174,10 @@ class Scan:
             InvalidArgumentError: an example has values of another type, or malformed ones.
         """
         first, count = self._headers.slots[key], len(self._prefixes)
-        wanted = first + KINDS.index(dtype)
-        others = (slot for slot in range(first, first + len(KINDS)) if slot != wanted)
+        typed_slot = first + KINDS.index(dtype)
+        others = (slot for slot in range(first, first + len(KINDS)) if slot != typed_slot)
         if all(self._cells[slot].count(None) == count for slot in others):
-            whole = decoded_rows(self._cells[wanted], dtype)
+            whole = decoded_rows(self._cells[typed_slot], dtype)
             if whole is not None:
                 return whole
         return concatenated_rows(

@@ -149,7 +149,7 @@ def _bad_field(
 def csv_fields(
     record: bytes, delimiter: bytes, use_quotes: bool, columns: Sequence[int] = ()
 ) -> list[bytes]:
-    """Return the fields of a record, or those of some columns.
+    """Return the fields of a record, or those of the selected columns.
 
     Raises:
         InvalidArgumentError: a quote or line end is misplaced.

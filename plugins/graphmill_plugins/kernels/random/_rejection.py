@@ -92,22 +92,22 @@ def _try_gamma(normals: Buffer, uniforms: Buffer, shape: Any, out: Any, outputs:
     d = alpha + np.where(is_small, 2 / 3, -1 / 3)
     x = normals.take(outputs)
     v = 1 + 1 / 3 / np.sqrt(d) * x
-    is_good = v > 0
-    (rows,) = is_good.nonzero()
+    is_accepted = v > 0
+    (rows,) = is_accepted.nonzero()
     x, v, d = x[rows], v[rows], d[rows]
     v = v * v * v
     u = uniforms.take(outputs[rows])
     square = x * x
-    is_taken = u < 1 - 0.0331 * square * square
-    (rest,) = (~is_taken).nonzero()  # few
+    passes = u < 1 - 0.0331 * square * square
+    (rest,) = (~passes).nonzero()  # few: the exact test
     w = v[rest]
-    is_taken[rest] = np.log(u[rest]) < 0.5 * square[rest] + d[rest] * (1 - w + np.log(w))
-    is_good[rows[~is_taken]] = False
-    drawn = outputs[is_good]
-    out[drawn] = (d * v)[is_taken]
-    small = drawn[is_small[is_good]]
+    passes[rest] = np.log(u[rest]) < 0.5 * square[rest] + d[rest] * (1 - w + np.log(w))
+    is_accepted[rows[~passes]] = False
+    drawn = outputs[is_accepted]
+    out[drawn] = (d * v)[passes]
+    small = drawn[is_small[is_accepted]]
     out[small] *= np.power(uniforms.take(small), 1 / shape[small])
-    return outputs[~is_good]
+    return outputs[~is_accepted]
 
 
 def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
@@ -150,11 +150,11 @@ def _transformed_rejection(uniforms: Buffer, rates: Any, out: Any, pending: Any)
         v = uniforms.take(pending)
         shifted = 0.5 - np.abs(u)
         k = np.floor((2 * aa / shifted + bb) * u + rate + 0.43)
-        quick = (shifted >= 0.07) & (v <= 0.9277 - 3.6224 / (bb - 2))
-        possible = ~((k < 0) | ((shifted < 0.013) & (v > shifted)))
+        is_quick = (shifted >= 0.07) & (v <= 0.9277 - 3.6224 / (bb - 2))
+        is_possible = ~((k < 0) | ((shifted < 0.013) & (v > shifted)))
         s = np.log(v * inverse[pending] / (aa / (shifted * shifted) + bb))
-        t = -rate + k * np.log(rate) - _log_gamma(np.where(possible, k, 0) + 1)
-        is_accepted = quick | (possible & (s <= t))
+        t = -rate + k * np.log(rate) - _log_gamma(np.where(is_possible, k, 0) + 1)
+        is_accepted = is_quick | (is_possible & (s <= t))
         out[pending[is_accepted]] = k[is_accepted]
         pending = pending[~is_accepted]
 

@@ -97,13 +97,13 @@ def _float_printer(flags: str, conversion: str, is_complex: bool) -> Callable[[A
 @kernel("StringFormat", host=True)
 def string_format(inputs: list[Value], template: str, placeholder: str, summarize: int) -> Value:
     """Replace the placeholders in `template` by the formatted inputs."""
-    pieces = template.split(placeholder) if placeholder else [template]
-    if len(pieces) - 1 != len(inputs):
+    parts = template.split(placeholder) if placeholder else [template]
+    if len(parts) - 1 != len(inputs):
         raise errors.InvalidArgumentError(
             "num placeholders in template and num inputs must match: "
-            f"{len(pieces) - 1} vs. {len(inputs)}"
+            f"{len(parts) - 1} vs. {len(inputs)}"
         )
-    text = pieces[0]
-    for value, piece in zip(inputs, pieces[1:], strict=True):
-        text += format_tensor(value, summarize) + piece
+    text = parts[0]
+    for value, part in zip(inputs, parts[1:], strict=True):
+        text += format_tensor(value, summarize) + part
     return string_scalar(encode(text))
