@@ -175,6 +175,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "sparse": (
         "sparse.arithmetic",
         "sparse.cross",
+        "sparse.cross_hashed",
         "sparse.csr",
         "sparse.dense",
         "sparse.layout",

@@ -440,6 +440,7 @@ OPS: dict[str, str] = {
         "SparseSparseMaximum SparseSparseMinimum SparseTensorDenseAdd"
     ),
     "sparse.cross": "SparseCross SparseCrossV2",
+    "sparse.cross_hashed": "SparseCrossHashed",
     "sparse.csr": (
         "CSRSparseMatrixComponents CSRSparseMatrixToDense CSRSparseMatrixToSparseTensor "
         "DenseToCSRSparseMatrix SparseMatrixMatMul SparseMatrixNNZ SparseMatrixSparseMatMul "

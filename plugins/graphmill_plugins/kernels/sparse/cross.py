@@ -181,9 +181,14 @@ def crossed(columns: Sequence[Column]) -> Crossed:
     return Crossed(heights[0], rows, totals, picks)
 
 
-def _columns(
+def combine_columns(
     indices: list[Value], values: list[Value], shapes: list[Value], dense: list[Value]
 ) -> list[Column]:
+    """Return the columns of sparse and dense inputs.
+
+    Raises:
+        InvalidArgumentError: there is none, or the parts of an input do not match.
+    """
     columns = [
         sparse_column(*parts, f"input {index}")
         for index, parts in enumerate(zip(indices, values, shapes, strict=True))
@@ -194,9 +199,10 @@ def _columns(
     return columns
 
 
-def _crossed(
+def cross_rows(
     columns: list[Column], combine: Callable[[list[Column], list[Value]], Value]
 ) -> tuple[Value, Value, Value]:
+    """Return the sparse matrix of the combinations that `combine` makes of columns and picks."""
     height, rows, counts, picks = crossed(columns)
     indices = np.empty((len(picks[0]), 2), np.int64)
     indices[:, 0] = np.repeat(rows, counts)
@@ -229,10 +235,10 @@ def sparse_cross(
             "Input values should be of internal type string but received int64; numbers are "
             "crossed with internal_type=DT_INT64"
         )
-    columns = _columns(indices, values, shapes, dense_inputs)
+    columns = combine_columns(indices, values, shapes, dense_inputs)
     if out_type.kind == "O":
-        return _crossed(columns, partial(crossed_texts, separator=b"_X_"))
-    return _crossed(columns, partial(crossed_hashes, start=hash_key, num_buckets=num_buckets))
+        return cross_rows(columns, partial(crossed_texts, separator=b"_X_"))
+    return cross_rows(columns, partial(crossed_hashes, start=hash_key, num_buckets=num_buckets))
 
 
 @kernel("SparseCrossV2", host=True)
@@ -244,8 +250,8 @@ def sparse_cross_v2(
     sep: Value,
 ) -> tuple[Value, Value, Value]:
     """Cross columns, and return strings joined by the separator."""
-    columns = _columns(indices, values, shapes, dense_inputs)
+    columns = combine_columns(indices, values, shapes, dense_inputs)
     if np.ndim(sep):
         raise InvalidArgumentError(f"sep must be a scalar, got shape {shape_text(np.shape(sep))}")
     separator: bytes = object_array(sep)[()]
-    return _crossed(columns, partial(crossed_texts, separator=separator))
+    return cross_rows(columns, partial(crossed_texts, separator=separator))
