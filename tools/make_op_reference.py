@@ -57,6 +57,7 @@ Random ops with a seed give TensorFlow's numbers, bit for bit, with these except
   one thread. If TensorFlow splits a large tensor among threads, its numbers depend on their count.
 - `StochasticCastToInt` rounds with the same probabilities, but other random numbers. TensorFlow's
   depend on the processor and on the number of threads.
+- `NegTrain` draws other negative samples. TensorFlow's are not reproducible.
 - `RecordInput` and the noise of `ExtractGlimpse` draw other numbers. TensorFlow's are not
   reproducible, whatever the seed.
 

@@ -197,7 +197,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "summary": ("summary.protos", "summary.writers"),
     "tensor_array": ("tensor_array.bulk", "tensor_array.ops"),
     "tensor_list": ("tensor_list.stack_concat", "tensor_list.ops"),
-    "training": ("training.ops",),
+    "training": ("training.ops", "training.sdca", "training.word2vec"),
     "variant": ("dataset.optional",),
     "xla": (
         "xla.conv",

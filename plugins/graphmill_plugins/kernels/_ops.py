@@ -536,6 +536,8 @@ OPS: dict[str, str] = {
         "SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent "
         "SparseApplyRMSProp"
     ),
+    "training.sdca": "SdcaFprint SdcaShrinkL1",
+    "training.word2vec": "NegTrain Skipgram",
     "xla.conv": "XlaConv XlaConvV2",
     "xla.gather": "XlaGather",
     "xla.ops": (

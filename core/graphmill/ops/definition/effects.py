@@ -126,7 +126,7 @@ _TABLE: Final[dict[str, str]] = {
         ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
     """,
     "rng state": """
-        AnonymousRandomSeedGenerator AnonymousSeedGenerator LearnedUnigramCandidateSampler
+        AnonymousRandomSeedGenerator AnonymousSeedGenerator LearnedUnigramCandidateSampler NegTrain
         RandomDatasetV2 RandomShuffleQueue RandomShuffleQueueV2 RngReadAndSkip RngSkip
         ShuffleAndRepeatDatasetV2 ShuffleDatasetV2 ShuffleDatasetV3 StatefulRandomBinomial
         StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform

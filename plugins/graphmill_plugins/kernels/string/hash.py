@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MASK = 0xFFFFFFFFFFFFFFFF
-_K0 = 0xC3A5C85C97CB3127
-_K1 = 0xB492B66FBE98F273
+HASH_K0 = 0xC3A5C85C97CB3127
+HASH_K1 = 0xB492B66FBE98F273
+"""Multipliers of FarmHash."""
 _K2 = 0x9AE16A3B2F90404F
 
 
-def _fetch(text: bytes, start: int) -> int:
+def fetch(text: bytes, start: int) -> int:
+    """Return the 64-bit integer that starts at a byte."""
     return int.from_bytes(text[start : start + 8], "little")
 
 
@@ -38,18 +40,20 @@ def _fetch32(text: bytes, start: int) -> int:
     return int.from_bytes(text[start : start + 4], "little")
 
 
-def _rotate(value: int, shift: int) -> int:
+def rotate(value: int, shift: int) -> int:
     """Rotate right; `value` may exceed 64 bits."""
     value &= _MASK
     return (value >> shift) | (value << (64 - shift)) & _MASK
 
 
-def _shift_mix(value: int) -> int:
+def shift_mix(value: int) -> int:
+    """Mix the upper bits of 64 into the lower ones; `value` may have more."""
     value &= _MASK
     return value ^ (value >> 47)
 
 
-def _hash_16(first: int, second: int, factor: int) -> int:
+def hash_16(first: int, second: int, factor: int) -> int:
+    """Return the hash of two 64-bit integers."""
     a = ((first ^ second) & _MASK) * factor & _MASK
     a ^= a >> 47
     b = ((second & _MASK) ^ a) * factor & _MASK
@@ -57,59 +61,61 @@ def _hash_16(first: int, second: int, factor: int) -> int:
     return b * factor & _MASK
 
 
-def _hash_to_16(text: bytes) -> int:
+def hash_to_16(text: bytes) -> int:
+    """Return the hash of at most 16 bytes."""
     size = len(text)
     factor = _K2 + size * 2
     if size >= 8:
-        a = _fetch(text, 0) + _K2
-        b = _fetch(text, size - 8)
-        c = _rotate(b, 37) * factor + a
-        d = (_rotate(a, 25) + b) * factor
-        return _hash_16(c, d, factor)
+        a = fetch(text, 0) + _K2
+        b = fetch(text, size - 8)
+        c = rotate(b, 37) * factor + a
+        d = (rotate(a, 25) + b) * factor
+        return hash_16(c, d, factor)
     if size >= 4:
-        return _hash_16(size + (_fetch32(text, 0) << 3), _fetch32(text, size - 4), factor)
+        return hash_16(size + (_fetch32(text, 0) << 3), _fetch32(text, size - 4), factor)
     if size > 0:
         y = text[0] + (text[size >> 1] << 8)
         z = size + (text[-1] << 2)
-        return _shift_mix(y * _K2 ^ z * _K0) * _K2 & _MASK
+        return shift_mix(y * _K2 ^ z * HASH_K0) * _K2 & _MASK
     return _K2
 
 
 def _hash_to_32(text: bytes) -> int:
     size = len(text)
     factor = _K2 + size * 2
-    a = _fetch(text, 0) * _K1
-    b = _fetch(text, 8)
-    c = _fetch(text, size - 8) * factor
-    d = _fetch(text, size - 16) * _K2
-    first = _rotate(a + b, 43) + _rotate(c, 30) + d
-    return _hash_16(first, a + _rotate(b + _K2, 18) + c, factor)
+    a = fetch(text, 0) * HASH_K1
+    b = fetch(text, 8)
+    c = fetch(text, size - 8) * factor
+    d = fetch(text, size - 16) * _K2
+    first = rotate(a + b, 43) + rotate(c, 30) + d
+    return hash_16(first, a + rotate(b + _K2, 18) + c, factor)
 
 
 def _hash_to_64(text: bytes) -> int:
     size = len(text)
     factor = _K2 + size * 2
-    a = _fetch(text, 0) * _K2
-    b = _fetch(text, 8)
-    c = _fetch(text, size - 8) * factor
-    d = _fetch(text, size - 16) * _K2
-    y = _rotate(a + b, 43) + _rotate(c, 30) + d
-    z = _hash_16(y, a + _rotate(b + _K2, 18) + c, factor)
-    e = _fetch(text, 16) * factor
-    f = _fetch(text, 24)
-    g = (y + _fetch(text, size - 32)) * factor
-    h = (z + _fetch(text, size - 24)) * factor
-    first = _rotate(e + f, 43) + _rotate(g, 30) + h
-    return _hash_16(first, e + _rotate(f + a, 18) + g, factor)
+    a = fetch(text, 0) * _K2
+    b = fetch(text, 8)
+    c = fetch(text, size - 8) * factor
+    d = fetch(text, size - 16) * _K2
+    y = rotate(a + b, 43) + rotate(c, 30) + d
+    z = hash_16(y, a + rotate(b + _K2, 18) + c, factor)
+    e = fetch(text, 16) * factor
+    f = fetch(text, 24)
+    g = (y + fetch(text, size - 32)) * factor
+    h = (z + fetch(text, size - 24)) * factor
+    first = rotate(e + f, 43) + rotate(g, 30) + h
+    return hash_16(first, e + rotate(f + a, 18) + g, factor)
 
 
-def _weak_hash_32(text: bytes, start: int, a: int, b: int) -> tuple[int, int]:
-    w, x, y, z = (_fetch(text, start + offset) for offset in (0, 8, 16, 24))
+def weak_hash_32(text: bytes, start: int, a: int, b: int) -> tuple[int, int]:
+    """Return a weak hash of 32 bytes and two seeds."""
+    w, x, y, z = (fetch(text, start + offset) for offset in (0, 8, 16, 24))
     a += w
-    b = _rotate(b + a + z, 21)
+    b = rotate(b + a + z, 21)
     c = a
     a += x + y
-    b += _rotate(a, 44)
+    b += rotate(a, 44)
     return (a + z) & _MASK, (b + c) & _MASK
 
 
@@ -117,24 +123,24 @@ def fingerprint64(text: bytes) -> int:
     """Return FarmHash's Fingerprint64, an unsigned 64-bit integer."""
     size = len(text)
     if size <= 16:
-        return _hash_to_16(text)
+        return hash_to_16(text)
     if size <= 32:
         return _hash_to_32(text)
     if size <= 64:
         return _hash_to_64(text)
-    x, y = 81, 81 * _K1 + 113
-    z = _shift_mix(y * _K2 + 113) * _K2
+    x, y = 81, 81 * HASH_K1 + 113
+    z = shift_mix(y * _K2 + 113) * _K2
     v, w = (0, 0), (0, 0)
-    x = x * _K2 + _fetch(text, 0)
+    x = x * _K2 + fetch(text, 0)
     end = (size - 1) // 64 * 64
     for start in range(0, end, 64):
-        x = _rotate(x + y + v[0] + _fetch(text, start + 8), 37) * _K1
-        y = _rotate(y + v[1] + _fetch(text, start + 48), 42) * _K1
+        x = rotate(x + y + v[0] + fetch(text, start + 8), 37) * HASH_K1
+        y = rotate(y + v[1] + fetch(text, start + 48), 42) * HASH_K1
         x = (x ^ w[1]) & _MASK
-        y += v[0] + _fetch(text, start + 40)
-        z = _rotate(z + w[0], 33) * _K1
-        v = _weak_hash_32(text, start, v[1] * _K1, x + w[0])
-        w = _weak_hash_32(text, start + 32, z + w[1], y + _fetch(text, start + 16))
+        y += v[0] + fetch(text, start + 40)
+        z = rotate(z + w[0], 33) * HASH_K1
+        v = weak_hash_32(text, start, v[1] * HASH_K1, x + w[0])
+        w = weak_hash_32(text, start + 32, z + w[1], y + fetch(text, start + 16))
         z, x = x, z
     return _finish(text, x & _MASK, y & _MASK, z & _MASK, v, w)
 
@@ -143,20 +149,20 @@ def _finish(text: bytes, x: int, y: int, z: int, v: tuple[int, int], w: tuple[in
     """Hash the last 64 bytes, which may overlap with bytes already hashed."""
     size = len(text)
     start = size - 64
-    factor = _K1 + ((z & 0xFF) << 1)
+    factor = HASH_K1 + ((z & 0xFF) << 1)
     w0 = w[0] + ((size - 1) & 63)
     v0 = v[0] + w0
     w0 += v0
-    x = _rotate(x + y + v0 + _fetch(text, start + 8), 37) * factor
-    y = _rotate(y + v[1] + _fetch(text, start + 48), 42) * factor
+    x = rotate(x + y + v0 + fetch(text, start + 8), 37) * factor
+    y = rotate(y + v[1] + fetch(text, start + 48), 42) * factor
     x = (x ^ (w[1] * 9)) & _MASK
-    y += v0 * 9 + _fetch(text, start + 40)
-    z = _rotate(z + w0, 33) * factor
-    v = _weak_hash_32(text, start, v[1] * factor, x + w0)
-    w = _weak_hash_32(text, start + 32, z + w[1], y + _fetch(text, start + 16))
+    y += v0 * 9 + fetch(text, start + 40)
+    z = rotate(z + w0, 33) * factor
+    v = weak_hash_32(text, start, v[1] * factor, x + w0)
+    w = weak_hash_32(text, start + 32, z + w[1], y + fetch(text, start + 16))
     z, x = x, z
-    first = _hash_16(v[0], w[0], factor) + _shift_mix(y) * _K0 + z
-    return _hash_16(first, _hash_16(v[1], w[1], factor) + x, factor)
+    first = hash_16(v[0], w[0], factor) + shift_mix(y) * HASH_K0 + z
+    return hash_16(first, hash_16(v[1], w[1], factor) + x, factor)
 
 
 _SEED = 0xDECAFCAFFE
@@ -168,7 +174,7 @@ def hash64(text: bytes, seed: int = _SEED) -> int:
     state = seed ^ (len(text) * factor & _MASK)
     whole = len(text) & ~7
     for start in range(0, whole, 8):
-        block = _fetch(text, start) * factor & _MASK
+        block = fetch(text, start) * factor & _MASK
         block = (block ^ (block >> 47)) * factor & _MASK
         state = (state ^ block) * factor & _MASK
     if len(text) > whole:
