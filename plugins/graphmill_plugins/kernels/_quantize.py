@@ -70,6 +70,17 @@ def first_of(name: str, value: Value) -> Value:
     return value.reshape(-1)[0]
 
 
+def single(name: str, value: Value) -> Value:
+    """Return the only element of an input of any rank.
+
+    Raises:
+        InvalidArgumentError: it does not have exactly one element.
+    """
+    if value.size != 1:
+        raise InvalidArgumentError(f"{name} must have one element, got {shape_text(value.shape)}")
+    return value.reshape(())
+
+
 def rounded(xp: ArrayNamespace, x: Value) -> Value:
     """Round to integers, halves away from zero as C++ does."""
     whole = xp.trunc(x)

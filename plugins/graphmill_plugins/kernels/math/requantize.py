@@ -77,12 +77,12 @@ def _farthest(xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value) 
     if x.ndim != 4:
         raise InvalidArgumentError(f"input must be in NHWC format, got {shape_text(x.shape)}")
     for name, value in (("input_min", input_min), ("input_max", input_max)):
-        if value.shape != x.shape[-1:]:
+        if value.size != x.shape[-1]:
             raise InvalidArgumentError(
                 f"{name} must have one element for each of the {x.shape[-1]} channels, got "
                 f"{shape_text(value.shape)}"
             )
-    return xp.maximum(xp.abs(input_min), xp.abs(input_max))
+    return xp.maximum(xp.abs(input_min.reshape(-1)), xp.abs(input_max.reshape(-1)))
 
 
 @kernel("RequantizationRangePerChannel", types={"T": (dtypes.qint32,)})
@@ -90,6 +90,8 @@ def requantization_range_per_channel(
     xp: ArrayNamespace, x: Value, input_min: Value, input_max: Value, clip_value_max: float
 ) -> tuple[Value, Value]:
     """Return one range for the values of all channels; it is symmetric, or starts at 0."""
+    if not (input_min.ndim and input_max.ndim):
+        raise InvalidArgumentError("input_min and input_max must not be scalars")
     ends = _farthest(xp, x, input_min, input_max)
     if not x.size:
         raise InvalidArgumentError("input must not be empty")

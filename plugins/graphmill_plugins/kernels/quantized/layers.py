@@ -25,6 +25,7 @@ from graphmill_plugins.kernels._quantize import (
     limits,
     product_range,
     requantized,
+    single,
     sole,
     to_floats,
     used_range,
@@ -305,10 +306,7 @@ def quantized_reshape(
     T: np.dtype[Any],
 ) -> Ranged:
     """Reshape; the range does not change."""
-    for name, value in (("input_min", input_min), ("input_max", input_max)):
-        if value.size != 1:
-            raise InvalidArgumentError(f"{name} must be a scalar, got {shape_text(value.shape)}")
-    low, high = first_of("input_min", input_min), first_of("input_max", input_max)
+    low, high = single("input_min", input_min), single("input_max", input_max)
     return reshape(xp, T)(tensor, shape), low, high
 
 

@@ -13,14 +13,14 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import (
-    first_of,
     from_float,
     from_floats,
     limits,
+    single,
     sole,
     to_float,
 )
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import divided, shape_text
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -44,6 +44,12 @@ def _check_less(low_name: str, low: float, high_name: str, high: float) -> None:
         )
 
 
+def _mean(xp: ArrayNamespace, x: Value) -> Value:
+    """Return the mean of each channel of each image; 0 for images without pixels."""
+    count = max(x.shape[1] * x.shape[2], 1)
+    return divided(xp, x.sum(axis=(1, 2), keepdims=True), count)
+
+
 @kernel("QuantizedInstanceNorm", types={"T": (dtypes.quint8,)})
 def quantized_instance_norm(
     xp: ArrayNamespace,
@@ -65,14 +71,14 @@ def quantized_instance_norm(
     _check_rank_4("x", x)
     step = (high - low) / _F(limits(x.dtype).highest)
     floats = x.astype(_F)
-    moved = step * (floats - floats.mean(axis=(1, 2), keepdims=True))
-    variance = xp.square(moved).mean(axis=(1, 2), keepdims=True)
+    moved = step * (floats - _mean(xp, floats))
+    variance = _mean(xp, xp.square(moved))
     normed = moved * (_F(1) / xp.sqrt(variance + _F(variance_epsilon)))
     if output_range_given:
         new_low, new_high = xp.full_like(low, given_y_min), xp.full_like(low, given_y_max)
     else:
-        new_low = xp.min(normed, initial=np.finfo(_F).max)
-        new_high = xp.max(normed, initial=np.finfo(_F).min)
+        new_low = xp.min(normed, initial=np.inf)
+        new_high = xp.max(normed, initial=-np.inf)
     least = new_low + _F(min_separation)
     new_high = xp.where(new_high - new_low < _F(min_separation), least, new_high)
     return from_floats(xp, normed, new_low, new_high, x.dtype), new_low, new_high
@@ -99,14 +105,14 @@ def quantized_batch_norm(
             )
     values, lows, highs = inputs[::3], inputs[1::3], inputs[2::3]
     mean, variance, beta, gamma = (
-        to_float(xp, value, first_of("a range", low), first_of("a range", high))
+        to_float(xp, value, single("a range", low), single("a range", high))
         for value, low, high in zip(values[1:], lows[1:], highs[1:], strict=True)
     )
     scale = _F(1) / xp.sqrt(variance + _F(variance_epsilon))
     if scale_after_normalization:
         scale = scale * gamma
     low, high = xp.asarray(-_FAR), xp.asarray(_FAR)
-    ends = (first_of("t_min", lows[0]), first_of("t_max", highs[0]))
+    ends = (single("t_min", lows[0]), single("t_max", highs[0]))
     fixed, scales, offsets, one = (
         from_float(xp, value, low, high, _INT32)
         for value in (to_float(xp, x, *ends), scale, -mean * scale + beta, xp.ones_like(low))
