@@ -42,6 +42,14 @@ fails a test.
 - **Unordered reads and writes**: if a graph does not order a read and a write of a variable, a read
   that depends only on the variable always comes first. TensorFlow usually does the same, but does
   not guarantee it.
+- **Feeds** lose nothing: 1.5 for an integer, a complex number for a real one and a value out of
+  range are errors; TensorFlow truncates them. What has an integer's value may be fed for it.
+- **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
+  `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
+  the session is made. Only the nodes that a step needs are placed and checked
+  ([fields](../reference/config-fields.md)). Debug watches of unknown nodes are errors.
+- **Partial runs**: a session keeps 256 unfinished ones; the oldest of more is released with a
+  warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices.
 - **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.
   TensorFlow hangs.
 - **Rendezvous**: a second send under a rendezvous key is an error, as in TensorFlow 1.0.

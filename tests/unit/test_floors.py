@@ -56,6 +56,8 @@ SESSION_DOORS = (
     "graphmill.session.executors_cache",
     # A master refuses the settings that a session of this process refuses.
     "graphmill.session.config_check",
+    # What a worker tells of a traced step is what a session of this process tells.
+    "graphmill.session.step_trace",
     # A master turns what is fed into tensors as a session of this process does.
     "graphmill.session.feeds",
     "graphmill.session.hot_steps",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
-from graphmill.graph.formats.import_export import graph_from_graph_def, graph_to_graph_def
+from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.graph.graph import Graph
 from graphmill.graph.node_roles import is_receive
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
@@ -159,12 +159,12 @@ class RegisteredGraph:
         """Whether a step is in progress."""
         return self._num_users > 1
 
-    def items_of_next_step(self, step_id: int, *, is_traced: bool) -> tuple[PerPartition, ...]:
+    def items_of_next_step(self, step_id: int) -> tuple[PerPartition, ...]:
         """Return the partitions for the next step, and count the step."""
         executors = self.executors
         count = executors.step_count = executors.step_count + 1
         executors.last_step = step_id
-        items = executors.items if is_traced else executors.serving
+        items = executors.serving
         if count >= executors.build_at:
             self._hot_steps.build_later(executors)
         return items
@@ -177,10 +177,6 @@ class RegisteredGraph:
         """Return newly built partitions, with the passes of phase `HOT`."""
         del key, form
         return self._partitions(is_hot=True)
-
-    def graph_defs(self) -> list[proto.GraphDef]:
-        """Return the graphs of its devices as messages."""
-        return [graph_to_graph_def(item.graph) for item in self.executors.items]
 
     def _partitions(self, *, is_hot: bool = False) -> tuple[PerPartition, ...]:
         graph = self._imported()

@@ -22,9 +22,10 @@ from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
-from graphmill.runtime.steps.step_stats import StepStatsCollector
+from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.cost_model import cost_graph
+from graphmill.session.step_trace import complete_trace, partition_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,6 +71,7 @@ class WorkerStep:
         is_traced = call.record_timeline or call.record_costs
         self.collector = StepStatsCollector() if is_traced else None
         self._container = StepContainer(call.step_id)
+        self._items: tuple[PerPartition, ...] = ()
         self._args = ExecutorArgs(
             call.step_id,
             CallFrame((), 0),
@@ -93,8 +95,8 @@ class WorkerStep:
         Raises:
             OpError: the first error; the rendezvous has been aborted with it.
         """
-        is_traced = self.collector is not None
-        items = self._graph.items_of_next_step(self._call.step_id, is_traced=is_traced)
+        items = self._items = self._graph.items_of_next_step(self._call.step_id)
+        started = now()
         try:
             with np.errstate(all="ignore"):
                 if all(item.executor.honours_deadlines for item in items):
@@ -112,6 +114,10 @@ class WorkerStep:
             )
             self._rendezvous.start_abort(failure)
             raise failure from error
+        else:
+            if self.collector is not None:
+                interpreted = self._graph.executors.items
+                complete_trace(self.collector, items, interpreted, started, now())
         finally:
             self._args.close()
             if self._container.is_used:
@@ -124,10 +130,10 @@ class WorkerStep:
             made.step_stats = self.collector.to_proto()
             if self._call.record_costs:
                 made.cost_graph = proto.CostGraphDef()
-                for item in self._graph.executors.items:
+                for item in self._items:
                     cost_graph(item.graph, item.device.name, self.collector, made.cost_graph)
         if self._call.record_partition_graphs:
-            made.partition_graphs = self._graph.graph_defs()
+            made.partition_graphs = [partition_graph(item.graph) for item in self._items]
         return made
 
     def _drive(self, items: Sequence[PerPartition]) -> None:
