@@ -8,7 +8,7 @@ posts its outcome.
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from graphmill.errors import InternalError, OpError
 from graphmill.spi import (
@@ -69,7 +69,8 @@ class ExecutorState:
         self._ready: Ready = executor.new_queue()
         self._timed: TimedQueue | None = None
         if args.stats_collector is not None:
-            self._ready = self._timed = timed(self._ready)
+            self._timed = timed(self._ready)
+            self._ready = cast("Ready", self._timed)
         self._outstanding = 0
         self._error: OpError | None = None
         self._called: object = None  # the token of the asynchronous call that is being made
