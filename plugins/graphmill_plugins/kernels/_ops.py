@@ -121,6 +121,9 @@ OPS: dict[str, str] = {
     "dataset.parse_example": (
         "ExperimentalParseExampleDataset ParseExampleDataset ParseExampleDatasetV2"
     ),
+    "dataset.random_access": (
+        "GetElementAtIndex GlobalShuffleDataset IndexFlatMapDataset WeightedFlatMapDataset"
+    ),
     "dataset.regroup": (
         "DenseToSparseBatchDataset ExperimentalDenseToSparseBatchDataset "
         "ExperimentalRebatchDataset ExperimentalSlidingWindowDataset RebatchDataset "
@@ -414,6 +417,7 @@ OPS: dict[str, str] = {
         "StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt "
         "StatefulUniformInt"
     ),
+    "random.index_shuffle": "RandomIndexShuffle",
     "random.rejection": (
         "ParameterizedTruncatedNormal RandomGamma RandomPoisson RandomPoissonV2 "
         "StatelessParameterizedTruncatedNormal StatelessRandomGammaV2 StatelessRandomGammaV3 "

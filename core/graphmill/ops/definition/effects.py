@@ -118,7 +118,7 @@ _TABLE: Final[dict[str, str]] = {
     "rng": """
         AllCandidateSampler CudnnRNN CudnnRNNV2 CudnnRNNV3 ExperimentalRandomDataset
         ExtractGlimpse ExtractGlimpseV2
-        FractionalAvgPool FractionalMaxPool GlobalShuffleDataset LogUniformCandidateSampler
+        FractionalAvgPool FractionalMaxPool LogUniformCandidateSampler
         Multinomial NonDeterministicInts ParameterizedTruncatedNormal RandomCrop RandomDataset
         RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform
         RandomUniformInt RiscRandomUniform SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
@@ -126,7 +126,8 @@ _TABLE: Final[dict[str, str]] = {
         ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
     """,
     "rng state": """
-        AnonymousRandomSeedGenerator AnonymousSeedGenerator LearnedUnigramCandidateSampler NegTrain
+        AnonymousRandomSeedGenerator AnonymousSeedGenerator GlobalShuffleDataset
+        LearnedUnigramCandidateSampler NegTrain
         RandomDatasetV2 RandomShuffleQueue RandomShuffleQueueV2 RngReadAndSkip RngSkip
         ShuffleAndRepeatDatasetV2 ShuffleDatasetV2 ShuffleDatasetV3 StatefulRandomBinomial
         StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform

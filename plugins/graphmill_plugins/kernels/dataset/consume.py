@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     Done = Callable[..., None]
 
 
-class _ConsumingKernel:
+class ConsumingKernel:
     """Base of kernels that consume a whole dataset in a thread of the session's pool."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
         self._function = attrs.get("f")
-        self._expected = (attrs.get("output_types", ()), attrs.get("output_shapes", ()))
+        self.expected = (attrs.get("output_types", ()), attrs.get("output_shapes", ()))
 
     def __call__(self, ctx: OpKernelContext, *inputs: Any, done: Done) -> None:
         """Call `done` with the outputs, now or later."""
@@ -71,7 +71,7 @@ class _ConsumingKernel:
 
 
 @dataset_kernel("DatasetToSingleElement", async_=True)
-class DatasetToSingleElementKernel(_ConsumingKernel):
+class DatasetToSingleElementKernel(ConsumingKernel):
     """Return the only element of a dataset."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
@@ -82,14 +82,14 @@ class DatasetToSingleElementKernel(_ConsumingKernel):
                 raise InvalidArgumentError("Dataset was empty.")
             if iteration.next() is not None:
                 raise InvalidArgumentError("Dataset had more than one element.")
-        error = element_error(element, *self._expected)
+        error = element_error(element, *self.expected)
         if error is not None:
             raise error
         return list(element)
 
 
 @dataset_kernel("ReduceDataset", async_=True)
-class ReduceDatasetKernel(_ConsumingKernel):
+class ReduceDatasetKernel(ConsumingKernel):
     """Fold a function over the elements: it maps a state and an element to the next state."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
@@ -99,7 +99,7 @@ class ReduceDatasetKernel(_ConsumingKernel):
         with _Iteration(ctx, dataset) as iteration:
             while (element := iteration.next()) is not None:
                 state = iteration.scope.call(function, [*state, *element])
-        error = element_error(tuple(state), *self._expected)
+        error = element_error(tuple(state), *self.expected)
         if error is not None:
             raise error
         return list(state)
@@ -108,7 +108,7 @@ class ReduceDatasetKernel(_ConsumingKernel):
 @dataset_kernel(
     "DatasetToTFRecord", "ExperimentalDatasetToTFRecord", async_=True, effects=("fs.write",)
 )
-class DatasetToTFRecordKernel(_ConsumingKernel):
+class DatasetToTFRecordKernel(ConsumingKernel):
     """Write the elements of a dataset, one string each, to a TFRecord file."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
@@ -150,7 +150,7 @@ class _Iteration:
 
 
 @dataset_kernel("InitializeTableFromDataset", async_=True, effects=("state",))
-class InitializeTableFromDatasetKernel(_ConsumingKernel):
+class InitializeTableFromDatasetKernel(ConsumingKernel):
     """Fill a table from a dataset of keys and values."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:

@@ -15,7 +15,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     Derived,
     ElementIterator,
 )
-from graphmill_plugins.kernels.unstack import rows
+from graphmill_plugins.kernels.unstack import row, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +31,8 @@ class Tensors(Dataset):
     Semantics: tensorflow/core/kernels/data/tensor_dataset_op.cc.
     """
 
+    is_indexed = True
+
     def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
         super().__init__(types, list(map(shape_of_value, components, types)))
         self._element = tuple(components)
@@ -45,6 +47,11 @@ class Tensors(Dataset):
         del scope
         return iter((self._element,))
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        del index, scope
+        return self._element
+
 
 class Slices(Dataset):
     """The slices of tensors along their first axis, which has the same size in all.
@@ -54,6 +61,8 @@ class Slices(Dataset):
     Raises:
         InvalidArgumentError: a tensor is a scalar, or has more or fewer rows than the others.
     """
+
+    is_indexed = True
 
     def __init__(self, components: Sequence[Value], types: Sequence[DType]) -> None:
         shapes = list(map(shape_of_value, components, types))
@@ -79,6 +88,12 @@ class Slices(Dataset):
         del scope
         return zip(*map(row_values, self._components, self.dtypes), strict=True)
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        del scope
+        pairs = zip(self._components, self.dtypes, strict=True)
+        return tuple(row(tensor, index, dtype) for tensor, dtype in pairs)
+
 
 def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
     """Return the rows of a tensor along its first axis."""
@@ -88,6 +103,8 @@ def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
 
 class ListOfElements(Dataset):
     """A dataset of elements in a sequence."""
+
+    is_indexed = True
 
     def __init__(
         self, elements: Sequence[Element], types: Sequence[DType], shapes: Sequence[Shape]
@@ -105,6 +122,11 @@ class ListOfElements(Dataset):
         del scope
         return iter(self._elements)
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        del scope
+        return self._elements[index]
+
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -117,6 +139,8 @@ class Range(Dataset):
     Raises:
         InvalidArgumentError: the step is zero.
     """
+
+    is_indexed = True
 
     def __init__(self, start: int, stop: int, step: int, dtype: DType) -> None:
         if step == 0:
@@ -134,9 +158,16 @@ class Range(Dataset):
         del scope
         return zip(map(self.dtypes[0].as_numpy_dtype.type, self._range), strict=True)
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        del scope
+        return (self.dtypes[0].as_numpy_dtype.type(self._range[index]),)
+
 
 class Take(Derived):
     """The first elements; all for a negative count."""
+
+    is_indexed = True
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -155,6 +186,10 @@ class Take(Derived):
         elements = self.source.iterate(scope)
         return elements if self._count < 0 else _Taking(elements, self._count)
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        return self.source.at(index, scope)
+
 
 class _Taking(ElementIterator):
     def __init__(self, source: Elements, count: int) -> None:
@@ -171,6 +206,8 @@ class _Taking(ElementIterator):
 
 class Skip(Derived):
     """The elements after the first `count`; none for a negative count."""
+
+    is_indexed = True
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -190,6 +227,10 @@ class Skip(Derived):
             return iter(())
         return _Skipping(self.source.iterate(scope), self._count)
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        return self.source.at(index + self._count, scope)
+
 
 class _Skipping(ElementIterator):
     def __init__(self, source: Elements, count: int) -> None:
@@ -205,6 +246,8 @@ class _Skipping(ElementIterator):
 
 class Repeat(Derived):
     """The elements, `count` times over; forever for a negative count."""
+
+    is_indexed = True
 
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
@@ -223,6 +266,10 @@ class Repeat(Derived):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Repeating(self.source, self._count, scope)
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        return self.source.at(index % self.source.cardinality, scope)
 
 
 class _Repeating(ElementIterator):
@@ -251,6 +298,8 @@ class _Repeating(ElementIterator):
 class Concatenate(Derived):
     """The elements of one dataset, then those of another."""
 
+    is_indexed = True
+
     def __init__(self, source: Dataset, other: Dataset) -> None:
         if source.dtypes != other.dtypes:
             raise InvalidArgumentError(
@@ -271,6 +320,12 @@ class Concatenate(Derived):
         """Return an iterator over the elements."""
         return chain.from_iterable(_iterators(self.inputs, scope))
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        first, second = self.inputs
+        start = first.cardinality
+        return first.at(index, scope) if index < start else second.at(index - start, scope)
+
 
 def _iterators(inputs: Sequence[Dataset], scope: Scope) -> Iterator[Elements]:
     return (source.iterate(scope) for source in inputs)
@@ -282,6 +337,8 @@ def _names(dataset: Dataset) -> str:
 
 class Zip(Dataset):
     """Elements of several datasets side by side, up to the end of the shortest."""
+
+    is_indexed = True
 
     def __init__(self, inputs: Sequence[Dataset]) -> None:
         super().__init__(
@@ -301,6 +358,10 @@ class Zip(Dataset):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Zipping([source.iterate(scope) for source in self.inputs])
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        return tuple(chain.from_iterable(source.at(index, scope) for source in self.inputs))
 
 
 class _Zipping(ElementIterator):
@@ -327,6 +388,8 @@ class _Zipping(ElementIterator):
 class Shard(Derived):
     """Every `count`-th element, starting at `index`."""
 
+    is_indexed = True
+
     def __init__(
         self, source: Dataset, count: int, index: int, *, requires_non_empty: bool = False
     ) -> None:
@@ -351,6 +414,10 @@ class Shard(Derived):
         """Return an iterator over the elements."""
         elements = self.source.iterate(scope)
         return _Sharding(elements, self._count, self._index, self._requires_non_empty)
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        return self.source.at(self._index + index * self._count, scope)
 
 
 class _Sharding(ElementIterator):

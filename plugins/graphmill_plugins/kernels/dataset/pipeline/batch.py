@@ -32,6 +32,8 @@ class Batch(Dataset):
     Semantics: tensorflow/core/kernels/data/batch_dataset_op.cc.
     """
 
+    is_indexed = True
+
     def __init__(self, source: Dataset, size: int, *, drops_remainder: bool) -> None:
         if size <= 0:
             raise InvalidArgumentError(f"Batch size must be greater than zero, got {size}.")
@@ -51,6 +53,12 @@ class Batch(Dataset):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Batching(self, self.source.iterate(scope), self._size, self._drops_remainder)
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        start, count = index * self._size, self.source.cardinality
+        places = range(start, min(start + self._size, count))
+        return self.collate([self.source.at(place, scope) for place in places])
 
     def collate(self, elements: list[Element]) -> Element:
         """Stack elements into a batch.

@@ -38,6 +38,8 @@ _DEFAULT_BUFFER_SIZE: Final = 4
 class Prefetch(Derived):
     """The elements, prefetched by a thread of the session's pool."""
 
+    is_indexed = True
+
     def __init__(self, source: Dataset, size: int) -> None:
         if size < -1:
             raise InvalidArgumentError(
@@ -58,6 +60,10 @@ class Prefetch(Derived):
             return elements
         return Prefetching(elements, self._size, scope)
 
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        return self.source.at(index, scope)
+
 
 class MemoryCache:
     """The elements of a dataset, once an iterator has reached its end.
@@ -72,6 +78,8 @@ class MemoryCache:
 class Cache(Derived):
     """The elements, cached in memory by the first iterator that reaches the end."""
 
+    is_indexed = True
+
     def __init__(self, source: Dataset, cache: MemoryCache) -> None:
         super().__init__(source)
         self._cache = cache
@@ -84,6 +92,11 @@ class Cache(Derived):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Caching(self.source, self._cache, scope)
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        cached = self._cache.elements
+        return self.source.at(index, scope) if cached is None else cached[index]
 
 
 class _Caching(ElementIterator):

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from graphmill.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OutOfRangeError,
+    UnimplementedError,
+)
 from graphmill.spi import CancellationManager, ExecutorArgs, StepRunner, kernel
 from graphmill.spi.kernels import StepContainer, dtype_of_value
 from graphmill.spi.process import fork_safe_lock
@@ -226,6 +232,8 @@ class Dataset(ABC):
 
     waits: ClassVar[bool] = False
     """Whether taking an element of this class of datasets may block, whatever its inputs are."""
+    is_indexed: ClassVar[bool] = False
+    """Whether `lookup` computes any element of this class of datasets from those of its inputs."""
 
     def __init__(
         self,
@@ -251,6 +259,35 @@ class Dataset(ABC):
     @abstractmethod
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
+
+    @property
+    def is_indexable(self) -> bool:
+        """Whether elements can be looked up by index, in this dataset and in all its inputs."""
+        return self.is_indexed and all(source.is_indexable for source in self.inputs)
+
+    def at(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index.
+
+        Raises:
+            UnimplementedError: elements of such a dataset cannot be looked up.
+            FailedPreconditionError: the number of elements is unknown or infinite.
+            OutOfRangeError: there is no such element.
+        """
+        if not self.is_indexed:
+            raise UnimplementedError(f"Random access is not implemented for dataset {self!r}")
+        count = self.cardinality
+        if count < 0:
+            what = "infinite" if count == INFINITE else "unknown"
+            raise FailedPreconditionError(
+                f"{self!r} has {what} cardinality, which does not support random access."
+            )
+        if not 0 <= index < count:
+            raise OutOfRangeError(f"Index out of range [0, {count}):{index}")
+        return self.lookup(index, scope)
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index that exists; only for classes that are indexed."""
+        raise NotImplementedError
 
     def item(self) -> Dataset:
         """Return the dataset itself, as a scalar array returns its element."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphmill.errors import FailedPreconditionError, OpError
+from graphmill.errors import FailedPreconditionError, OpError, OutOfRangeError
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class AssertCardinality(Derived):
     """The elements; fails unless their number is the asserted one."""
 
+    is_indexed = True
+
     def __init__(self, source: Dataset, count: int) -> None:
         super().__init__(source)
         self._count = count
@@ -36,6 +38,23 @@ class AssertCardinality(Derived):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Counting(self.source.iterate(scope), self._count)
+
+    def at(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index.
+
+        Raises:
+            FailedPreconditionError: the input has fewer elements than asserted.
+            OutOfRangeError: there should be no such element.
+        """
+        if index < 0 or INFINITE < self._count <= index:
+            raise OutOfRangeError(f"Index {index} is out of range for {_count_text(self._count)}")
+        try:
+            return self.source.at(index, scope)
+        except OutOfRangeError as error:
+            raise FailedPreconditionError(
+                f"Input dataset was expected to contain {_count_text(self._count)} but index "
+                f"{index} could not be retrieved: {error.message}"
+            ) from error
 
 
 class _Counting(ElementIterator):

@@ -45,6 +45,8 @@ class Map(Dataset):
         preserves_cardinality: whether OutOfRange is an error instead of the end.
     """
 
+    is_indexed = True
+
     waits = True
 
     def __init__(
@@ -71,6 +73,13 @@ class Map(Dataset):
         if self.parallel > 1 and scope.pool is not None:
             return _ParallelMapping(self, elements, scope)
         return _Mapping(self, elements, scope)
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index."""
+        found = self.apply(scope, self.source.at(index, scope))
+        if found is None:
+            raise OutOfRangeError(f"the function ended the sequence at index {index}")
+        return found
 
     def apply(self, scope: Scope, element: Element) -> Element | None:
         """Return the function's results for an element; None if it ends the sequence.

@@ -42,6 +42,8 @@ class SlidingWindow(Batch):
         InvalidArgumentError: one of them is not positive.
     """
 
+    is_indexed = False
+
     def __init__(
         self, source: Dataset, size: int, shift: int, stride: int, *, drops_remainder: bool
     ) -> None:

@@ -41,6 +41,14 @@ class SeedGenerator:
         self._seeds = random_seeds(seed, seed2)
         self._numbers = random_numbers(*self._seeds) if reseeds else None
 
+    def permutation(self, count: int) -> list[int]:
+        """Return the indices below `count` in the order of the seeds given at first."""
+        order = list(range(count))
+        for index, number in zip(range(count), random_numbers(*self._seeds), strict=False):
+            other = index + number % (count - index)
+            order[index], order[other] = order[other], order[index]
+        return order
+
     def next_seeds(self) -> tuple[int, int]:
         """Return the seeds of the next iterator."""
         if self._numbers is None:
@@ -57,6 +65,8 @@ class Shuffle(Derived):
         count: the number of epochs; -1 for infinitely many.
     """
 
+    is_indexed = True
+
     def __init__(self, source: Dataset, size: int, seeds: SeedGenerator, *, count: int = 1) -> None:
         if size < 1 and size != UNKNOWN:
             raise InvalidArgumentError(
@@ -64,6 +74,7 @@ class Shuffle(Derived):
             )
         super().__init__(source)
         self.buffer_size, self.seeds, self.count = size, seeds, count
+        self._order: list[int] | None = None  # two threads that set it set equal lists
 
     @property
     def cardinality(self) -> int:
@@ -78,6 +89,17 @@ class Shuffle(Derived):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Shuffling(self, scope)
+
+    @property
+    def is_indexable(self) -> bool:
+        """False: elements can be looked up, but a shuffled order cannot be shuffled again."""
+        return False
+
+    def lookup(self, index: int, scope: Scope) -> Element:
+        """Return the element at an index, in one order that all look-ups share."""
+        if self._order is None:
+            self._order = self.seeds.permutation(self.source.cardinality)
+        return self.source.at(self._order[index % len(self._order)], scope)
 
 
 class _Epoch:

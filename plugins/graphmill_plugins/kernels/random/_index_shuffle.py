@@ -1,0 +1,66 @@
+"""A pseudorandom permutation of the integers up to a bound, computed index by index.
+
+Semantics: tensorflow/core/kernels/random_index_shuffle.cc: the Simon block cipher (Beaulieu et al.,
+2013) with a key of three words, applied until the result is in range.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MIN_BLOCK: Final = 16
+_MAX_BLOCK: Final = 64
+_SEQUENCE: Final = 0x7369F885192C0EF5
+_CONSTANT: Final = 0xFFFFFFFC
+
+
+def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: int = 4) -> int:
+    """Return the index that replaces `index` in a permutation of 0 to `largest`.
+
+    Args:
+        index: at most `largest`.
+        key: three 32-bit integers that choose the permutation.
+        largest: the largest index, below 2**64.
+        rounds: of the cipher; even, at least 4.
+    """
+    if largest == 0:
+        return 0
+    block = (largest - 1).bit_length()
+    block = min(max(block + block % 2, _MIN_BLOCK), _MAX_BLOCK)
+    width = block // 2
+    keys = _round_keys(key, rounds, width)
+    while True:
+        index = _encrypted(index, keys, width)
+        if index <= largest:
+            return index
+
+
+def _round_keys(key: tuple[int, int, int], rounds: int, width: int) -> list[int]:
+    mask = (1 << width) - 1
+    keys = [word & mask for word in key]
+    bits = _SEQUENCE & mask
+    for round_ in range(3, rounds):
+        last = keys[-1]
+        mixed = _rotated_right(last, 3, width) ^ _rotated_right(last, 4, width)
+        keys.append((_CONSTANT & mask) ^ (bits & 1) ^ keys[round_ - 3] ^ mixed)
+        bits >>= 1
+    return keys
+
+
+def _encrypted(value: int, keys: list[int], width: int) -> int:
+    mask = (1 << width) - 1
+    left, right = value >> width & mask, value & mask
+    for first, second in zip(keys[::2], keys[1::2], strict=True):
+        left ^= _mixed(right, width) ^ first
+        right ^= _mixed(left, width) ^ second
+    return left << width | right
+
+
+def _mixed(word: int, width: int) -> int:
+    one, two, eight = (_rotated_right(word, width - count, width) for count in (1, 2, 8))
+    return one & eight ^ two
+
+
+def _rotated_right(word: int, count: int, width: int) -> int:
+    mask = (1 << width) - 1
+    return (word >> count | word << (width - count)) & mask

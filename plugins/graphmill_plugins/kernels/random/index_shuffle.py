@@ -1,0 +1,60 @@
+"""Kernel that shuffles indices without a list of them.
+
+Semantics: tensorflow/core/kernels/random_index_shuffle_ops.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import kernel
+from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.random._index_shuffle import index_shuffle
+
+if TYPE_CHECKING:
+    from graphmill.spi import Value
+
+_WORD = (1 << 32) - 1
+_LONG = (1 << 64) - 1
+
+
+@kernel("RandomIndexShuffle", host=True)
+def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: int) -> Value:
+    """Return the places of indices in pseudorandom permutations of 0 to `max_index`.
+
+    Raises:
+        InvalidArgumentError: a shape is wrong, an index exceeds its largest one, or the number of
+            rounds is odd or below 4.
+    """
+    if rounds < 4 or rounds % 2:
+        raise InvalidArgumentError(f"rounds must be even and at least 4, got {rounds}")
+    count = max(np.size(index), np.size(max_index), np.size(seed) // 3)
+    _check_shapes(index, seed, max_index, count)
+    indices = np.broadcast_to(index, (count,)).tolist()
+    largest = np.broadcast_to(max_index, (count,)).tolist()
+    keys = np.broadcast_to(seed, (count, 3)).tolist()
+    found = []
+    for one, bound, key in zip(indices, largest, keys, strict=True):
+        if one & _LONG > bound & _LONG:
+            raise InvalidArgumentError(f"index {one} exceeds the largest index, {bound}")
+        first, second, third = (word & _WORD for word in key)
+        found.append(index_shuffle(one & _LONG, (first, second, third), bound & _LONG, rounds))
+    result = np.array(found, np.uint64).astype(index.dtype)
+    is_scalar = np.ndim(index) == np.ndim(max_index) == 0 and np.ndim(seed) == 1
+    return result[0] if is_scalar else result
+
+
+def _check_shapes(index: Value, seed: Value, max_index: Value, count: int) -> None:
+    for what, value in (("index", index), ("max_index", max_index)):
+        if np.shape(value) not in ((), (count,)):
+            raise InvalidArgumentError(
+                f"{what} must be a scalar or a vector of {count} elements, got shape "
+                f"{shape_text(np.shape(value))}"
+            )
+    if np.shape(seed) not in ((3,), (count, 3)):
+        raise InvalidArgumentError(
+            f"seed must be of shape [3] or [{count},3], got {shape_text(np.shape(seed))}"
+        )
