@@ -51,6 +51,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "data_flow.session_tensor",
     ),
     "dataset": (
+        "dataset.compression",
         "dataset.functions",
         "dataset.handles",
         "dataset.iterators",

@@ -81,8 +81,9 @@ OPS: dict[str, str] = {
         "OrderedMapClear OrderedMapIncompleteSize OrderedMapPeek OrderedMapSize OrderedMapStage "
         "OrderedMapUnstage OrderedMapUnstageNoKey Stage StageClear StagePeek StageSize Unstage"
     ),
+    "dataset.compression": "CompressElement UncompressElement",
     "dataset.consume": (
-        "DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
+        "ComputeBatchSize DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
         "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
         "ReduceDataset"
     ),

@@ -128,6 +128,13 @@ def dataset_cardinality(ctx: OpKernelContext, dataset: Value) -> Value:
     return np.int64(dataset_of(dataset).cardinality)
 
 
+@dataset_kernel("ComputeBatchSize")
+def compute_batch_size(ctx: OpKernelContext, dataset: Value) -> Value:
+    """Return the batch size that the pipeline declares, -1 if it is unknown."""
+    del ctx
+    return np.int64(dataset_of(dataset).batch_size)
+
+
 class _Iteration:
     """An iteration over a dataset within a step; leaving the context stops background work."""
 

@@ -181,6 +181,11 @@ class Take(Derived):
             return inner
         return self._count if inner == INFINITE else min(inner, self._count)
 
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         elements = self.source.iterate(scope)
@@ -220,6 +225,11 @@ class Skip(Derived):
         if self._count < 0:
             return 0
         return inner if inner < 0 else max(inner - self._count, 0)
+
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -262,6 +272,11 @@ class Repeat(Derived):
         if self._count == 0:
             return 0
         return inner if inner < 0 else inner * self._count
+
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -316,6 +331,11 @@ class Concatenate(Derived):
             return INFINITE
         return UNKNOWN if UNKNOWN in (first, second) else first + second
 
+    @property
+    def batch_size(self) -> int:
+        """That of all inputs, if they agree."""
+        return _common_batch_size(self.inputs)
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return chain.from_iterable(_iterators(self.inputs, scope))
@@ -325,6 +345,11 @@ class Concatenate(Derived):
         first, second = self.inputs
         start = first.cardinality
         return first.at(index, scope) if index < start else second.at(index - start, scope)
+
+
+def _common_batch_size(inputs: Sequence[Dataset]) -> int:
+    sizes = {source.batch_size for source in inputs}
+    return sizes.pop() if len(sizes) == 1 else -1
 
 
 def _iterators(inputs: Sequence[Dataset], scope: Scope) -> Iterator[Elements]:
@@ -354,6 +379,11 @@ class Zip(Dataset):
         if UNKNOWN in counts:
             return UNKNOWN
         return min((count for count in counts if count != INFINITE), default=INFINITE)
+
+    @property
+    def batch_size(self) -> int:
+        """That of all inputs, if they agree."""
+        return _common_batch_size(self.inputs)
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -409,6 +439,11 @@ class Shard(Derived):
         """Number of elements in the shard."""
         inner = self.source.cardinality
         return inner if inner < 0 else len(range(self._index, inner, self._count))
+
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""

@@ -50,6 +50,11 @@ class Batch(Dataset):
             return inner
         return inner // self._size if self._drops_remainder else -(-inner // self._size)
 
+    @property
+    def batch_size(self) -> int:
+        """The size of a batch, whether the last one is smaller or not."""
+        return self._size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Batching(self, self.source.iterate(scope), self._size, self._drops_remainder)

@@ -53,6 +53,11 @@ class Prefetch(Derived):
         """That of the input."""
         return self.source.cardinality
 
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         elements = self.source.iterate(scope)
@@ -88,6 +93,11 @@ class Cache(Derived):
     def cardinality(self) -> int:
         """That of the input."""
         return self.source.cardinality
+
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -140,6 +150,11 @@ class FileCache(Derived):
     def cardinality(self) -> int:
         """That of the input."""
         return self.source.cardinality
+
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""

@@ -261,6 +261,11 @@ class Dataset(ABC):
         """Return an iterator over the elements."""
 
     @property
+    def batch_size(self) -> int:
+        """The declared size of the first axis of all components; -1 if it is unknown."""
+        return -1
+
+    @property
     def is_indexable(self) -> bool:
         """Whether elements can be looked up by index, in this dataset and in all its inputs."""
         return self.is_indexed and all(source.is_indexable for source in self.inputs)

@@ -35,6 +35,11 @@ class AssertCardinality(Derived):
         """The asserted number."""
         return self._count
 
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Counting(self.source.iterate(scope), self._count)

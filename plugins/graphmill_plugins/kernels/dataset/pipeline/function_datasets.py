@@ -149,6 +149,11 @@ class Filter(Derived):
         super().__init__(source)
         self._predicate = predicate
 
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Filtering(self.source.iterate(scope), self._predicate, scope)

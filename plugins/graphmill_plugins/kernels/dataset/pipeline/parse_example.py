@@ -90,6 +90,11 @@ class ParseExamples(Dataset):
         """That of the input."""
         return self.source.cardinality
 
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Parsing(self, self.source.iterate(scope))

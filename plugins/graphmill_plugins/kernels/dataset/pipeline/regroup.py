@@ -62,6 +62,11 @@ class SlidingWindow(Batch):
             return inner
         return inner // self.shift if self.drops_remainder else -(-inner // self.shift)
 
+    @property
+    def batch_size(self) -> int:
+        """-1: TensorFlow does not look into sliding windows."""
+        return -1
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Sliding(self, self.source.iterate(scope))

@@ -86,6 +86,11 @@ class Shuffle(Derived):
             return INFINITE
         return inner if inner < 0 else inner * self.count
 
+    @property
+    def batch_size(self) -> int:
+        """That of the input."""
+        return self.source.batch_size
+
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         return _Shuffling(self, scope)
