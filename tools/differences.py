@@ -47,7 +47,7 @@ fails a test.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Only the nodes that a step needs are placed and checked
-  ([fields](../reference/config-fields.md)). Debug watches of unknown nodes are errors.
+  ([fields](../reference/config-fields.md)). Debug watches of nodes that do not exist are errors.
 - **Partial runs**: a session keeps 256 unfinished ones; the oldest of more is released with a
   warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices.
 - **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.

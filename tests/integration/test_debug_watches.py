@@ -138,3 +138,14 @@ def test_s5_p6_executors_of_old_watches_are_dropped(graph, host, monkeypatch) ->
         for debug_op in ("DebugIdentity", "DebugNanCount", "DebugNumericSummary") * 2:
             session.run("out:0", {"x:0": [1.0]}, options=watching("layer/y", debug_op))
             assert len(session._impl._variant_caches) <= 2
+
+
+def test_d22_a_watch_of_a_node_that_the_step_does_not_run_is_skipped(graph, host) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    with graphmill.Session(graph=graph, host=host) as session:
+        options = watching("out", "DebugIdentity")
+        assert session.run("layer/y:0", {"x:0": [1.0]}, options=options) == 0
+        assert seen == []
+        session.run("out:0", {"x:0": [1.0]}, options=options)
+    assert [watched.node_name for watched in seen] == ["out"]

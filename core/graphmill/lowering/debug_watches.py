@@ -30,20 +30,31 @@ _LOOP_ROLES: Final = (
 _SPEC_ATTR: Final = "debug_ops_spec"  # an attr of the ops that a debugger inserts
 
 
-def insert_debug_nodes(graph: Graph, watches: Iterable[Any], ops: OpRegistry) -> None:
+def insert_debug_nodes(
+    graph: Graph, watches: Iterable[Any], ops: OpRegistry, full: Graph | None = None
+) -> None:
     """Insert the nodes for the `DebugTensorWatch`es of `RunOptions.debug_options`.
 
     A watch with node name `*` applies to all nodes, one with slot -1 to all outputs. Reference
     outputs are watched by value.
 
+    Args:
+        graph: the graph that is run, which is changed.
+        watches: the watches.
+        ops: the ops of the host.
+        full: the session's graph, of which `graph` is a part. As in TensorFlow, watches of its
+            nodes that the step does not run are skipped.
+
     Raises:
-        NotFoundError: a watched node does not exist in the pruned graph, or has no such output; or
-            a debug op is unknown. A watch with `tolerate_debug_op_creation_failures` is skipped
-            instead.
+        NotFoundError: a watched node does not exist, or has no such output; or a debug op is
+            unknown. A watch with `tolerate_debug_op_creation_failures` is skipped instead.
         InvalidArgumentError: a debug op is malformed.
     """
     watched: dict[tuple[Node, int], list[Any]] = {}
     for watch in watches:
+        name = watch.node_name
+        if full is not None and full.has_node(name) and not graph.has_node(name):
+            continue
         try:
             for tensor in _tensors(graph, watch):
                 watched.setdefault(tensor, []).append(watch)

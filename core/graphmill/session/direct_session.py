@@ -399,7 +399,7 @@ class DirectSession(SessionInterface):
             client = self._state.build_client_graph(feeds, fetches, targets, client_end, form)
             needed_feeds = client.needed_feeds() if is_partial else {}
             if watches:
-                insert_debug_nodes(client.graph, watches, self.host.ops)
+                insert_debug_nodes(client.graph, watches, self.host.ops, full)
             items, placements = self._partitions.for_client_graph(client.graph, full)
             shapes = tuple(_feed_shape(full, self._source, feed) for feed in feeds)
         to_device = copies_in(items, client.feed_types)
