@@ -176,7 +176,8 @@ OPS: dict[str, str] = {
         "NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps"
     ),
     "image.codec": (
-        "DecodeAndCropJpeg DecodeBmp DecodeGif DecodeImage DecodeJpeg DecodePng ExtractJpegShape"
+        "DecodeAndCropJpeg DecodeBmp DecodeGif DecodeImage DecodeJpeg DecodePng DecodeWebP "
+        "ExtractJpegShape"
     ),
     "image.color": "AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation HSVToRGB RGBToHSV",
     "image.combined_boxes": "CombinedNonMaxSuppression",

@@ -27,7 +27,7 @@ _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
 _METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
 _ANY_FILE = 1 << 22  # up to so many pixels, files of any length are accepted
-_MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8}
+_MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8, "WEBP": 1 << 23}
 """The maximum number of pixels for each byte of a file, from the format's compression ratio."""
 
 
@@ -292,6 +292,29 @@ def decode_gif(contents: Value) -> Value:
     """Return all frames of a GIF as RGB: (frames, height, width, 3)."""
     data = _scalar_contents(contents)
     return _frames(_open(data, ("GIF", "PNG", "JPEG")), 3, len(data))
+
+
+@kernel("DecodeWebP", make=True, host=True, dynamic_shape=True, expensive=True)
+def decode_webp(channels: int) -> Callable[[Value], Value]:
+    """Return all frames of a WebP file: (frames, height, width, channels), also of a still image.
+
+    Raises:
+        InvalidArgumentError: the file is damaged, or has another number of channels than `channels`
+            (0 for any).
+    """
+    _check_channels(channels, (0, 3, 4))
+
+    def run(contents: Value) -> Value:
+        data = _scalar_contents(contents)
+        image = _open(data, ("WEBP",))
+        found = _own_channels(image)
+        if channels not in (0, found):
+            raise errors.InvalidArgumentError(
+                f"the image has {found} channels, but {channels} were requested"
+            )
+        return _frames(image, found, len(data))
+
+    return run
 
 
 @kernel("DecodeImage", make=True, host=True, dynamic_shape=True, expensive=True)

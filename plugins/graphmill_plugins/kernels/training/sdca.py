@@ -31,8 +31,13 @@ def sdca_fprint(examples: Value) -> Value:
         raise InvalidArgumentError(
             f"input must be a vector, got shape {shape_text(np.shape(examples))}"
         )
-    halves = [fingerprint128(item) for item in examples.tolist()]
+    halves = [_never_0_or_1(*fingerprint128(item)) for item in examples.tolist()]
     return np.array(halves, np.uint64).reshape(len(halves), 2).view(np.int64)
+
+
+def _never_0_or_1(low: int, high: int) -> tuple[int, int]:
+    """Replace the lower halves that TensorFlow's hash tables use as markers."""
+    return (low if low > 1 else low + 2**64 - 2), high
 
 
 @kernel("SdcaShrinkL1", stateful=True, host=True, effects=("state",))
