@@ -51,6 +51,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "data_flow.session_tensor",
     ),
     "dataset": (
+        "dataset.auto_shard",
+        "dataset.choose_fastest",
         "dataset.compression",
         "dataset.functions",
         "dataset.handles",

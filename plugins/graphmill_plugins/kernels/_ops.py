@@ -81,6 +81,8 @@ OPS: dict[str, str] = {
         "OrderedMapClear OrderedMapIncompleteSize OrderedMapPeek OrderedMapSize OrderedMapStage "
         "OrderedMapUnstage OrderedMapUnstageNoKey Stage StageClear StagePeek StageSize Unstage"
     ),
+    "dataset.auto_shard": "AutoShardDataset ExperimentalAutoShardDataset",
+    "dataset.choose_fastest": "ChooseFastestDataset ExperimentalChooseFastestDataset",
     "dataset.compression": "CompressElement UncompressElement",
     "dataset.consume": (
         "ComputeBatchSize DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
