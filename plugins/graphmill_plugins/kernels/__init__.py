@@ -68,6 +68,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.wrapped",
         "dataset.transforms",
         "dataset.consume",
+        "functional.ops",
     ),
     "distributed": ("distributed.collective", "distributed.collective_group"),
     "functional": (
@@ -203,7 +204,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "tensor_array": ("tensor_array.bulk", "tensor_array.ops"),
     "tensor_list": ("tensor_list.stack_concat", "tensor_list.ops"),
     "training": ("training.ops", "training.sdca", "training.word2vec"),
-    "variant": ("dataset.optional",),
+    "variant": ("dataset.optional", "tensor_map.ops", "variant.composite_tensor"),
     "xla": (
         "xla.conv",
         "xla.gather",

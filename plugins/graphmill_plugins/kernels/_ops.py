@@ -167,9 +167,9 @@ OPS: dict[str, str] = {
     "functional.batch": "BatchFunction",
     "functional.gradient": "SymbolicGradient",
     "functional.ops": (
-        "Case DeviceIndex FakeParam For If PartitionedCall RemoteCall StatefulPartitionedCall "
-        "StatelessCase StatelessIf StatelessWhile ToBool While _Arg _ArrayToList _DeviceArg "
-        "_DeviceRetval _If _ListToArray _Retval _While"
+        "Case DeviceIndex FakeParam For If MapDefun PartitionedCall RemoteCall "
+        "StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile ToBool While _Arg "
+        "_ArrayToList _DeviceArg _DeviceRetval _If _ListToArray _Retval _While"
     ),
     "functional.py_func": "EagerPyFunc PyFunc PyFuncStateless",
     "functional.unbatch": "UnbatchGrad",
@@ -257,7 +257,9 @@ OPS: dict[str, str] = {
         "MatrixInverse MatrixSolve MatrixSolveLs MatrixTriangularSolve TridiagonalMatMul "
         "TridiagonalSolve"
     ),
-    "logging.debug": "Copy CopyHost DebugIdentity DebugNanCount DebugNumericSummary",
+    "logging.debug": (
+        "Copy CopyHost DebugIdentity DebugNanCount DebugNumericSummary DebugNumericSummaryV2"
+    ),
     "logging.ops": "Assert Print PrintV2 Timestamp",
     "lookup.ops": (
         "AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable "
@@ -525,6 +527,10 @@ OPS: dict[str, str] = {
         "TensorListConcat TensorListConcatV2 TensorListGather TensorListScatter "
         "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSplit TensorListStack"
     ),
+    "tensor_map.ops": (
+        "EmptyTensorMap TensorMapErase TensorMapHasKey TensorMapInsert TensorMapLookup "
+        "TensorMapSize TensorMapStackKeys"
+    ),
     "training.ops": (
         "ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam "
         "ApplyAddSign ApplyCenteredRMSProp ApplyFtrl ApplyFtrlV2 ApplyGradientDescent "
@@ -546,6 +552,9 @@ OPS: dict[str, str] = {
     ),
     "training.sdca": "SdcaFprint SdcaShrinkL1",
     "training.word2vec": "NegTrain Skipgram",
+    "variant.composite_tensor": (
+        "CompositeTensorVariantFromComponents CompositeTensorVariantToComponents"
+    ),
     "xla.conv": "XlaConv XlaConvV2",
     "xla.gather": "XlaGather",
     "xla.ops": (

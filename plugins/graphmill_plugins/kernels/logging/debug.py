@@ -1,15 +1,17 @@
-"""Debugger watches: Copy, DebugIdentity, DebugNanCount, DebugNumericSummary.
+"""Debugger watches: Copy, DebugIdentity, DebugNanCount, DebugNumericSummary, …V2.
 
 Semantics: tensorflow/core/kernels/debug_ops.h.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill import dtypes
 from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill.spi.kernels import WatchedTensor, publish
 
@@ -95,6 +97,90 @@ def debug_numeric_summary(
     if not (mute_if_healthy and is_healthy):
         _publish(ctx, "DebugNumericSummary", tensor_name, debug_urls, result)
     return result
+
+
+_CURT_HEALTH: Final = 2
+_CONCISE_HEALTH: Final = 3
+_FULL_HEALTH: Final = 4
+_SHAPE: Final = 5
+_REDUCE_INF_NAN_THREE_SLOTS: Final = 8
+_SHAPE_SLOTS: Final = 6  # a longer shape loses its first sizes
+
+
+@kernel(
+    "DebugNumericSummaryV2",
+    types={"T": (*dtypes.REAL, dtypes.bool)},
+    host=True,
+    effects={"fs.write", "python"},
+)
+def debug_numeric_summary_v2(
+    value: Value, output_dtype: np.dtype[Any], tensor_debug_mode: int, tensor_id: int
+) -> Value:
+    """Return the statistics of a value that the `TensorDebugMode` of tfdbg asks for.
+
+    All but those of mode 8 begin with the id of the tensor. Nothing is published.
+    """
+    if tensor_debug_mode != _REDUCE_INF_NAN_THREE_SLOTS:
+        _check_tensor_id(tensor_id, output_dtype)
+    array = np.asarray(value)
+    summary = _NUMERIC_SUMMARIES.get(tensor_debug_mode)
+    if summary is None:
+        raise UnimplementedError(f"Unimplemented tensor debug mode: {tensor_debug_mode}")
+    return np.array(summary(array, tensor_id), output_dtype)
+
+
+def _check_tensor_id(tensor_id: int, output_dtype: np.dtype[Any]) -> None:
+    bits = np.finfo(output_dtype).nmant + 1
+    if tensor_id > 1 << bits:
+        raise InvalidArgumentError(
+            f"DebugNumericSummaryV2Op requires tensor_id to be less than or equal to (2^{bits}). "
+            f"Given tensor_id:{tensor_id}"
+        )
+
+
+def _infinities_and_nan(array: np.ndarray[Any, Any]) -> list[int]:
+    """Return the number of -inf, inf and NaN elements."""
+    counts = np.isneginf, np.isposinf, np.isnan
+    numbers = array.astype(np.float64)
+    return [int(count(numbers).sum()) for count in counts]
+
+
+def _curt_health(array: np.ndarray[Any, Any], tensor_id: int) -> list[float]:
+    return [tensor_id, any(_infinities_and_nan(array))]
+
+
+def _concise_health(array: np.ndarray[Any, Any], tensor_id: int) -> list[float]:
+    return [tensor_id, array.size, *_infinities_and_nan(array)]
+
+
+def _full_health(array: np.ndarray[Any, Any], tensor_id: int) -> list[float]:
+    numbers = array.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    signs = [(finite < 0).sum(), (finite == 0).sum(), (finite > 0).sum()]
+    head = [tensor_id, _NO_DEVICE_ID, as_dtype(array.dtype).enum, array.ndim, array.size]
+    return [*head, *_infinities_and_nan(array), *signs]
+
+
+def _shape(array: np.ndarray[Any, Any], tensor_id: int) -> list[float]:
+    sizes = array.shape[-_SHAPE_SLOTS:]
+    padding = [0] * (_SHAPE_SLOTS - len(sizes))
+    return [tensor_id, as_dtype(array.dtype).enum, array.ndim, array.size, *sizes, *padding]
+
+
+def _three_slots(array: np.ndarray[Any, Any], tensor_id: int) -> list[float]:
+    del tensor_id
+    found = zip(_infinities_and_nan(array), (-np.inf, np.inf, np.nan), strict=True)
+    return [value if count else 0.0 for count, value in found]
+
+
+_NO_DEVICE_ID: Final = -1
+_NUMERIC_SUMMARIES: Final = {
+    _CURT_HEALTH: _curt_health,
+    _CONCISE_HEALTH: _concise_health,
+    _FULL_HEALTH: _full_health,
+    _SHAPE: _shape,
+    _REDUCE_INF_NAN_THREE_SLOTS: _three_slots,
+}
 
 
 def _as_float(ctx: OpKernelContext, value: Value) -> np.ndarray[Any, Any]:
