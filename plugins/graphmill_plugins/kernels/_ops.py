@@ -112,9 +112,10 @@ OPS: dict[str, str] = {
         "IteratorGetNextSync IteratorToStringHandle IteratorV2 MakeIterator OneShotIterator"
     ),
     "dataset.multi_device": (
-        "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 MultiDeviceIterator "
-        "MultiDeviceIteratorFromStringHandle MultiDeviceIteratorGetNextFromShard "
-        "MultiDeviceIteratorInit MultiDeviceIteratorToStringHandle"
+        "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 DeleteMultiDeviceIterator "
+        "MultiDeviceIterator MultiDeviceIteratorFromStringHandle "
+        "MultiDeviceIteratorGetNextFromShard MultiDeviceIteratorInit "
+        "MultiDeviceIteratorToStringHandle"
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
     "dataset.pace": (

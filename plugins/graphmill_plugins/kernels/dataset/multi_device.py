@@ -150,6 +150,16 @@ def anonymous_multi_device_iterator_v1(
     return anonymous_multi_device_iterator(ctx, devices, output_types, output_shapes), Deleter()
 
 
+@dataset_kernel("DeleteMultiDeviceIterator", effects=_STATE)
+def delete_multi_device_iterator(
+    ctx: OpKernelContext, multi_device_iterator: Any, iterators: list[Any], deleter: Any
+) -> None:
+    """Delete an iterator for several devices; the iterators of its devices need no deletion."""
+    del ctx, iterators, deleter
+    _resource(multi_device_iterator).iterator.close()
+    multi_device_iterator.resource = None
+
+
 @dataset_kernel("MultiDeviceIteratorInit", effects=_STATE)
 def multi_device_iterator_init(
     ctx: OpKernelContext, dataset: Value, multi_device_iterator: Any, max_buffer_size: Value
