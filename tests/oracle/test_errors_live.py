@@ -122,7 +122,8 @@ def ours(bad: Bad, host) -> str:
             targets = [name for name in bad.fetches if ":" not in name]
             session.run([f for f in bad.fetches if f not in targets], bad.feeds, targets=targets)
     except errors.OpError as error:
-        return class_of(error)
+        # Errors of callers are subclasses, which are built-in exceptions, too.
+        return errors.error_class(error.code).__name__.removesuffix("Error")
     return ""
 
 
