@@ -35,7 +35,7 @@ from graphmill_plugins.jit.functionalize.liveness import (
 )
 from graphmill_plugins.jit.functionalize.loops import prove_loop
 from graphmill_plugins.jit.functionalize.region import (
-    FUNCTIONALISED,
+    FUNCTIONALIZED,
     NotProvenError,
     Region,
     RegionRecord,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     Wanted = Callable[[Region], str | None]
 
 __all__ = [
-    "FUNCTIONALISED",
+    "FUNCTIONALIZED",
     "Region",
     "RegionRecord",
     "functionalize",
@@ -121,12 +121,12 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
 
 
 def _note(record: RegionRecord) -> RegionNote:
-    reason = "" if record.is_functionalised else record.outcome
+    reason = "" if record.is_functionalized else record.outcome
     return RegionNote(
         record.kind,
         record.name,
         record.nodes,
-        record.is_functionalised,
+        record.is_functionalized,
         reason,
         record.functional_nodes,
     )
@@ -158,7 +158,7 @@ class _Functionalizer:
                 self._conditional(item, path)
             if path:
                 self._loop(path)
-        if any(record.is_functionalised for record in self.records):
+        if any(record.is_functionalized for record in self.records):
             self._drop_idle_switches()
         return self.records
 
@@ -199,7 +199,7 @@ class _Functionalizer:
             self.liveness.replace((), node, item.around, path)
         self.liveness.place_control_triggers()
         made = tuple(node.name for node in maker.made)
-        self._record(region, names, FUNCTIONALISED, made, maker.functions)
+        self._record(region, names, FUNCTIONALIZED, made, maker.functions)
 
     def _loop(self, path: FramePath) -> None:
         try:
@@ -220,7 +220,7 @@ class _Functionalizer:
             return
         self.liveness.replace(region.nodes, maker.node, loop.around, path[:-1])
         self.liveness.place_control_triggers()
-        self._record(region, names, FUNCTIONALISED, (maker.node.name,), maker.functions)
+        self._record(region, names, FUNCTIONALIZED, (maker.node.name,), maker.functions)
 
     def _check_wanted(self, region: Region) -> None:
         reason = self.wanted(region)

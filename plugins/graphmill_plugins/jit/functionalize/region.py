@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from graphmill.spi import Node
 
-FUNCTIONALISED: Final = "functionalised"
+FUNCTIONALIZED: Final = "functionalized"
 """The outcome of a region that was rewritten."""
 
 
@@ -35,7 +35,7 @@ class RegionRecord(NamedTuple):
     Attributes:
         kind, name: those of the region.
         nodes: names of its nodes; an inner region that was replaced is one functional node.
-        outcome: `FUNCTIONALISED`, or why it was not replaced.
+        outcome: `FUNCTIONALIZED`, or why it was not replaced.
         functional_nodes: names of the nodes that replace it; none if it was not replaced, and
             several if a path leaves a conditional and enters it again.
         functions: names of the functions that these nodes call, in the graph's library.
@@ -49,6 +49,6 @@ class RegionRecord(NamedTuple):
     functions: tuple[str, ...] = ()
 
     @property
-    def is_functionalised(self) -> bool:
+    def is_functionalized(self) -> bool:
         """Whether the region was rewritten."""
-        return self.outcome == FUNCTIONALISED
+        return self.outcome == FUNCTIONALIZED

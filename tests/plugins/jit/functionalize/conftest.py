@@ -1,4 +1,4 @@
-"""A host whose sessions functionalise their graphs, and keep the records."""
+"""A host whose sessions functionalize their graphs, and keep the records."""
 
 from __future__ import annotations
 

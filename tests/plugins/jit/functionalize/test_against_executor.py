@@ -1,4 +1,4 @@
-"""Functionalised graphs match the originals under the DEFAULT executor."""
+"""Functionalized graphs match the originals under the DEFAULT executor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_program(program: Any, functionalizing: Any) -> None:
     with graphmill.Session(graph=graph, host=functionalizing.host) as session:
         for x in (-2, 5):
             assert built.run(session, x) == program.expected(x), program.name
-    assert all(record.is_functionalised for record in functionalizing.records)
+    assert all(record.is_functionalized for record in functionalizing.records)
 
 
 @_SETTINGS

@@ -8,13 +8,13 @@ import pytest
 import graphmill
 from graphmill import dtypes, errors, ops
 from graphmill_plugins.jit.functionalize import (
-    FUNCTIONALISED,
+    FUNCTIONALIZED,
     Region,
     functionalize,
     traceable_regions,
 )
 
-WHILE, COND = ("while", FUNCTIONALISED), ("cond", FUNCTIONALISED)
+WHILE, COND = ("while", FUNCTIONALIZED), ("cond", FUNCTIONALIZED)
 
 
 def counting(graph, limit, step=1):
@@ -29,7 +29,7 @@ def test_a_loop_becomes_one_node_without_effects(functionalizing) -> None:
         end = counting(graph, limit)
     assert functionalizing.run(graph, end, {limit: 7}) == 7
     [record] = functionalizing.records
-    assert record.is_functionalised
+    assert record.is_functionalized
     assert len(record.functional_nodes) == 1
     assert record.functional_nodes[0].endswith("/StatelessWhile")
     assert [name.rpartition("/")[2] for name in record.functions] == ["cond", "body"]
@@ -143,7 +143,7 @@ def test_a_dead_fetch_stays_dead(functionalizing) -> None:
     assert functionalizing.run(graph, y, {p: True}) == 4
     with pytest.raises(errors.InvalidArgumentError, match="dead"):
         functionalizing.run(graph, y, {p: False})
-    assert [record.is_functionalised for record in functionalizing.records] == [False, False]
+    assert [record.is_functionalized for record in functionalizing.records] == [False, False]
     assert "may be dead and is fetched" in functionalizing.records[0].outcome
 
 

@@ -1,4 +1,4 @@
-"""Loops and conditionals with TensorFlow's gradients: functionalised, and traced as arrays."""
+"""Loops and conditionals with TensorFlow's gradients: functionalized, and traced as arrays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_interpreted(functionalizing: Any, name: str) -> None:
     for result, expected in zip(results, wanted, strict=True):
         np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
     assert functionalizing.records
-    assert all(record.is_functionalised for record in functionalizing.records)
+    assert all(record.is_functionalized for record in functionalizing.records)
 
 
 def traced(name: str) -> tuple[list[Any], list[Any]]:

@@ -1,4 +1,4 @@
-"""Functionalised graphs compiled by JAX match the interpreted originals."""
+"""Functionalized graphs compiled by JAX match the interpreted originals."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_graphs_of_loops_and_conditionals(seed: int) -> None:
             try:
                 expected = session.run(fetch, graph.feeds)
             except errors.InvalidArgumentError:  # it is dead
-                assert not all(record.is_functionalised for record in records)
+                assert not all(record.is_functionalized for record in records)
                 continue
-        if all(record.is_functionalised for record in records):
+        if all(record.is_functionalized for record in records):
             [result] = tracer.run(client, list(graph.feeds.values()))
             np.testing.assert_array_equal(result, expected)
             assert result.dtype == expected.dtype
