@@ -33,17 +33,29 @@ class WatchedTensor:
         device: full name of the tensor's device.
         value: the value, as NumPy array or scalar.
         wall_time: seconds since the epoch.
+        dump_name: path of its file in the dump folder, without the time; empty for the default.
     """
 
-    __slots__ = ("debug_op", "device", "node_name", "output_slot", "value", "wall_time")
+    __slots__ = (
+        "debug_op",
+        "device",
+        "dump_name",
+        "node_name",
+        "output_slot",
+        "value",
+        "wall_time",
+    )
 
-    def __init__(self, tensor_name: str, debug_op: str, device: str, value: Any) -> None:
+    def __init__(
+        self, tensor_name: str, debug_op: str, device: str, value: Any, dump_name: str = ""
+    ) -> None:
         self.node_name, _, slot = tensor_name.rpartition(":")
         self.output_slot = int(slot)
         self.debug_op = debug_op
         self.device = device
         self.value = value
         self.wall_time = time.time()
+        self.dump_name = dump_name
 
 
 def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..., Any]]) -> None:
@@ -78,7 +90,8 @@ def write_event(tensor: WatchedTensor, root: Path) -> Path:
     """
     device = "_tfdbg_device_" + tensor.device.replace("/", ",").replace(":", "_")
     stamp = int(tensor.wall_time * _MICROS)
-    path = root / device / f"{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}_{stamp}"
+    usual = f"{device}/{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}"
+    path = root / f"{tensor.dump_name or usual}_{stamp}"
     content = _event(tensor).SerializeToString()
     path.parent.mkdir(parents=True, exist_ok=True)
     suffix = 0

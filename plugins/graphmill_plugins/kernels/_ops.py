@@ -259,7 +259,8 @@ OPS: dict[str, str] = {
         "TridiagonalSolve"
     ),
     "logging.debug": (
-        "Copy CopyHost DebugIdentity DebugNanCount DebugNumericSummary DebugNumericSummaryV2"
+        "Copy CopyHost DebugIdentity DebugIdentityV3 DebugNanCount DebugNumericSummary "
+        "DebugNumericSummaryV2"
     ),
     "logging.ops": "Assert Print PrintV2 Timestamp",
     "lookup.ops": (

@@ -44,6 +44,45 @@ def debug_identity(
     return value
 
 
+@kernel("DebugIdentityV3", stateful=True, effects={"fs.write", "python"})
+def debug_identity_v3(
+    ctx: OpKernelContext,
+    value: Value,
+    device_name: str,
+    tensor_name: str,
+    io_of_node: str,
+    is_input: bool,
+    io_index: int,
+    debug_urls: tuple[str, ...],
+) -> Value:
+    """Publish a value under the name of a device, which may be another one; return the value.
+
+    With `io_of_node`, its file is named after the input or output of that node.
+
+    Raises:
+        InvalidArgumentError: `tensor_name` is not the name of a tensor.
+    """
+    node, colon, slot = tensor_name.partition(":")
+    if not node or (colon and not slot.isdecimal()):
+        raise InvalidArgumentError(f'Failed to parse tensor name: "{tensor_name}"')
+    dump_name = ""
+    if io_of_node:
+        side = "in" if is_input else "out"
+        file_name = f"{io_of_node.replace('/', '-')}:{side}:{io_index}"
+        dump_name = f"node-io-dump/step-{ctx.step_id}/{file_name}"
+    host_value = ctx.device.to_host(value)
+    watched = WatchedTensor(
+        f"{node}:{slot or 0}",
+        "DebugIdentityV3",
+        device_name or ctx.device.name,
+        host_value,
+        dump_name,
+    )
+    for url in debug_urls:
+        publish(watched, url, ctx.functions.host.debug_callbacks)
+    return value
+
+
 @kernel("DebugNanCount", stateful=True, effects={"fs.write", "python"})
 def debug_nan_count(
     ctx: OpKernelContext, value: Value, tensor_name: str, debug_urls: tuple[str, ...]
