@@ -149,3 +149,19 @@ def test_d22_a_watch_of_a_node_that_the_step_does_not_run_is_skipped(graph, host
         assert seen == []
         session.run("out:0", {"x:0": [1.0]}, options=options)
     assert [watched.node_name for watched in seen] == ["out"]
+
+
+@pytest.mark.parametrize(("name", "slot"), [("layer/y", 0), ("layer/y:0", 0), ("z:3", 3)])
+def test_p6_the_slot_of_a_debug_op_may_be_left_out(host, name, slot) -> None:
+    seen = []
+    host.debug_callbacks["seen"] = seen.append
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        attrs = {"tensor_name": name, "debug_urls": ["callback://seen"]}
+        graph.create_op("DebugIdentity", [x], attrs, name="shown")
+    with graphmill.Session(graph=graph, host=host) as session:
+        assert session.run("shown:0", {"x:0": 2}) == 2
+    assert [(watched.node_name, watched.output_slot) for watched in seen] == [
+        (name.partition(":")[0], slot)
+    ]

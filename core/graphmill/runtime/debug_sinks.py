@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.graph.node import parse_tensor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,8 +50,7 @@ class WatchedTensor:
     def __init__(
         self, tensor_name: str, debug_op: str, device: str, value: Any, dump_name: str = ""
     ) -> None:
-        self.node_name, _, slot = tensor_name.rpartition(":")
-        self.output_slot = int(slot)
+        self.node_name, self.output_slot = parse_tensor_name(tensor_name)
         self.debug_op = debug_op
         self.device = device
         self.value = value
