@@ -25,7 +25,7 @@ from graphmill.ops.definition.names import op_name
 from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
 from graphmill.ops.definition.op_def_validation import validate_op_def
 from graphmill.ops.definition.op_registry import OP_ATTRIBUTE
-from graphmill.ops.definition.op_traits import DEFAULT_TRAITS, OpTraits
+from graphmill.ops.definition.op_traits import DEFAULT_TRAITS, OpTraits, effect_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -128,11 +128,7 @@ def _traits(effects: Iterable[str] | None, traits: OpTraits | None) -> OpTraits:
         return declared
     if declared.effects is not None:
         raise InvalidArgumentError("@op takes effects, or traits with effects, but not both")
-    if isinstance(effects, str):
-        raise InvalidArgumentError(
-            f"effects is the string {effects!r}, expected a list of effects: effects=[{effects!r}]"
-        )
-    return declared._replace(effects=frozenset(effects))
+    return declared._replace(effects=effect_set(effects))
 
 
 def op_def_from_function(

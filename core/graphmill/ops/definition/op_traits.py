@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphmill.errors import InvalidArgumentError, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from graphmill.ops.definition.op_def import OpDef
 
@@ -313,6 +313,19 @@ _FORMS: Mapping[ControlFlow | Boundary | Arithmetic, _Form] = {
 }
 
 
+def effect_set(effects: Iterable[str]) -> frozenset[str]:
+    """Return declared effects as a set.
+
+    Raises:
+        InvalidArgumentError: they are one string, whose characters would count as effects.
+    """
+    if isinstance(effects, str):
+        raise InvalidArgumentError(
+            f"effects is the string {effects!r}, expected a list of effects: effects=[{effects!r}]"
+        )
+    return frozenset(effects)
+
+
 def check_traits(op_def: OpDef) -> None:
     """Check that the traits of an op fit its definition.
 
@@ -322,7 +335,7 @@ def check_traits(op_def: OpDef) -> None:
             op and the trait.
     """
     traits = op_def.traits
-    for effect in sorted((traits.effects or frozenset()) - EFFECTS):
+    for effect in sorted(effect_set(traits.effects or ()) - EFFECTS):
         there_are = ", ".join(sorted(EFFECTS))
         near = suggest(effect, EFFECTS)
         raise _misfit(op_def, f"there is no effect {effect!r}{near}; there are {there_are}", ())

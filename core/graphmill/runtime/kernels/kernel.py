@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attrs.attr_width import check_attr_widths
-from graphmill.ops.definition.op_traits import EFFECTS, Boundary
+from graphmill.ops.definition.op_traits import EFFECTS, Boundary, effect_set
 from graphmill.runtime.kernels.kernel_signature import parameters_of, takes_namespace
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def kernel(
     """
     if not op_types:
         raise InvalidArgumentError("@kernel needs the names of the ops that it computes")
-    unknown = set(effects) - EFFECTS
+    effects = effect_set(effects)
+    unknown = effects - EFFECTS
     if unknown:
         raise InvalidArgumentError(f"unknown effects {sorted(unknown)}; known: {sorted(EFFECTS)}")
     checks, traceable = _for_compilers(check, lowering, op_types)
@@ -216,7 +217,7 @@ def kernel(
             async_=async_,
             expensive=expensive,
             dynamic_shape=dynamic_shape,
-            effects=frozenset(effects),
+            effects=effects,
             host_memory=tuple(host_memory),
             make=make,
             variable=variable,

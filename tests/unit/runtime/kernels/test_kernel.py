@@ -341,3 +341,8 @@ def test_e11_only_kernels_defined_in_a_module_are_collected() -> None:
     module.table = KernelTable([KernelDef(("Tabled",), own)])  # type: ignore[attr-defined]
     assert sorted(k.ops[0] for k in kernels_of(module)) == ["Own", "Tabled"]
     assert kernels_of(42) == []
+
+
+def test_effects_given_as_a_string_are_refused_with_the_list_to_write() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"effects=\['log'\]"):
+        kernel("Mine>Logs", effects="log")
