@@ -71,6 +71,9 @@ fails a test.
   result shares the variable's memory, so a fetched value may show a later update of the same step.
 - **Datasets of files**: after a file that cannot be opened, the next request continues with the
   next file. TensorFlow tries the same file forever, so `ignore_errors` never ends.
+- **Byte-order marks**: `UnicodeDecode` and `UnicodeTranscode` read the mark of each UTF-16 or
+  UTF-32 string. TensorFlow reads that of the first string of a tensor; in later ones it is a
+  character, and the byte order is that of the first. A string that is only a mark is empty here.
 - **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
   queries that write.
 - **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,

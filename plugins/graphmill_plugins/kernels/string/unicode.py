@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import Value
+
+
+_BIG_ENDIAN: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
+_MARKS: Final = {
+    "utf-16": ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")),
+    "utf-32": ((codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")),
+}
 
 
 class _Policy(NamedTuple):
@@ -46,8 +53,9 @@ def _codec(name: str, what: str) -> str:
         raise errors.InvalidArgumentError(
             f"Could not create converter for {what} encoding: {name}"
         ) from None
-    # Without a byte-order mark ICU uses big-endian.
-    return {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(found, found)
+    if what == "output":  # ICU writes no byte-order mark, and big-endian
+        return _BIG_ENDIAN.get(found, found)
+    return found
 
 
 def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
@@ -62,23 +70,30 @@ def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
             item = item[error.end :]
 
 
-def _without_mark(item: bytes, codec: str) -> bytes:
-    marks = {"utf-16-be": codecs.BOM_UTF16_BE, "utf-32-be": codecs.BOM_UTF32_BE}
-    mark = marks.get(codec)
-    return item[len(mark) :] if mark and item.startswith(mark) else item
+def _order(item: bytes, codec: str) -> tuple[str, int]:
+    """Return the codec with the byte order of a string, and the size of its byte-order mark.
+
+    Only an encoding without an order, such as UTF-16, has a mark; in UTF-16BE it is a character.
+    """
+    for mark, marked in _MARKS.get(codec, ()):
+        if item.startswith(mark):
+            return marked, len(mark)
+    return _BIG_ENDIAN.get(codec, codec), 0
 
 
 def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int]]:
     """Return code point and byte offset of each character after applying the policy."""
     found: list[tuple[int, int]] = []
+    codec, mark = _order(item, codec)
     offset = 0
-    for text, malformed in _decoded_parts(_without_mark(item, codec), codec):
+    for text, malformed in _decoded_parts(item[mark:], codec):
         for char in text:
             code = ord(char)
             is_control = policy.replaces_controls and code < 0x20
             if not is_control or policy.errors != "ignore":
                 found.append((policy.replacement if is_control else code, offset))
-            offset += len(char.encode(codec))
+            offset += len(char.encode(codec)) + mark
+            mark = 0  # it belongs to the first character
         if not malformed:
             continue
         if policy.errors == "strict":
@@ -229,8 +244,9 @@ def unicode_transcode(
     source, target = _codec(input_encoding, "input"), _codec(output_encoding, "output")
 
     def transcode(item: bytes) -> bytes:
+        codec, mark = _order(item, source)
         try:
-            text = _without_mark(item, source).decode(source)
+            text = item[mark:].decode(codec)
         except UnicodeDecodeError:
             pass
         else:
