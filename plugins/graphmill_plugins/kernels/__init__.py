@@ -68,7 +68,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.wrapped",
         "dataset.transforms",
         "dataset.consume",
-        "functional.ops",
+        "functional.map_defun",
     ),
     "distributed": ("distributed.collective", "distributed.collective_group"),
     "functional": (

@@ -167,10 +167,11 @@ OPS: dict[str, str] = {
     ),
     "functional.batch": "BatchFunction",
     "functional.gradient": "SymbolicGradient",
+    "functional.map_defun": "MapDefun",
     "functional.ops": (
-        "Case DeviceIndex FakeParam For If MapDefun PartitionedCall RemoteCall "
-        "StatefulPartitionedCall StatelessCase StatelessIf StatelessWhile ToBool While _Arg "
-        "_ArrayToList _DeviceArg _DeviceRetval _If _ListToArray _Retval _While"
+        "Case DeviceIndex FakeParam For If PartitionedCall RemoteCall StatefulPartitionedCall "
+        "StatelessCase StatelessIf StatelessWhile ToBool While _Arg _ArrayToList _DeviceArg "
+        "_DeviceRetval _If _ListToArray _Retval _While"
     ),
     "functional.py_func": "EagerPyFunc PyFunc PyFuncStateless",
     "functional.unbatch": "UnbatchGrad",

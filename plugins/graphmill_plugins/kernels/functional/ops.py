@@ -1,4 +1,4 @@
-"""Kernels that call functions (PartitionedCall, If, While, MapDefun …), and `_Arg`, `_Retval`.
+"""Kernels that call functions (PartitionedCall, If, Case, While, For), and `_Arg`, `_Retval`.
 
 Semantics: tensorflow/core/kernels/function_ops.cc, functional_ops.cc, partitioned_function_ops.cc.
 A function is instantiated once for each node and session; loops around it run in Python. The call
@@ -13,11 +13,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
-from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._device_copies import moved, to_device
-from graphmill_plugins.kernels._partial_shape import is_compatible
-from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.unstack import rows, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
 # complete immediately, in the caller's thread.
 
 
-def _handle(ctx: OpKernelContext, key: str, function: Any, executor_type: str = "") -> Any:
+def function_handle(ctx: OpKernelContext, key: str, function: Any, executor_type: str = "") -> Any:
     """Return the instantiated `function`; `key` identifies it among the functions of the node."""
     handle = ctx.state.get(key)
     if handle is None:
@@ -49,7 +45,7 @@ def partitioned_call(
     ctx: OpKernelContext, args: list[Value], f: Any, executor_type: str, done: Done
 ) -> None:
     """Call the function `f`, with an executor of its own if an `executor_type` is given."""
-    ctx.functions.run_async(_handle(ctx, "f", f, executor_type), args, ctx, done)
+    ctx.functions.run_async(function_handle(ctx, "f", f, executor_type), args, ctx, done)
 
 
 @kernel("RemoteCall", host_memory=("target",), async_=True, waits=False)
@@ -74,7 +70,7 @@ def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, 
     functions.run_async(handle, [moved(value, here, there) for value in args], ctx, called)
 
 
-class _Calls:
+class CallSequence:
     """Runs a generator that yields (handle, arguments) and is sent the results of each call.
 
     A call that completes immediately continues in the same Python loop, so a long loop does not
@@ -148,7 +144,7 @@ def if_(
 ) -> None:
     """Call one of two functions."""
     key, branch = ("then", then_branch) if truth(cond) else ("else", else_branch)
-    ctx.functions.run_async(_handle(ctx, key, branch), values, ctx, done)
+    ctx.functions.run_async(function_handle(ctx, key, branch), values, ctx, done)
 
 
 @kernel("Case", "StatelessCase", host_memory=("branch_index",), async_=True, waits=False)
@@ -163,18 +159,21 @@ def case(
     index = int(branch_index)
     if not 0 <= index < len(branches):
         index = len(branches) - 1
-    ctx.functions.run_async(_handle(ctx, f"[{index}]", branches[index]), values, ctx, done)
+    ctx.functions.run_async(function_handle(ctx, f"[{index}]", branches[index]), values, ctx, done)
 
 
 @kernel("While", "StatelessWhile", "_While", async_=True, waits=False)
 def while_(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any, done: Done) -> None:
     """Call `body` on its own outputs as long as `cond` of them is true."""
-    _Calls(ctx, _while_calls(ctx, values, cond, body), done).go_on()
+    CallSequence(ctx, _while_calls(ctx, values, cond, body), done).go_on()
 
 
 def _while_calls(ctx: OpKernelContext, values: list[Value], cond: Any, body: Any) -> Calls:
     count = len(values)
-    cond_handle, body_handle = _handle(ctx, "cond", cond), _handle(ctx, "body", body)
+    cond_handle, body_handle = (
+        function_handle(ctx, "cond", cond),
+        function_handle(ctx, "body", body),
+    )
     args = ctx.args
     while True:
         outputs = yield cond_handle, values
@@ -216,86 +215,16 @@ def for_(
             f"If start > limit, delta must be < 0; got {first}, {last}, {step}"
         )
     indices = range(first, last, step) if first != last else range(0)
-    _Calls(ctx, _for_calls(ctx, indices, values, body), done).go_on()
+    CallSequence(ctx, _for_calls(ctx, indices, values, body), done).go_on()
 
 
 def _for_calls(ctx: OpKernelContext, indices: range, values: list[Value], body: Any) -> Calls:
-    handle = _handle(ctx, "body", body)
+    handle = function_handle(ctx, "body", body)
     for index in indices:
         if ctx.args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a For loop")
         values = yield handle, [to_device(np.int32(index), ctx.device), *values]
     return values
-
-
-@kernel("MapDefun", async_=True, waits=False)
-def map_defun(
-    ctx: OpKernelContext,
-    arguments: list[Value],
-    captured_inputs: list[Value],
-    f: Any,
-    output_types: Sequence[np.dtype[Any]],
-    output_shapes: Sequence[Shape],
-    done: Done,
-) -> None:
-    """Call `f` on each row of the arguments; return its stacked results.
-
-    Semantics: tensorflow/core/kernels/data/map_defun_op.cc.
-    """
-    types = [dtypes.as_dtype(dtype) for dtype in output_types]
-    calls = _map_calls(ctx, _rows_of_all(arguments), captured_inputs, f, types, output_shapes)
-    _Calls(ctx, calls, done).go_on()
-
-
-def _rows_of_all(arguments: Sequence[Value]) -> list[list[Value]]:
-    """Return the rows of each argument.
-
-    Raises:
-        InvalidArgumentError: an argument is a scalar, or the arguments differ in length.
-    """
-    counts: list[int] = []
-    for index, value in enumerate(arguments):
-        if not np.ndim(value):
-            raise errors.InvalidArgumentError(
-                f"All inputs must have rank at least 1. Input {index} has a rank of 0."
-            )
-        counts.append(len(value))
-        if counts[-1] != counts[0]:
-            raise errors.InvalidArgumentError(
-                f"All inputs must have the same dimension 0. Input {index} has leading dimension "
-                f"{counts[-1]}, while all previous inputs have leading dimension {counts[0]}"
-            )
-    return [rows(value, dtypes.as_dtype(value.dtype)) for value in arguments]
-
-
-def _map_calls(
-    ctx: OpKernelContext,
-    arguments: list[list[Value]],
-    captured: list[Value],
-    f: Any,
-    types: Sequence[dtypes.DType],
-    shapes: Sequence[Shape],
-) -> Calls:
-    handle = _handle(ctx, "f", f)
-    found: list[list[Value]] = [[] for _ in types]
-    shapes = list(shapes)
-    for args in zip(*arguments, strict=True):
-        if ctx.args.is_cancelled:
-            raise errors.CancelledError("the step was cancelled within a MapDefun")
-        results = yield handle, [*args, *captured]
-        for index, value in enumerate(results):
-            given = shape_of_value(value, types[index])
-            if not is_compatible(shapes[index], given):
-                raise errors.InvalidArgumentError(
-                    f"Mismatch in function retval shape, {shape_text(given)}, and expected output "
-                    f"shape, {shape_text(shapes[index])}."
-                )
-            shapes[index] = given  # all rows have the shape of the first one
-            found[index].append(value)
-    return [
-        stacked(ctx.xp, values, tuple(max(size, 0) for size in shape or ()), dtype)
-        for values, shape, dtype in zip(found, shapes, types, strict=True)
-    ]
 
 
 @kernel("_Arg", "_DeviceArg", stateful=True)
