@@ -11,6 +11,8 @@ from graphmill.registry import PluginConflictError, Provenance
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.ops.definition.op_def import OpDef
 
 
@@ -58,8 +60,7 @@ class GradientRegistry:
                 "@graphmill.gradient"
             )
         with self._lock:
-            for definition in declared:
-                self._add(_Registration(definition, owner, priority))
+            self._add_all([_Registration(definition, owner, priority) for definition in declared])
         return [op for definition in declared for op in definition.ops]
 
     def add_family(
@@ -106,14 +107,21 @@ class GradientRegistry:
             with self._lock:
                 if entry in self._loaded:
                     continue
+                declared = gradients_of(module)
+                self._add_all([_Registration(definition, *entry[1:]) for definition in declared])
                 self._loaded.add(entry)
-                for definition in gradients_of(module):
-                    self._add(_Registration(definition, *entry[1:]))
 
-    def _add(self, registration: _Registration) -> None:
+    def _add_all(self, registrations: Sequence[_Registration]) -> None:
+        """Add registrations, all of them or, if one conflicts with another plugin's, none."""
+        for registration in registrations:
+            self._check(registration)
+        for registration in registrations:
+            for op in registration.definition.ops:
+                self._by_op.setdefault(op, []).append(registration)
+
+    def _check(self, registration: _Registration) -> None:
         for op in registration.definition.ops:
-            registered = self._by_op.setdefault(op, [])
-            for other in registered:
+            for other in self._by_op.get(op, ()):
                 if other.priority == registration.priority and other.owner is not None:
                     raise PluginConflictError(
                         f"the gradient of op {op} is registered by both {other.owner} and "
@@ -125,4 +133,3 @@ class GradientRegistry:
                             if isinstance(owner, Provenance)
                         ),
                     )
-            registered.append(registration)
