@@ -23,8 +23,8 @@ def merge_bundles(
 ) -> None:
     """Merge several checkpoints into one at `destination`, moving their data files.
 
-    This deletes the sources. Only one of them may contain a given tensor, but slices of one tensor
-    may be spread over several.
+    This deletes the sources; if it fails, they stay as they were. Only one of them may contain a
+    given tensor, but slices of one tensor may be spread over several.
 
     Semantics: MergeBundles in tensorflow/core/util/tensor_bundle/tensor_bundle.cc.
 
@@ -49,10 +49,19 @@ def merge_bundles(
                 f"{layout.index_path(prefix)} is missing"
             )
     files.make_dirs(files.parent(destination))
-    for path, shard in merge.shards.items():
-        files.rename(path, layout.data_path(destination, shard, len(merge.shards)))
     merge.header.num_shards = len(merge.shards)
-    write_index(destination, merge.header, merge.entries)
+    moved: list[tuple[str, str]] = []
+    try:
+        for path, shard in merge.shards.items():
+            target = layout.data_path(destination, shard, len(merge.shards))
+            files.rename(path, target)
+            moved.append((path, target))
+        write_index(destination, merge.header, merge.entries)
+    except errors.OpError:
+        for path, target in reversed(moved):
+            with contextlib.suppress(errors.OpError):  # the first error tells more
+                files.rename(target, path)
+        raise
     for prefix in sources:
         with contextlib.suppress(errors.OpError):  # best effort: the merged checkpoint is complete
             files.remove(layout.index_path(prefix))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmill import dtypes, errors, files, proto
-from graphmill.saved import bundle_format, checkpoint, crc
+from graphmill.saved import bundle_format, bundle_merge, checkpoint, crc
 from graphmill.saved.bundle_merge import merge_bundles
 from graphmill.saved.bundle_reader import BundleReader
 from graphmill.saved.bundle_writer import BundleWriter, write_index
@@ -212,6 +212,26 @@ def test_merge_with_missing_sources(tmp_path: Path) -> None:
         merge_bundles(sources, str(tmp_path / "m"))
     merge_bundles(sources, str(tmp_path / "m"), allow_missing_files=True)
     assert checkpoint.list_variables(tmp_path / "m") == [("t", ())]
+
+
+def test_a_merge_that_fails_leaves_its_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("a", 1), ("b", 2)):
+        checkpoint.save_checkpoint(tmp_path / name, {name: value})
+    sources = [str(tmp_path / "a"), str(tmp_path / "b")]
+
+    def full(*_: Any) -> None:
+        raise errors.ResourceExhaustedError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle_merge, "write_index", full)
+        with pytest.raises(errors.ResourceExhaustedError, match="no space"):
+            merge_bundles(sources, str(tmp_path / "m"))
+    for name, value in (("a", 1), ("b", 2)):
+        assert checkpoint.load_checkpoint(tmp_path / name).get_tensor(name) == value
+    merge_bundles(sources, str(tmp_path / "m"))
+    assert checkpoint.list_variables(tmp_path / "m") == [("a", ()), ("b", ())]
 
 
 # Bad input
