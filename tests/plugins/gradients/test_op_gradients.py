@@ -54,6 +54,7 @@ NO_DERIVATIVE = {
     "Polygamma": "by the order it has no derivative",
     "PreventGradient": "is there to have none",
     "Relu6Grad": "is linear in pieces of the second input",
+    "QuantizeAndDequantize": "has steps, through which the gradient goes straight",
     "QuantizeAndDequantizeV2": "has steps, through which the gradient goes straight",
     "QuantizeAndDequantizeV3": "has steps, through which the gradient goes straight",
     "QuantizeAndDequantizeV4": "has steps, through which the gradient goes straight",
