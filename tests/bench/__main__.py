@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time graphmill against TensorFlow, case by case, the systems taking turns.
+"""Time graphmill against TensorFlow, case by case, alternating between the systems.
 
     python tests/bench                        # cases of our own
     python tests/bench MODELS other/case      # folders of cases (benchmark/case_folder.py)
@@ -21,9 +21,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from benchmark.case_folder import case_folders
-from benchmark.report import as_json, describe_machine, markdown, versions
+from benchmark.report import as_json, describe_machine, distribution, markdown, versions
 from benchmark.rounds import PHASES, Plan, launch, run_case
 from benchmark.summary import OURS, THEIRS, summarise
+from benchmark.worker_pool import WorkerPool
 
 TENSORFLOW_VARIABLE = "GRAPHMILL_BENCH_TENSORFLOW"
 MODELS_VARIABLE = "GRAPHMILL_BENCH_MODELS"
@@ -37,11 +38,16 @@ def main() -> int:
         if not folders:
             print("there is no such case", file=sys.stderr)
             return 1
+        pool = WorkerPool()
+        run = pool.launch if options.keep_processes else launch
         rows, measured = [], []
-        for folder in folders:
-            measured.append(run_case(folder, plan, launch))
-            rows.append(summarise(measured[-1]))
-            print(markdown(rows[-1:]).splitlines()[2], file=sys.stderr, flush=True)
+        try:
+            for folder in folders:
+                measured.append(run_case(folder, plan, run))
+                rows.append(summarise(measured[-1]))
+                print(markdown(rows[-1:]).splitlines()[2], file=sys.stderr, flush=True)
+        finally:
+            pool.close()
     about = {
         "machine": describe_machine(),
         "versions": versions(measured),
@@ -50,6 +56,7 @@ def main() -> int:
     }
     print(f"{about['machine']}; {'; '.join(about['versions'])}; {plan.rounds} rounds\n")
     print(markdown(rows))
+    print(distribution(rows))
     if options.json:
         options.json.write_text(json.dumps(as_json(rows, measured, about), indent=1) + "\n")
     return int(any(row.problem for row in rows))
@@ -66,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     add("--tensorflow", default=os.environ.get(TENSORFLOW_VARIABLE), help="a Python that has it")
     add("--rounds", type=int, default=3)
     add("--phases", default=",".join(PHASES), help="cold: cold start; warm: first run and steps")
+    add("--keep-processes", action="store_true", help="one process for all cases; no cold phase")
     add("--seconds", type=float, default=1.0, help="for how long steps are timed")
     add("--settle", type=float, default=2.0, help="for how long they may take to settle, at most")
     add("--timeout", type=float, default=600.0, help="for each process, in seconds")
@@ -84,7 +92,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
     return Plan(
         pythons=pythons,
         rounds=options.rounds,
-        phases=tuple(options.phases.split(",")),
+        phases=("warm",) if options.keep_processes else tuple(options.phases.split(",")),
         seconds=options.seconds,
         settle_seconds=options.settle,
         timeout=options.timeout,

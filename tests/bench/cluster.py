@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time steps over gRPC, small and large, beside TensorFlow's own server.
+"""Time small and large steps over gRPC, for graphmill's and TensorFlow's servers.
 
     python tests/bench/cluster.py [--tensorflow PYTHON] [--client graphmill] [--rounds 7]
     python tests/bench/cluster.py --stubs 1000
@@ -87,7 +87,7 @@ def measure(
 
 
 def markdown(found: dict[Case, dict[str, float]], clusters: Mapping[str, Cluster]) -> str:
-    """Return a table; ratios above 1 mean that graphmill's server is the faster one."""
+    """Return a table; ratios above 1 mean that graphmill's server is faster."""
     names = list(clusters)
     lines = [f"| case | {' | '.join(names)} | ratio |", "|---|" + "---:|" * (len(names) + 1)]
     for case, times in found.items():

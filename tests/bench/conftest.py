@@ -1,4 +1,4 @@
-"""The benchmark is a script, not a package that is installed: its folder goes on the path."""
+"""Add the folder of the benchmark, which is not an installed package, to the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure what the executor costs a node, beside TensorFlow: chain, wide graph, loop, conditional.
+"""Measure the executor's overhead per node against TensorFlow's.
 
     python tests/bench/executor_overhead.py [--tensorflow PYTHON] [--executor INLINE] [--rounds 9]
 
@@ -35,7 +35,7 @@ SECONDS = 0.25  # of each measurement
 
 
 def chain() -> tuple[Any, str, int]:
-    """Make additions, each of the one before."""
+    """Make a chain of additions."""
     nodes = [node_def("x", "Placeholder", dtype="float32")]
     for index in range(SIZE):
         before = f"n{index - 1}" if index else "x"
@@ -44,7 +44,7 @@ def chain() -> tuple[Any, str, int]:
 
 
 def wide() -> tuple[Any, str, int]:
-    """Make additions side by side, and one node that waits for all."""
+    """Make independent additions, and a node that waits for all of them."""
     nodes = [node_def("x", "Placeholder", dtype="float32")]
     names = [f"n{index}" for index in range(SIZE)]
     nodes += [node_def(name, "AddV2", "x", "x", T="float32") for name in names]
@@ -53,7 +53,7 @@ def wide() -> tuple[Any, str, int]:
 
 
 def conditional() -> tuple[Any, str, int]:
-    """Make conditionals, one after the other, with one node in each branch; half of these die."""
+    """Make consecutive conditionals with one node in each branch; half of the nodes are dead."""
     nodes = [node_def("x", "Placeholder", dtype="float32"), const_def("zero", np.float32(0))]
     nodes.append(node_def("p", "Less", "x", "zero", T="float32"))
     value = "x"
@@ -69,7 +69,7 @@ def conditional() -> tuple[Any, str, int]:
 
 
 def loop() -> tuple[Any, str, int]:
-    """Make a loop that counts."""
+    """Make a counting loop."""
     frame = {"frame_name": b"loop", "parallel_iterations": 10}
     nodes = [
         node_def("x", "Placeholder", dtype="float32"),
@@ -132,7 +132,7 @@ def tensorflow_call(message: Any, fetch: str) -> Callable[[Any], Any]:
 
 
 def kernels_ns(count: int) -> float:
-    """Return what `count` scalar additions take, called by a loop."""
+    """Return the time of `count` scalar additions in a Python loop."""
     x, add = np.float32(1), operator.add  # what the kernel of AddV2 calls
     start = time.perf_counter_ns()
     for _ in range(count):
@@ -141,7 +141,7 @@ def kernels_ns(count: int) -> float:
 
 
 def serve(runtime: str, executor: str) -> None:
-    """Answer names of cases on stdin by what a node takes, in ns."""
+    """Answer each case name on stdin with the time per node in ns."""
     calls: dict[str, Callable[[Any], Any]] = {}
     x = np.float32(0)
     for line in sys.stdin:
@@ -169,7 +169,7 @@ def serve(runtime: str, executor: str) -> None:
 
 
 class Child:
-    """A process that measures."""
+    """A measuring process."""
 
     def __init__(self, python: str, runtime: str, executor: str) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -184,7 +184,7 @@ class Child:
         )
 
     def ask(self, case: str) -> float:
-        """Return what a node of a case takes, in ns."""
+        """Return the time per node of a case in ns."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(case + "\n")
@@ -192,7 +192,7 @@ class Child:
         return float(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()

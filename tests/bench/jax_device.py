@@ -40,12 +40,12 @@ RNG = np.random.default_rng(0)
 
 
 def weights(*shape: int) -> np.ndarray[Any, Any]:
-    """Return weights that keep values of about the same size."""
+    """Return weights that preserve the magnitude of values."""
     return (RNG.standard_normal(shape) / np.sqrt(np.prod(shape[:-1]))).astype(np.float32)
 
 
 class Case:
-    """The same computation twice.
+    """The same computation as a graph and as a JAX function.
 
     Args:
         x: what is fed.
@@ -63,7 +63,7 @@ class Case:
                 build(fed)
 
     def graph_step(self, device_type: str) -> tuple[graphmill.Session, Step]:
-        """Return a session of the graph on a device, and its step once all is compiled."""
+        """Return a session of the graph on a device, and its step after all compilations."""
         graph_def = self.graph.as_graph_def()
         for node in graph_def.node:
             node.device = node.device.replace("JAX", device_type)
@@ -76,7 +76,7 @@ class Case:
         return session, step
 
     def hand_step(self, device: Any) -> Step:
-        """Return the step that is written by hand."""
+        """Return the step of the handwritten function."""
         compiled = jax.jit(self.by_hand)
 
         def step(x: np.ndarray[Any, Any]) -> Any:
@@ -126,7 +126,7 @@ def convolutions() -> Case:
 
 
 def pointwise() -> Case:
-    """150 cheap operations on 1M elements, which a compiler fuses."""
+    """150 cheap operations on 1M elements, which XLA fuses."""
 
     def build(y: Any) -> None:
         for _ in range(50):

@@ -1,9 +1,9 @@
-"""Show that the memory of a loop does not grow with its trips: a million of them by default.
+"""Show that the memory of a loop does not grow with its trip count (default: a million).
 
     python tests/bench/loop_memory.py [--trips 1000000] [--executor INLINE]
 
 Prints the peak of what Python has allocated in loops of 1,000 trips and of many, and the growth of
-the process. CI does the same with fewer trips (tests/integration/test_executors.py).
+the process. CI does the same with fewer trips (tests/integration/steps/test_executors.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import graphmill  # noqa: E402
 
 
 def main() -> None:
-    """Run the loop, first short and then long; traced in between."""
+    """Run the loop with a low and a high trip count, traced in between."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trips", type=int, default=1_000_000)
     parser.add_argument("--executor", default="DEFAULT")
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def traced_peak(run: object, trips: int) -> int:
-    """Return the peak of what a run allocates, in bytes."""
+    """Return the peak memory that a run allocates, in bytes."""
     tracemalloc.start()
     run(trips)  # type: ignore[operator]
     _, peak = tracemalloc.get_traced_memory()
@@ -57,7 +57,7 @@ def traced_peak(run: object, trips: int) -> int:
 
 
 def peak_kb() -> int:
-    """Return the largest size that the process has had."""
+    """Return the peak size of the process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

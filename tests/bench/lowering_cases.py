@@ -1,4 +1,4 @@
-"""The lowerings that `lowerings.py` compares: each shape with its alternatives, XLA's own first."""
+"""The lowerings that `lowerings.py` compares: each shape with its alternatives."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def normal(*shapes: tuple[int, ...]) -> list[Any]:
 
 
 def dense() -> Iterator[Case]:
-    """Batch, size, channels, outputs, window, stride, what is chosen."""
+    """Return a dense convolution case; `chosen` is the selected alternative."""
     for n, size, c, o, k, stride, chosen in (
         (1, 56, 64, 64, 3, 1, "winograd 4"),
         (1, 28, 128, 128, 3, 1, "winograd 4"),
@@ -88,7 +88,7 @@ def dense() -> Iterator[Case]:
 
 
 def _with_transforms(image: tuple[int, ...], weights: tuple[int, ...]) -> list[Any]:
-    """Give image and weights, and the weights as the tiles want them, which is paid once."""
+    """Return image, weights and transformed weights, whose transform is done once."""
     x, kernel = normal(image, weights)
     if weights[0] != 3:
         return [x, kernel, np.zeros(0), np.zeros(0)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time alternatives of one lowering against each other, and against TensorFlow, by shape.
+"""Time alternatives of one lowering against each other and TensorFlow, by shape.
 
     python tests/bench/lowerings.py                          # all of them
     python tests/bench/lowerings.py --only conv,cumsum       # names that contain one of these
@@ -52,7 +52,7 @@ for line in sys.stdin:
 
 
 class TensorFlow:
-    """Run expressions in another process."""
+    """Runs expressions in another process."""
 
     def __init__(self, python: str, scratch: str) -> None:
         self.scratch = scratch
@@ -78,7 +78,7 @@ class TensorFlow:
 
 
 def prepare(function: Any, arrays: list[Any]) -> tuple[Callable[[int], tuple[float, float]], Any]:
-    """Compile an alternative; return what times it, and its results."""
+    """Compile an alternative; return its timing function and its results."""
     options = {}
     if isinstance(function, tuple):
         function, options = function
@@ -96,7 +96,7 @@ def prepare(function: Any, arrays: list[Any]) -> tuple[Callable[[int], tuple[flo
 
 
 def is_same(results: list[Any], wanted: list[Any]) -> bool:
-    """Say whether results agree, as shares of the largest value."""
+    """Return whether results agree, relative to the largest value."""
     return all(
         np.abs(a.astype(float) - b.astype(float)).max() <= 1e-4 * max(1, np.abs(b).max())
         for a, b in zip(results, wanted, strict=True)

@@ -1,4 +1,4 @@
-"""Show what installed plugins cost those who do not use them, and a small device those who do.
+"""Measure the costs of installed plugins, used and unused.
 
     OPENBLAS_NUM_THREADS=1 python tests/bench/plugin_costs.py [--rounds 15]
 
@@ -47,7 +47,7 @@ def graphmill_register_kernels(kernels):
 
 
 def install(folder: Path, count: int) -> None:
-    """Make distributions with a plugin each, compiled, as an installer would."""
+    """Install compiled distributions with one plugin each, as an installer would."""
     for number in range(count):
         info = folder / f"graphmill_p{number}-1.0.dist-info"
         info.mkdir()
@@ -69,7 +69,7 @@ def _forget_plugins() -> None:
 
 
 def assemble() -> float:
-    """Return the processor time that a host takes; modules of plugins are imported again.
+    """Return the processor time to assemble a host, importing plugin modules again.
 
     Neither other threads count nor the garbage collector, whose time depends on all that the
     process holds.
@@ -85,7 +85,7 @@ def assemble() -> float:
 
 
 def load_with_importlib() -> float:
-    """Return the processor time of finding and importing the same plugins with the library's own.
+    """Return the processor time to find and import the plugins with importlib.
 
     A yardstick that slows down with the machine.
     """
@@ -103,7 +103,7 @@ def load_with_importlib() -> float:
 
 
 def discovery(rounds: int, count: int = COUNT) -> tuple[float, float, float]:
-    """Return the least times, in seconds: of a host without and with `count` more plugins, and of
+    """Return the shortest times in seconds: of a host without and with `count` more plugins, and of
     `importlib` for these plugins."""
     with tempfile.TemporaryDirectory() as folder:
         install(Path(folder), count)
@@ -118,7 +118,7 @@ def discovery(rounds: int, count: int = COUNT) -> tuple[float, float, float]:
 
 
 def chain(device: str, size: int) -> graphmill.Graph:
-    """Return a graph of 120 nodes: products and what goes with them."""
+    """Return a graph of 120 nodes: products and elementwise ops."""
     graph = graphmill.Graph()
     with graph.as_default(), graph.device(device):
         x = graph.placeholder("float32", [size, size], name="x")
@@ -130,7 +130,7 @@ def chain(device: str, size: int) -> graphmill.Graph:
 
 
 def session(plugins: list[object], device: str, size: int) -> Callable[[], object]:
-    """Return a step over a host with these plugins; nothing is compiled."""
+    """Return a step on a host with these plugins, without compilation."""
     config = graphmill.ConfigProto(device_count={"LOOPBACK": 1} if "LOOPBACK" in device else {})
     config.graphmill.jit = "off"
     host = graphmill.Host(plugins=plugins)

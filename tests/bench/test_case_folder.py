@@ -1,4 +1,4 @@
-"""The reader of case folders, and the comparison of results."""
+"""Case folders are read, and results compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds, rows, the table: no time for what is wrong."""
+"""Reports of rounds and rows have no time for wrong results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmark.worker import RESULT
 
 
 def result(speed: float, **more: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return two rounds of a system; the second in a machine half as fast."""
+    """Return two rounds of a system, the second on a machine half as fast."""
     cold = [{"cold_s": speed * n, "memory_mb": 100 * speed, "error": 0.1} for n in (1, 2)]
     warm = [
         {

@@ -1,4 +1,4 @@
-"""Medians, percentiles, ratios; the settling of step times."""
+"""Medians, percentiles, ratios, and steady step times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_geometric_mean() -> None:
 
 
 def test_the_ratio_is_taken_round_by_round() -> None:
-    """A round in which the machine was slow for both counts like any other."""
+    """A round on a slow machine counts like any other."""
     assert median_ratio([2, 200, 3], [1, 100, 1]) == 2
 
 

@@ -1,4 +1,4 @@
-"""Show from which size on matrix products gain by a second thread, with an executor and without.
+"""Measure from which size on matrix products gain by a second thread.
 
     OPENBLAS_NUM_THREADS=1 python tests/bench/two_cores.py [--rounds 40]
 

@@ -1,4 +1,4 @@
-"""Show what steps take while their graph is compiled behind them.
+"""Measure step times during background compilation.
 
     python tests/bench/while_compiling.py FOLDER [CASE ...]
 
@@ -35,7 +35,7 @@ _ROW = "{:24s} {:>11s} {:>9s} {:>6s} {:>7s} {:>8s} {:>9s}\n"
 
 
 class Steps:
-    """The steps of a case in a session of its own, with one feed after the other."""
+    """The steps of a case in a separate session, with a sequence of feeds."""
 
     def __init__(self, case: CaseFolder, config: dict[str, Any]) -> None:
         self._runner = graphmill_system.Runner(case, config)
@@ -43,7 +43,7 @@ class Steps:
         self._count = 0
 
     def seconds(self) -> float:
-        """Run a step, and return how long it took."""
+        """Run a step; return its time."""
         feeds = self._feeds[self._count % len(self._feeds)]
         self._count += 1
         began = time.perf_counter()
@@ -55,7 +55,7 @@ class Steps:
 
 
 def interpreted(case: CaseFolder) -> float:
-    """Return the median of steps with nothing compiled, after some to warm up."""
+    """Return the median step time without compilation, after a warm-up."""
     steps = Steps(case, {"graphmill": {"jit": "off"}})
     found, end = [], time.monotonic() + _INTERPRETED_SECONDS
     while time.monotonic() < end or len(found) < 20:
@@ -65,7 +65,7 @@ def interpreted(case: CaseFolder) -> float:
 
 
 def compiled(case: CaseFolder, is_idle: Callable[[], bool]) -> tuple[list[float], list[float]]:
-    """Return the steps that run while something is compiled, and those after the last."""
+    """Return the step times during compilation, and after the last one."""
     steps = Steps(case, {})
     during: list[float] = []
     after: list[float] = []

@@ -1,1 +1,1 @@
-"""Run the same cases in TensorFlow and in graphmill, in turns, and compare (see __main__.py)."""
+"""Run the same cases alternately in TensorFlow and graphmill, and compare (see __main__.py)."""

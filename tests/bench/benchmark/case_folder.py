@@ -1,4 +1,4 @@
-"""Read a case: a folder with a graph or model, what to feed, and TensorFlow's results.
+"""Read a case: a folder with a graph or model, its feeds and TensorFlow's results.
 
 `case.json` says what to feed, fetch and compare; `graph.pb` is a GraphDef, or `saved_model/` a
 SavedModel; `feeds.npz` holds arrays f0, f1 … and `expected.npz` e0, e1 …. With several batches or
@@ -27,7 +27,7 @@ DEFAULT_RTOL, DEFAULT_ATOL = 1e-4, 1e-5
 
 @dataclass(slots=True)
 class CaseFolder:
-    """One case; arrays are read when they are first asked for."""
+    """One case; arrays are read on first use."""
 
     folder: Path
     scratch: Path
@@ -73,7 +73,7 @@ class CaseFolder:
 
     @property
     def steps(self) -> int:
-        """How many steps have known results."""
+        """The number of steps with expected results."""
         return int(self.spec.get("steps") or 1)
 
     @property
@@ -82,14 +82,14 @@ class CaseFolder:
 
     @property
     def init_runs(self) -> list[tuple[list[str], dict[str, Any]]]:
-        """Targets and feeds of the runs that come before the first step."""
+        """Targets and feeds of the runs before the first step."""
         return [
             (run["targets"], {feed["name"]: self._given(feed) for feed in run.get("feeds") or ()})
             for run in self.spec.get("init") or ()
         ]
 
     def feeds(self, step: int) -> list[Any]:
-        """Return what is fed at a step, in the order of `feed_names`."""
+        """Return the feeds of a step, in the order of `feed_names`."""
         batch = step % self.batches
         values = []
         for index, feed in enumerate(self.spec["feeds"]):
@@ -117,7 +117,7 @@ class CaseFolder:
         return [np.asarray(e[step]) for e in wanted] if self.steps > 1 else wanted
 
     def check(self, results: list[Any], step: int) -> tuple[float, str]:
-        """Return the largest error over its tolerance, and what is wrong or ""."""
+        """Return the largest error relative to its tolerance, and the problem or ""."""
         modes = self.spec.get("compare") or ["allclose"] * len(self.fetches)
         rtol, atol = self.spec.get("rtol", DEFAULT_RTOL), self.spec.get("atol", DEFAULT_ATOL)
         worst = 0.0
@@ -141,7 +141,7 @@ class CaseFolder:
 
 
 def case_folders(roots: list[Path]) -> list[Path]:
-    """Return the folders of all cases below some folders, or these themselves, sorted by name."""
+    """Return the folders of all cases below some folders, sorted by name."""
     found = {
         path.parent
         for root in roots
@@ -151,7 +151,7 @@ def case_folders(roots: list[Path]) -> list[Path]:
 
 
 def write_case(folder: Path, spec: dict[str, Any], feeds: list[Any], expected: list[Any]) -> None:
-    """Write what `CaseFolder` reads, but for the model; arrays with their leading axes."""
+    """Write the files that `CaseFolder` reads, except the model."""
     (folder / "case.json").write_text(json.dumps(spec, indent=1) + "\n", "utf-8")
     np.savez(folder / "feeds.npz", **{f"f{i}": _storable(a) for i, a in enumerate(feeds)})
     np.savez(folder / "expected.npz", **{f"e{i}": _storable(a) for i, a in enumerate(expected)})

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def compare(have: Any, want: Any, mode: str, rtol: float, atol: float) -> tuple[float, str]:
-    """Return the largest error over what is allowed (1 is the limit), and what is wrong or "".
+    """Return the largest error relative to the tolerance, and a description of the problem or "".
 
     `mode` is "allclose", "exact", "stats" (mean and deviation only) or "shape".
     """

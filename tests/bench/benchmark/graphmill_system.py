@@ -1,4 +1,4 @@
-"""graphmill, as the worker sees it."""
+"""Run cases in graphmill, for the worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Runner:
         self.step = self.session.make_callable(case.fetches, case.feed_names, targets=case.targets)
 
     def tier(self) -> str:
-        """Say which tier serves by now; "" where the session does not tell."""
+        """Return the tier that serves now; "" if the session does not report it."""
         tell = getattr(self.session, "tier", None)
         return "" if tell is None else str(tell())
 
@@ -33,7 +33,7 @@ class Runner:
 
 
 def warm_up() -> None:
-    """Run something small, so that what a process does once is done."""
+    """Run a small graph, so that one-time work of the process is done."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [2, 2])

@@ -1,4 +1,4 @@
-"""Cases of our own: graphs made with graphmill's builder, results from plain NumPy code."""
+"""Built-in cases: graphs from graphmill's builder, with results computed by NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_own_cases(root: Path) -> None:
-    """Write each case to a folder of its own below `root`."""
+    """Write each case to its own folder below `root`."""
     for name, build in OWN_CASES.items():
         graph, feeds, expected, more = build()
         folder = root / name
@@ -42,7 +42,7 @@ def write_own_cases(root: Path) -> None:
 
 
 def one_node() -> Built:
-    """One Neg of four numbers: what a step costs beyond its nodes."""
+    """One Neg of four numbers: the overhead of a step."""
     x = _numbers((4,))
     graph = graphmill.Graph()
     with graph.as_default():
@@ -51,7 +51,7 @@ def one_node() -> Built:
 
 
 def chain() -> Built:
-    """300 dependent products and sums of eight numbers: what a node costs."""
+    """300 dependent products and sums of eight numbers: the overhead of a node."""
     x = _numbers((8,))
     graph = graphmill.Graph()
     with graph.as_default():
@@ -66,7 +66,7 @@ def chain() -> Built:
 
 
 def loop() -> Built:
-    """A `while_loop` of 2,000 turns over scalars."""
+    """A `while_loop` of 2,000 iterations over scalars."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", (), name="x")
@@ -103,7 +103,7 @@ def perceptron() -> Built:
 
 
 def shapes() -> Built:
-    """Rows that pass a mask, of a size that differs from step to step."""
+    """Rows selected by a mask; their number differs from step to step."""
     x = _numbers((4, 1000))
     graph = graphmill.Graph()
     with graph.as_default():

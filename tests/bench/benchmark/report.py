@@ -1,4 +1,4 @@
-"""Show rows as a table in Markdown and as JSON."""
+"""Format rows as a Markdown table and as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CPU_FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
 
 
 def markdown(rows: list[Row]) -> str:
-    """Return the table: for each quantity ours, and TensorFlow's divided by ours."""
+    """Return the table: for each quantity graphmill's value, and TensorFlow's divided by it."""
     titles = [title for title, _ in _TIMES] + ["memory"]
     head = ["case", *(cell for title in titles for cell in (title, "ratio")), "error", "tier"]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 2), "---"])]
@@ -38,8 +38,22 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def distribution(rows: list[Row]) -> str:
+    """Return how the ratios of the step are distributed, and the ten lowest."""
+    ratios = {row.case: row.ratios["median_s"] for row in rows if "median_s" in row.ratios}
+    if not ratios:
+        return ""
+    shares = [
+        f"{sum(ratio < limit for ratio in ratios.values()) / len(ratios):.1%} below {limit}"
+        for limit in (1.0, 0.95, 0.9, 0.7)
+    ]
+    lowest = sorted(ratios, key=lambda name: ratios[name])[:10]
+    names = ", ".join(f"{name} {ratios[name]:.2f}" for name in lowest)
+    return f"\nStep, {len(ratios)} graphs: {', '.join(shares)}; lowest: {names}\n"
+
+
 def as_json(rows: list[Row], measured: list[Measured], about: dict[str, Any]) -> dict[str, Any]:
-    """Return all there is, raw rounds included."""
+    """Return all data, including the raw rounds."""
     return {
         "about": about,
         "rows": [dataclasses.asdict(row) for row in rows],
@@ -49,7 +63,7 @@ def as_json(rows: list[Row], measured: list[Measured], about: dict[str, Any]) ->
 
 
 def describe_machine() -> str:
-    """Return what matters of the machine for the figures, and nothing that tells whose it is."""
+    """Return the properties of the machine that affect the figures, without identifying it."""
     cores = f"{os.cpu_count()} cores, {platform.machine()}"
     info = Path("/proc/cpuinfo")
     words = set(info.read_text("utf-8").split()) if info.exists() else set()
@@ -59,7 +73,7 @@ def describe_machine() -> str:
 
 
 def versions(measured: list[Measured]) -> list[str]:
-    """Return the versions of the systems that were measured."""
+    """Return the versions of the measured systems."""
     found: dict[str, None] = {}
     for item in measured:
         for system in (OURS, THEIRS):

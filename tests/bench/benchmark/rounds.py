@@ -1,4 +1,4 @@
-"""Run cases in processes of their own, the systems taking turns."""
+"""Run cases in separate processes, alternating between the systems."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PHASES = ("cold", "warm")
-_WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).with_name("worker.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: the interpreters of the systems by name, and how."""
+    """The interpreters of the systems by name, and the parameters of the runs."""
 
     pythons: dict[str, str]
     rounds: int = 3
@@ -34,7 +34,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Measured:
-    """What the rounds of one case gave: a list for each system and phase, one entry a round."""
+    """The results of one case: a list for each system and phase, one entry per round."""
 
     case: str
     results: dict[str, dict[str, list[dict[str, Any]]]]
@@ -44,7 +44,7 @@ class Measured:
 
 
 def run_case(folder: Path, plan: Plan, launch: Callable[..., dict[str, Any]]) -> Measured:
-    """Run a case in all rounds and phases; who is first alternates.
+    """Run a case in all rounds and phases, alternating the first system.
 
     Each system runs it once before, untimed, so that byte code is compiled and files are cached.
     """
@@ -66,19 +66,11 @@ def in_turn(systems: Sequence[str], number: int) -> list[str]:
 
 
 def launch(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
-    """Run one worker; what goes wrong in it is the result's `problem`."""
-    job = {
-        "system": system,
-        "folder": str(folder),
-        "phase": phase,
-        "config": plan.config if system == "graphmill" else {},
-        "seconds": plan.seconds,
-        "settle_seconds": plan.settle_seconds,
-        "started_ns": time.monotonic_ns(),
-    }
+    """Run one worker; a failure becomes the `problem` of the result."""
+    job = job_of(system, folder, phase, plan)
     try:
         done = subprocess.run(
-            [plan.pythons[system], str(_WORKER), json.dumps(job)],
+            [plan.pythons[system], str(WORKER), json.dumps(job)],
             capture_output=True,
             text=True,
             timeout=plan.timeout,
@@ -90,8 +82,21 @@ def launch(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
     return parse(done.stdout, done.stderr, done.returncode)
 
 
+def job_of(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
+    """Return what a worker is asked to do."""
+    return {
+        "system": system,
+        "folder": str(folder),
+        "phase": phase,
+        "config": plan.config if system == "graphmill" else {},
+        "seconds": plan.seconds,
+        "settle_seconds": plan.settle_seconds,
+        "started_ns": time.monotonic_ns(),
+    }
+
+
 def worker_environment() -> dict[str, str]:
-    """Return the environment of a worker: Python may keep its byte code, as where it is installed.
+    """Return the environment of a worker, in which Python caches byte code.
 
     A fixed seed for hashes takes one source of noise away.
     """
@@ -100,7 +105,7 @@ def worker_environment() -> dict[str, str]:
 
 
 def parse(output: str, errors: str, status: int) -> dict[str, Any]:
-    """Return what a worker printed, or why it printed nothing."""
+    """Parse the output of a worker, or return why there is none."""
     for line in reversed(output.splitlines()):
         if line.startswith(RESULT):
             return dict(json.loads(line.removeprefix(RESULT)))

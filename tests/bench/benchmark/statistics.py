@@ -1,4 +1,4 @@
-"""Medians, percentiles and means of ratios. Written out, for the module of the library is slow."""
+"""Medians, percentiles and means of ratios, without the slow `statistics` module."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def median(values: Sequence[float]) -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that so many per cent of the values do not exceed."""
+    """Return the smallest value that the given percentage of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Return the geometric mean of positive values; NaN of none."""
+    """Return the geometric mean of positive values; NaN if there are none."""
     logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def median_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
-    """Return the median of the ratios of what was measured in the same round."""
+    """Return the median of the ratios of values from the same round."""
     return median([a / b for a, b in zip(numerators, denominators, strict=True)])

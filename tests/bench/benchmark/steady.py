@@ -1,4 +1,4 @@
-"""Time the steps of a case once they have settled."""
+"""Time the steps of a case in its steady state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def measure(
     seconds: float,
     settle_seconds: float,
 ) -> dict[str, Any]:
-    """Let step times settle, for at most `settle_seconds`; then time steps for `seconds`."""
+    """Wait until step times are steady, at most `settle_seconds`; then time steps for `seconds`."""
     begun = time.perf_counter()
     is_settled = settle(step, feeds, settle_seconds)
     settled_after = time.perf_counter() - begun
@@ -39,7 +39,7 @@ def measure(
 
 
 def settle(step: Callable[..., Any], feeds: Sequence[Sequence[Any]], limit: float) -> bool:
-    """Run steps until the medians of three windows agree; return whether they came to that.
+    """Run steps until the medians of three windows agree; return whether they do.
 
     A runtime that compiles in the background is slow, then disturbed, then fast: two windows alike
     may both lie before the swap, so half of the limit is waited for in any case.
@@ -59,7 +59,7 @@ def settle(step: Callable[..., Any], feeds: Sequence[Sequence[Any]], limit: floa
 def timed_steps(
     step: Callable[..., Any], feeds: Sequence[Sequence[Any]], seconds: float
 ) -> list[float]:
-    """Return the times of steps that follow each other for some seconds, and at least a few."""
+    """Return the times of consecutive steps for some seconds, and at least a few steps."""
     clock = time.perf_counter
     times: list[float] = []
     end = clock() + seconds

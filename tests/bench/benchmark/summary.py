@@ -1,4 +1,4 @@
-"""From the rounds of a case to its row: medians of ratios, and no time for a wrong result."""
+"""Summarise the rounds of a case: medians of ratios, and no time for a wrong result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUANTITIES = {
 
 @dataclass(slots=True)
 class Row:
-    """One case: figures by system, ratios TensorFlow to graphmill (above 1: ours is better)."""
+    """One case: figures by system, and ratios TensorFlow to graphmill (above 1: ours is faster)."""
 
     case: str
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def means(rows: list[Row]) -> dict[str, float]:
 
 
 def _problem(measured: Measured, system: str) -> str:
-    """Return what was wrong with a system's results in any round, or ""."""
+    """Return the problem with a system's results in any round, or ""."""
     for phase in ("cold", "warm"):
         for number, result in enumerate(measured.of(system, phase)):
             if result.get("problem"):
@@ -78,6 +78,6 @@ def _problem(measured: Measured, system: str) -> str:
 
 
 def _repeats(measured: Measured, number: int) -> bool:
-    """Return whether TensorFlow gave its first results again in the steady state of a round."""
+    """Return whether TensorFlow repeated its first results in the steady state of a round."""
     theirs: list[dict[str, Any]] = measured.of(THEIRS, "warm")
     return number < len(theirs) and theirs[number].get("late_problem") == ""

@@ -1,4 +1,4 @@
-"""TensorFlow, as the worker sees it: `tf.compat.v1.Session` through `make_callable`."""
+"""Run cases in TensorFlow (`tf.compat.v1.Session.make_callable`), for the worker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Runner:
 
 
 def warm_up() -> None:
-    """Run something small, so that what a process does once is done."""
+    """Run a small graph, so that one-time work of the process is done."""
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [2, 2])
         session.run(tf.matmul(x, x), {x: [[0.0, 0.0], [0.0, 0.0]]})

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Run one case in one system, in this process alone; print one line of JSON with what was measured.
+"""Run one case in one system, alone in this process; print the measurements as JSON.
 
-The only argument is a job in JSON: `system`, `folder`, `phase` ("cold" or "warm"), `config`,
+The only argument is a job in JSON, or the name of a system, for jobs that follow as lines of
+standard input. A job: `system`, `folder`, `phase` ("cold" or "warm"), `config`,
 `started_ns` (the monotonic clock when the process was asked for), `seconds`, `settle_seconds`.
 What counts for the cold start is imported late, and as little as there is.
 """
@@ -21,16 +22,33 @@ RESULT = "benchmark result: "
 
 def main() -> int:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    job = json.loads(sys.argv[1])
-    system = importlib.import_module(f"benchmark.{job['system']}_system")
-    with tempfile.TemporaryDirectory() as scratch:
-        measured = (cold if job["phase"] == "cold" else warm)(job, system, Path(scratch))
-    print(RESULT + json.dumps(measured), flush=True)
+    if not sys.argv[1].startswith("{"):
+        return serve()
+    print(RESULT + json.dumps(run(json.loads(sys.argv[1]))), flush=True)
     return 0
 
 
+def serve() -> int:
+    """Run the jobs of standard input, one after the other."""
+    out, sys.stdout = sys.stdout, sys.stderr  # what a graph prints is not a result
+    for line in sys.stdin:
+        try:
+            measured = run(json.loads(line))
+        except Exception as error:  # noqa: BLE001 - the next case may still be measured
+            measured = {"problem": f"{type(error).__name__}: {str(error)[:300]}"}
+        print(RESULT + json.dumps(measured), file=out, flush=True)
+    return 0
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what was measured in a job."""
+    system = importlib.import_module(f"benchmark.{job['system']}_system")
+    with tempfile.TemporaryDirectory() as scratch:
+        return (cold if job["phase"] == "cold" else warm)(job, system, Path(scratch))
+
+
 def cold(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
-    """From the start of the process to its first result, and the memory that took."""
+    """Measure time and memory from the start of the process to its first result."""
     from benchmark.case_folder import CaseFolder
 
     case = CaseFolder(Path(job["folder"]), scratch)
@@ -44,7 +62,7 @@ def cold(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
 
 
 def warm(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
-    """The first run in a process that has run something else, and the steady state."""
+    """Measure the first run in a warm process, and the steady state."""
     from benchmark.case_folder import CaseFolder
     from benchmark.steady import measure
 
@@ -71,7 +89,7 @@ def warm(job: dict[str, Any], system: Any, scratch: Path) -> dict[str, Any]:
 
 
 def late_check(case: Any, step: Any) -> dict[str, Any]:
-    """Compare again once the steady state is reached, when another tier may serve.
+    """Compare again in the steady state, when another tier may serve.
 
     A graph with state rightly gives other results by then; where TensorFlow's still are the first
     ones, ours must be.

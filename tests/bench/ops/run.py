@@ -1,4 +1,4 @@
-"""Print one table: ops on a million elements and on scalars, against TensorFlow.
+"""Compare ops on a million elements and on scalars with TensorFlow, in one table.
 
     python tests/bench/ops/run.py [--tensorflow PYTHON] [--only AddV2,Exp] [--rounds 3] [--jit off]
 
@@ -62,7 +62,7 @@ def tensorflow(graph: Any) -> Callable[..., Any]:
 
 
 def last_step(session: Any, graph: Any) -> Callable[..., Any]:
-    """Run all steps but the last; return a callable of that one."""
+    """Run all steps except the last; return a callable for that one."""
     *before, (fetches, targets) = graph.steps
     for wanted, run in before:
         session.run([*wanted, *run], dict(graph.feeds))
@@ -70,7 +70,7 @@ def last_step(session: Any, graph: Any) -> Callable[..., Any]:
 
 
 def worker(make: Callable[[Any], Callable[..., Any]]) -> int:
-    """Answer each id of a case on stdin with the seconds of one call, or with what went wrong."""
+    """Answer each case id on stdin with the seconds per call, or with the error."""
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.testing.case_graph import case_graph
 
@@ -90,7 +90,7 @@ def worker(make: Callable[[Any], Callable[..., Any]]) -> int:
 
 
 def seconds(call: Callable[..., Any], values: list[Any]) -> float:
-    """Return the time of the fastest of as many calls as fit in a moment."""
+    """Return the shortest time of as many calls as fit in a short period."""
     best, end = float("inf"), time.perf_counter() + LEAST_SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
@@ -100,7 +100,7 @@ def seconds(call: Callable[..., Any], values: list[Any]) -> float:
 
 
 class Side:
-    """One process that measures."""
+    """A measuring process."""
 
     def __init__(self, python: str, name: str, *arguments: str) -> None:
         self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What is timed: a graph, how large its tensor is, and how many steps make a round."""
+"""The timed cases: graph, tensor size, steps per round."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CASES: Final = (
 
 
 def write_graphs(folder: Path) -> None:
-    """Write the graphs of the cases as `NAME.pb`; `x` is fed, `y` is fetched."""
+    """Write the graphs of the cases as `NAME.pb`, with feed `x` and fetch `y`."""
     import graphmill
     from graphmill import ops
 

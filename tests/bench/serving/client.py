@@ -1,4 +1,4 @@
-"""The client of the benchmark: reads cases from stdin, writes the seconds of a step of each.
+"""Read cases from stdin, and write the seconds per step of each.
 
 It runs in TensorFlow's interpreter or in graphmill's; needs no other module of the benchmark.
 """
@@ -32,7 +32,7 @@ def new_session(system: str, graph: Path, target: str) -> Any:
 
 
 def run_steps(session: Any, value: Any, steps: int) -> None:
-    """Run some steps, and look at the result of the last."""
+    """Run some steps, and check the result of the last."""
     for _ in range(steps):
         found = session.run("y:0", {"x:0": value})
     if found.shape != value.shape or found[-1] != value[-1]:
@@ -40,7 +40,7 @@ def run_steps(session: Any, value: Any, steps: int) -> None:
 
 
 def measure(session: Any, num_bytes: int, steps: int, threads: int) -> float:
-    """Return the seconds of a step, over all threads."""
+    """Return the seconds per step, over all threads."""
     value = np.ones(num_bytes // 4, np.float32)
     if threads == 1:
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The processes of the benchmark: servers of either system, and the client that runs steps."""
+"""Start the processes of the benchmark: servers of either system, and the client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Cluster:
-    """A server on its own, and two tasks.
+    """A single server, and a cluster of two tasks.
 
     Attributes:
         ready_seconds: from the start of the first process until it took calls.
@@ -33,7 +33,7 @@ class Cluster:
         self.idle_megabytes = idle
 
     def target(self, case: Case) -> str:
-        """Return where a case runs."""
+        """Return the target of a case."""
         return self._targets[case.graph]
 
 
@@ -75,7 +75,7 @@ class Client:
         )
 
     def measure(self, case: Case, target: str) -> float:
-        """Run a round of a case; return the seconds of a step (over all threads)."""
+        """Run a round of a case; return the seconds per step (over all threads)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps([*case, target]), file=self._process.stdin, flush=True)
@@ -92,7 +92,7 @@ class Client:
 
 
 def free_addresses(count: int) -> list[str]:
-    """Return addresses that nobody listens on."""
+    """Return unused addresses."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -101,7 +101,7 @@ def free_addresses(count: int) -> list[str]:
 
 
 def resident_megabytes(pid: int) -> float:
-    """Return how much memory a process holds; 0 where /proc does not tell."""
+    """Return the resident memory of a process; 0 if /proc does not report it."""
     status = Path(f"/proc/{pid}/status")
     if not status.exists():
         return 0.0

@@ -1,4 +1,4 @@
-"""The control plane of a master over many workers that answer at once."""
+"""Measure the control plane of a master with many stub workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StubWorker(WorkerInterface):
-    """A worker that answers at once, and counts what it is asked.
+    """A worker that answers immediately and counts its requests.
 
     Args:
         task: its name.
@@ -75,7 +75,7 @@ class StubWorker(WorkerInterface):
 
 
 def chain_over(num_tasks: int) -> graphmill.Graph:
-    """Return a graph with a node on each task, each of which takes what the one before gives."""
+    """Return a graph with one node on each task, each reading the previous one."""
     graph = graphmill.Graph()
     with graph.as_default():
         value = graph.placeholder("float32", [], name="x")
@@ -86,7 +86,7 @@ def chain_over(num_tasks: int) -> graphmill.Graph:
 
 
 def measure_stubs(num_tasks: int) -> str:
-    """Return a table: what beginning a session, the first step and another one take."""
+    """Return a table of the times of session creation, the first step and a later one."""
     counts: dict[str, list[int]] = {}
     tasks = [f"/job:worker/replica:0/task:{number}" for number in range(num_tasks)]
     workers = {task: StubWorker(task, counts) for task in tasks}

@@ -1,4 +1,4 @@
-"""TensorFlow's server of one task, which says READY as `graphmill serve` does."""
+"""Run TensorFlow's server of one task; it prints READY as `graphmill serve` does."""
 
 from __future__ import annotations
 
