@@ -37,10 +37,14 @@ def integers(*values: int) -> bytes:
 
 
 def rows(contents: list[bytes], key: bytes) -> list[list[object]]:
-    scan = Scan(Headers(tuple(TYPES)), [""] * len(contents), "example")
-    for row, content in enumerate(contents):
-        scan.add_example(row, content)
-    found = scan.column(key, TYPES[key])
+    return column_rows(Headers(tuple(TYPES)), contents, key)
+
+
+def column_rows(headers: Headers, contents: list[bytes], key: bytes) -> list[list[object]]:
+    scan = Scan(headers, [""] * len(contents), "example")
+    scan.add_examples(contents)
+    found, again = scan.columns([(key, TYPES[key]), (key, TYPES[key])])
+    assert found.counts.tolist() == again.counts.tolist()
     bounds = [0, *np.cumsum(found.counts).tolist()]
     return [found.values[first:last].tolist() for first, last in pairwise(bounds)]
 
@@ -65,6 +69,50 @@ def test_batch_bytes_match_protobuf(batch):
         contents.append(built.SerializeToString())
     for key in TYPES:
         assert rows(contents, key) == [values.get(key.decode(), []) for values in batch]
+
+
+_layout = st.lists(st.sampled_from("fis"), min_size=1, max_size=4, unique=True)
+
+
+@st.composite
+def batches_of_few_layouts(draw):
+    """Return batches whose examples have one of two orders of keys, and numbers of one size."""
+    orders = draw(st.tuples(_layout, _layout))
+    values = {"f": st.floats(width=32, allow_nan=False), "i": st.integers(0, 127)}
+    values["s"] = st.binary(min_size=2, max_size=2)
+    one = st.sampled_from(orders).flatmap(
+        lambda order: st.tuples(*[st.tuples(st.just(key), values[key]) for key in order])
+    )
+    return draw(st.lists(st.lists(one, min_size=1, max_size=9), min_size=1, max_size=4))
+
+
+def _list_of(key: str, value: object) -> bytes:
+    if key == "f":
+        return message(2, message(1, np.float32(value).tobytes()))
+    return integers(value) if key == "i" else message(1, message(1, value))
+
+
+@settings(deadline=None)
+@given(batches_of_few_layouts())
+def test_batches_with_known_layouts_match_the_values(batches):
+    headers = Headers(tuple(TYPES))  # keeps what it learns from one batch for the next one
+    for batch in batches:
+        contents = [
+            example(*[entry(key.encode(), _list_of(key, value)) for key, value in given])
+            for given in batch
+        ]
+        for key in TYPES:
+            wanted = [[v for k, v in given if k == key.decode()] for given in batch]
+            assert column_rows(headers, contents, key) == wanted
+
+
+def test_a_layout_is_not_used_for_an_example_with_another_key():
+    headers = Headers(tuple(TYPES))
+    first, second = (example(entry(key, integers(7))) for key in (b"i", b"j"))
+    for batch, expected in (([first] * 2, [[7], [7]]), ([first, second], [[7], []])):
+        for _ in range(2):
+            assert column_rows(headers, batch, b"i") == expected
+    assert len(headers.layouts) == 1
 
 
 @pytest.mark.parametrize(
@@ -98,14 +146,14 @@ def test_a_key_of_two_types_in_a_batch_is_refused():
 
 
 def test_unrequested_features_are_not_parsed():
-    """TensorFlow parses such an example too."""
+    """TensorFlow parses such an example, too."""
     content = example(entry(b"other", b"\xff\xff"), entry(b"i", integers(5)))
     assert rows([content], b"i") == [[5]]
 
 
 @pytest.mark.parametrize("size", [1, 40, 5000])
 def test_layout_learned_from_one_batch_is_reused(size):
-    """Also where only the last letter of a long header tells what is asked for."""
+    """Also if only the last letter of a long header identifies the feature."""
     headers = Headers([b"image/picture/of/b"])
     for values in (range(size), range(size, 0, -1), []):
         written = message(2, message(1, np.array(values, "<f4").tobytes()))

@@ -1,0 +1,146 @@
+"""`graphmill scan`: list what a model may do besides computing, without running it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from graphmill.cli.options import (
+    Settings,
+    common_options,
+    dir_option,
+    pass_settings,
+    tags_option,
+    take_model,
+)
+from graphmill.cli.output.formatting import Block, Table, emit
+from graphmill.cli.output.progress import stage
+from graphmill.ops.definition.effects import EFFECTS
+
+if TYPE_CHECKING:
+    from graphmill.plugin.host import Host
+    from graphmill.saved.model_effects import NodeEffects
+
+_HARMLESS = frozenset({"clock", "log", "rng", "state"})
+_FINDINGS = 1
+_MAX_PATHS = 3  # of a node in the table
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="MODEL")
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(sorted(EFFECTS)),
+    help="Accept this effect; may be repeated.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Also list harmless effects.")
+@dir_option
+@tags_option
+@common_options
+@pass_settings
+@click.pass_context
+def scan(
+    context: click.Context,
+    settings: Settings,
+    arguments: tuple[str, ...],
+    allow: tuple[str, ...],
+    show_all: bool,
+    folder: str | None,
+    tags: str | None,
+) -> None:
+    """List the nodes of MODEL that may use files, the network, processes or Python.
+
+    MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
+    Nothing is run. The exit code is 1 if a signature or loading the model reaches such a node;
+    variables, random numbers, the clock, printing, and reading the model's own files are accepted.
+    """
+    model, more = take_model(arguments, folder)
+    if more:
+        raise click.UsageError(f"Got unexpected extra argument {more[0]!r}.")
+    host = settings.the_host()
+    with stage(f"scanning {model}"):
+        found = _effects(model, tags, host)
+    accepted = _HARMLESS | set(allow)
+    findings = [node for node in found if node.reached_by and _refused(node, accepted)]
+    shown = found if show_all else [node for node in found if _refused(node, accepted)]
+    data = {
+        "model": model,
+        "accepted": sorted(accepted),
+        "findings": len(findings),
+        "nodes": [_data(node, accepted) for node in shown],
+    }
+    emit(data, _blocks(model, shown, findings, accepted), as_json=settings.as_json)
+    if findings:
+        context.exit(_FINDINGS)
+
+
+def _effects(model: str, tags: str | None, host: Host) -> list[NodeEffects]:
+    from graphmill.cli.model.meta_graphs import chosen_meta_graphs
+    from graphmill.graph.formats.model_file import open_model
+    from graphmill.graph.formats.model_format import Kind
+    from graphmill.saved.model_effects import effects_of_graph, effects_of_meta_graph
+
+    opened = open_model(model)
+    if opened.kind is Kind.GRAPH_DEF:
+        return effects_of_graph(opened.graph().graph_def, host.ops, host.kernels)
+    return [
+        node
+        for index in chosen_meta_graphs(opened, tags)
+        for node in effects_of_meta_graph(
+            opened.meta_graph(index).meta_graph_def, host.ops, host.kernels
+        )
+    ]
+
+
+def _refused(node: NodeEffects, accepted: frozenset[str]) -> set[str]:
+    """Return the effects of a node that are not accepted."""
+    own_files = node.is_restore or (
+        bool(node.paths) and all(path.startswith("assets/") for path in node.paths)
+    )
+    return set(node.effects) - accepted - ({"fs.read"} if own_files else set())
+
+
+def _data(node: NodeEffects, accepted: frozenset[str]) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "function": node.function or None,
+        "op": node.op,
+        "effects": list(node.effects),
+        "paths": list(node.paths),
+        "reached_by": list(node.reached_by),
+        "is_finding": bool(node.reached_by and _refused(node, accepted)),
+    }
+
+
+def _shortened(paths: tuple[str, ...]) -> str:
+    more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
+    return ", ".join(paths[:_MAX_PATHS]) + more
+
+
+def _blocks(
+    model: str,
+    shown: list[NodeEffects],
+    findings: list[NodeEffects],
+    accepted: frozenset[str],
+) -> list[Block]:
+    table = Table(
+        ["node", "op", "effects", "paths", "reached by"],
+        [
+            [
+                f"{node.function}: {node.node}" if node.function else node.node,
+                node.op,
+                " ".join(node.effects),
+                _shortened(node.paths) or "-",
+                ", ".join(node.reached_by) or "only by name",
+            ]
+            for node in shown
+        ],
+    )
+    verdict = (
+        f"{model}: {len(findings)} nodes that run may do more than {', '.join(sorted(accepted))}"
+        if findings
+        else f"{model}: no signature reaches more than {', '.join(sorted(accepted))}"
+    )
+    return [*([table] if shown else []), verdict]

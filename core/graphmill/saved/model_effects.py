@@ -1,0 +1,260 @@
+"""List the effects that the nodes of a model may have, without building or running it.
+
+Effects are those that ops and their kernels declare; see `graphmill.ops.definition.effects`. A node
+of a function counts for every node that may call the function.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graphmill.ops.definition.effects import effects_of
+from graphmill.ops.definition.op_traits import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from graphmill.ops.definition.op_def import OpDef
+    from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.proto.graph_pb2 import GraphDef
+    from graphmill.proto.meta_graph_pb2 import MetaGraphDef, TensorInfo
+    from graphmill.proto.node_def_pb2 import NodeDef
+    from graphmill.runtime.kernels.kernel_registry import KernelRegistry
+
+UNKNOWN = "unknown"
+"""The effect of an op that is not registered: it may do anything."""
+_PATH_NAME: Final = re.compile("file|path|prefix|dir|pattern")
+_FILES = frozenset({"fs.read", "fs.write"})
+_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+_INIT = "initialization"
+
+
+class NodeEffects(NamedTuple):
+    """What one node of a model may do.
+
+    Attributes:
+        node: its name; in a function, its name there.
+        function: the function that contains it; "" for the graph itself.
+        op: its op type.
+        effects: its effects, sorted.
+        paths: the constant strings among its inputs and the paths among its attrs, if it uses
+            files; other paths are computed or fed.
+        is_restore: whether it only reads the variables of a model.
+        reached_by: the signatures that run it when their outputs are computed; "initialization" if
+            loading the model runs it. Empty if only a caller can run it by name, as for the ops
+            that save a model.
+    """
+
+    node: str
+    function: str
+    op: str
+    effects: tuple[str, ...]
+    paths: tuple[str, ...]
+    is_restore: bool
+    reached_by: tuple[str, ...]
+
+
+def effects_of_meta_graph(
+    meta_graph: MetaGraphDef, ops: OpRegistry, kernels: KernelRegistry
+) -> list[NodeEffects]:
+    """Return the nodes of a MetaGraph with effects.
+
+    Args:
+        meta_graph: the MetaGraph.
+        ops: the ops of the host.
+        kernels: the kernels of the host.
+    """
+    roots = {
+        key: [_node_of(name) for info in signature.outputs.values() for name in _tensors(info)]
+        for key, signature in meta_graph.signature_def.items()
+        if not key.startswith("__saved_model_")
+    }
+    roots[_INIT] = list(_initializers(meta_graph))
+    assets = {
+        _node_of(asset.tensor_info.name): f"assets/{asset.filename}"
+        for asset in meta_graph.asset_file_def
+    }
+    return _Scan(meta_graph.graph_def, ops, kernels, assets).run(roots)
+
+
+def effects_of_graph(
+    graph_def: GraphDef, ops: OpRegistry, kernels: KernelRegistry
+) -> list[NodeEffects]:
+    """Return the nodes of a graph without signatures that have effects; all count as reached."""
+    roots = {"graph": [node.name for node in graph_def.node]}
+    return _Scan(graph_def, ops, kernels, {}).run(roots)
+
+
+class _Scan:
+    """The scan of one graph.
+
+    Args:
+        graph_def: the graph.
+        ops, kernels: those of the host.
+        assets: the path of each asset, by the name of its constant.
+    """
+
+    def __init__(
+        self,
+        graph_def: GraphDef,
+        ops: OpRegistry,
+        kernels: KernelRegistry,
+        assets: Mapping[str, str],
+    ) -> None:
+        self._ops = ops
+        self._kernels = kernels
+        self._assets = assets
+        self._bodies = {"": {node.name: node for node in graph_def.node}}
+        for function in graph_def.library.function:
+            name = function.signature.name
+            self._bodies[name] = {node.name: node for node in function.node_def}
+        self._effects: dict[str, frozenset[str]] = {}
+
+    def run(self, roots: Mapping[str, Iterable[str]]) -> list[NodeEffects]:
+        """Return the nodes with effects, and which of the roots reach them."""
+        reached: dict[tuple[str, str], list[str]] = {}
+        for root, names in roots.items():
+            for place in self._reached_from(names):
+                reached.setdefault(place, []).append(root)
+        return [
+            NodeEffects(
+                node=node.name,
+                function=function,
+                op=node.op,
+                effects=tuple(sorted(effects)),
+                paths=tuple(self._paths(node, function)) if effects & _FILES else (),
+                is_restore=self._is_restore(node),
+                reached_by=tuple(sorted(reached.get((function, node.name), ()))),
+            )
+            for function, body in self._bodies.items()
+            for node in body.values()
+            if (effects := self._effects_of(node.op))
+        ]
+
+    def _reached_from(self, names: Iterable[str]) -> set[tuple[str, str]]:
+        """Return function and name of each node that is needed for nodes of the graph."""
+        found: set[tuple[str, str]] = set()
+        called: set[str] = set()
+        waiting = [("", name) for name in names]
+        while waiting:
+            place = waiting.pop()
+            function, name = place
+            node = self._bodies[function].get(name)
+            if node is None or place in found:
+                continue
+            found.add(place)
+            waiting += [(function, _node_of(source)) for source in node.input]
+            for callee in _functions(node):
+                if callee in self._bodies and callee not in called:
+                    called.add(callee)
+                    waiting += [(callee, inner) for inner in self._bodies[callee]]
+        return found
+
+    def _effects_of(self, op: str) -> frozenset[str]:
+        found = self._effects.get(op)
+        if found is None:
+            found = self._effects[op] = self._declared_effects(op)
+        return found
+
+    def _declared_effects(self, op: str) -> frozenset[str]:
+        if op in self._bodies:
+            return frozenset()  # a call; the nodes of the function count
+        op_def = self._ops.find(op)
+        if op_def is None:
+            return frozenset({UNKNOWN})
+        found = effects_of(op_def)
+        for entry in self._kernels.registrations(op_def):
+            found |= entry.definition.effects
+        return found
+
+    def _is_restore(self, node: NodeDef) -> bool:
+        op_def = self._ops.find(node.op)
+        return op_def is not None and op_def.traits.loads_model
+
+    def _paths(self, node: NodeDef, function: str) -> Iterator[str]:
+        for source in self._path_inputs(node):
+            yield from filter(None, self._strings(_node_of(source), function))
+        for attr in node.attr.values():
+            text = attr.s.decode(errors="replace")
+            if "/" in text:
+                yield text
+
+    def _path_inputs(self, node: NodeDef) -> list[str]:
+        """Return the inputs whose name in the `OpDef` tells of a path; all if none does."""
+        sources = [source for source in node.input if not source.startswith("^")]
+        op_def = self._ops.find(node.op)
+        if op_def is None:
+            return sources
+        found, start = [], 0
+        for arg in op_def.input_args:
+            count = 1
+            if arg.number_attr:
+                count = node.attr[arg.number_attr].i
+            elif arg.type_list_attr:
+                count = len(node.attr[arg.type_list_attr].list.type)
+            if _PATH_NAME.search(arg.name):
+                found += sources[start : start + count]
+            start += count
+        return found or sources
+
+    def _strings(self, name: str, function: str) -> Iterator[str]:
+        """Yield the strings of a constant, past nodes that forward it."""
+        body, seen = self._bodies[function], set()
+        node = body.get(name)
+        while node is not None and node.name not in seen:
+            seen.add(node.name)
+            if not function and node.name in self._assets:
+                yield self._assets[node.name]
+                return
+            op_def = self._ops.find(node.op)
+            if op_def is not None and op_def.traits.source is Source.CONSTANT:
+                for text in node.attr["value"].tensor.string_val:
+                    yield text.decode(errors="replace")
+                return
+            node = body.get(_node_of(node.input[0])) if _forwards(op_def, node) else None
+
+
+def _forwards(op_def: OpDef | None, node: NodeDef) -> bool:
+    return op_def is not None and op_def.traits.forwards and len(node.input) > 0
+
+
+def _functions(node: NodeDef) -> Iterator[str]:
+    """Yield the functions that a node may call: by its op, or by an attr."""
+    yield node.op
+    for attr in node.attr.values():
+        if attr.HasField("func"):
+            yield attr.func.name
+        for function in attr.list.func:
+            yield function.name
+
+
+def _initializers(meta_graph: MetaGraphDef) -> Iterator[str]:
+    for key, signature in meta_graph.signature_def.items():
+        if key.startswith("__saved_model_"):
+            for info in signature.outputs.values():
+                yield _node_of(info.name)
+    for collection in _INIT_COLLECTIONS:
+        for name in meta_graph.collection_def[collection].node_list.value:
+            yield _node_of(name)
+
+
+def _tensors(info: TensorInfo) -> Iterator[str]:
+    """Yield the names of the tensors that a signature's output consists of."""
+    kind = info.WhichOneof("encoding")
+    if kind == "coo_sparse":
+        sparse = info.coo_sparse
+        yield from (
+            sparse.values_tensor_name,
+            sparse.indices_tensor_name,
+            sparse.dense_shape_tensor_name,
+        )
+    elif kind == "composite_tensor":
+        for component in info.composite_tensor.components:
+            yield from _tensors(component)
+    else:
+        yield info.name
+
+
+def _node_of(tensor: str) -> str:
+    return tensor.removeprefix("^").partition(":")[0]
