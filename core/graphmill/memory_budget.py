@@ -1,0 +1,90 @@
+"""The memory budget: how large one allocation may be whose size a value of the graph decides.
+
+A kernel asks with `request_memory` before it allocates, so a small graph cannot make the process
+use up the machine's memory. The limit is the session's (`graphmill.memory_budget_bytes`), else
+`default_limit()`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill.errors import ResourceExhaustedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SHARE: Final = 0.8
+"""Share of the memory of the machine, or of the control group, that one allocation may have."""
+_UNKNOWN_MEMORY: Final = 2**40
+_GROUP_LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+class _Current(threading.local):
+    """The limit of the session whose kernel runs in this thread; 0 for the default."""
+
+    limit = 0
+
+
+_CURRENT: Final = _Current()
+
+
+def request_memory(nbytes: int, what: str) -> None:
+    """Check that an allocation is within the memory budget, before it is made.
+
+    Args:
+        nbytes: the size of the allocation.
+        what: what it is for, with a verb: "the output has 10 elements".
+
+    Raises:
+        ResourceExhaustedError: it is larger than the budget.
+    """
+    limit = _CURRENT.limit or default_limit()
+    if nbytes > limit:
+        raise ResourceExhaustedError(
+            f"{what}, more than fit in memory: {nbytes} bytes are asked for, the limit is {limit} "
+            "(graphmill.memory_budget_bytes)"
+        )
+
+
+def with_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `compute` as a call whose requests for memory are held to `limit` bytes."""
+
+    @wraps(compute)
+    def limited(*args: Any) -> Any:
+        before, _CURRENT.limit = _CURRENT.limit, limit
+        try:
+            return compute(*args)
+        finally:
+            _CURRENT.limit = before
+
+    return limited
+
+
+@cache
+def default_limit() -> int:
+    """Return the limit of sessions that set none: a share of the memory of this process."""
+    sizes = [_memory_of_machine(), *map(_group_limit, _GROUP_LIMITS)]
+    return int(_SHARE * min(sizes))
+
+
+def _memory_of_machine() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return _UNKNOWN_MEMORY
+
+
+def _group_limit(path: Path) -> int:
+    """Return the limit of the process's control group; a terabyte without one."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # there is no such file, or it says "max"
+        return _UNKNOWN_MEMORY
