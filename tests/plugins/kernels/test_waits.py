@@ -1,4 +1,4 @@
-"""Which kernels may wait for another node of the step: not all asynchronous ones, and some more."""
+"""The kernels that may wait for another node of the step declare it."""
 
 from __future__ import annotations
 

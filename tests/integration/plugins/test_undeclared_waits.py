@@ -1,4 +1,4 @@
-"""Kernels that wait for another node and do not say so are found in validation mode."""
+"""Validation mode finds kernels that wait for another node without declaring it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def validation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Pair:
-    """`Foreign>Put` and `Foreign>Take`, which hand over one value and declare what they are told.
+    """`Foreign>Put` and `Foreign>Take` transfer one value, with the given declarations.
 
     Args:
         is_async: whether `Take` gives its thread back while it waits.
@@ -98,7 +98,7 @@ def session(plugin: ThirdPartyPlugin, tier: str) -> graphmill.Session:
 
 
 def take(made: graphmill.Session, pair: Pair) -> Future[Any]:
-    """Begin a step that takes, put from another one once it waits, and return the first."""
+    """Start a step that takes, put from another one once it waits, and return the result."""
     pair.taking.clear()
     with ThreadPoolExecutor(1) as pool:
         taken = pool.submit(made.run, "y:0", {"x:0": 2.0})
@@ -108,7 +108,7 @@ def take(made: graphmill.Session, pair: Pair) -> Future[Any]:
 
 
 class StoppedRelease:
-    """A lock for a condition; the first thread that releases it goes on when it is let."""
+    """A condition's lock; the first thread that releases it blocks until the test continues it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
