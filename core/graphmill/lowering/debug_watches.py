@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.graph.functions.function_calls import calls_of
 from graphmill.graph.node_roles import is_argument_or_result, is_transfer
 from graphmill.ops.definition.op_traits import ControlFlow
 
@@ -35,7 +36,8 @@ def insert_debug_nodes(
 ) -> None:
     """Insert the nodes for the `DebugTensorWatch`es of `RunOptions.debug_options`.
 
-    A watch with node name `*` applies to all nodes, one with slot -1 to all outputs. Reference
+    A watch may name a node inside a function (`call/node`) if its call is inlined. One with node
+    name `*` applies to all nodes, one with slot -1 to all outputs. Reference
     outputs are watched by value.
 
     Args:
@@ -53,7 +55,7 @@ def insert_debug_nodes(
     watched: dict[tuple[Node, int], list[Any]] = {}
     for watch in watches:
         name = watch.node_name
-        if full is not None and full.has_node(name) and not graph.has_node(name):
+        if full is not None and not graph.has_node(name) and _is_elsewhere(name, graph, full):
             continue
         try:
             for tensor in _tensors(graph, watch):
@@ -107,6 +109,18 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
                     f"has {node.num_outputs} outputs"
                 )
     return [tensor for tensor in found if _is_watchable(*tensor)]
+
+
+def _is_elsewhere(name: str, graph: Graph, full: Graph) -> bool:
+    """Return whether a node, or the call that it is inside of, is not in what the step runs."""
+    if full.has_node(name):
+        return True
+    from graphmill.lowering.functions.inner_nodes import enclosing_node  # few watches
+
+    call = enclosing_node(full, name)
+    if call is None or not calls_of(call) or graph.has_node(call.name):
+        return False
+    return not any(node.name.startswith(f"{call.name}/") for node in graph.nodes)
 
 
 def _is_of_graph(node: Node) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill.spi.graphs import is_argument, is_argument_or_result, is_result
-from graphmill.spi.passes import effects_of_node
+from graphmill.graph.node_roles import is_argument, is_argument_or_result, is_result
+from graphmill.lowering.policies.node_effects import effects_of_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.spi import Graph, Node
-    from graphmill.spi.graphs import FunctionBody
-    from graphmill.spi.passes import PassOptions
+    from graphmill.graph.functions.function_body import FunctionBody
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.lowering.passes import PassOptions
 
 
 def free_name_in(graph: Graph, scope: str, name: str) -> str:

@@ -1,6 +1,8 @@
-"""Debug watches (row P6): tensors of a step, shown in files of tfdbg's layout or to a callback."""
+"""Debug watches (row P6) write tensors of a step to tfdbg's files or pass them to a callback."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
@@ -70,6 +72,46 @@ def test_p6_files_have_the_layout_of_tfdbg(graph, host, tmp_path) -> None:
     np.testing.assert_array_equal(tensor_proto_to_numpy(value.tensor), [0.0])
 
 
+def test_graph_and_description_of_each_step_are_written(graph, host, tmp_path) -> None:
+    options = watching("layer/y", "DebugIdentity", url=f"file://{tmp_path}")
+    options.debug_options.global_step = 7
+    with graphmill.Session(graph=graph, host=host) as session:
+        for _ in range(2):
+            session.run("out:0", {"x:0": [1.0]}, options=options)
+    descriptions = [
+        json.loads(event_pb2.Event.FromString(file.read_bytes()).log_message.message)
+        for file in sorted(tmp_path.glob("_tfdbg_core_metadata_sessionrun*"))
+    ]
+    assert [step.pop("executor_step_index") for step in descriptions] == [0, 1]
+    assert descriptions[0].pop("session_run_index") < descriptions[1].pop("session_run_index")
+    names = {"input_names": ["x:0"], "output_names": ["out:0"], "target_nodes": []}
+    assert descriptions == [{"global_step": 7, **names}] * 2
+    (file,) = tmp_path.glob("_tfdbg_device_*/_tfdbg_graph_hash*")
+    message = proto.GraphDef.FromString(event_pb2.Event.FromString(file.read_bytes()).graph_def)
+    assert {"layer/y", "__copy_layer/y_0"} <= {node.name for node in message.node}
+
+
+def test_watches_write_no_more_bytes_than_they_may(graph, host, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TFDBG_DISK_BYTES_LIMIT", "100")
+    options = watching("layer/y", "DebugIdentity", url=f"file://{tmp_path}")
+    options.debug_options.reset_disk_byte_usage = True
+    feeds = {"x:0": np.ones(15)}  # 60 bytes
+    with graphmill.Session(graph=graph, host=host) as session:
+        for _ in range(2):
+            session.run("out:0", feeds, options=options)
+        options.debug_options.reset_disk_byte_usage = False
+        with pytest.raises(errors.ResourceExhaustedError, match="allowance of 100 bytes"):
+            session.run("out:0", feeds, options=options)
+
+
+def test_a_folder_that_cannot_be_written_is_a_typed_error(graph, host, tmp_path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("")
+    options = watching("layer/y", "DebugIdentity", url=f"file://{taken}")
+    with graphmill.Session(graph=graph, host=host) as session, pytest.raises(errors.OpError):
+        session.run("out:0", {"x:0": [1.0]}, options=options)
+
+
 def test_p6_a_numeric_summary_counts_kinds_of_numbers(graph, host) -> None:
     seen = []
     host.debug_callbacks["seen"] = seen.append
@@ -131,7 +173,7 @@ def test_p6_a_tolerant_watch_is_left_out(graph, host) -> None:
 
 
 def test_s5_p6_executors_of_old_watches_are_dropped(graph, host, monkeypatch) -> None:
-    """A debugger may set other watches in each step; partial runs are such a variant too."""
+    """A debugger may use other watches in each step; partial runs are such a variant, too."""
     monkeypatch.setattr(direct_session, "MAX_VARIANTS", 2)
     host.debug_callbacks["seen"] = lambda watched: None
     with graphmill.Session(graph=graph, host=host) as session:
