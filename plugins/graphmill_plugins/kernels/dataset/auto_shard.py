@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill_plugins.kernels.dataset.pipeline.basic import Shard
 from graphmill_plugins.kernels.dataset.pipeline.csv import CsvRecords
-from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, dataset_of, scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker, dataset_of, scalar
 from graphmill_plugins.kernels.dataset.pipeline.files import Records
 from graphmill_plugins.kernels.dataset.pipeline.function_datasets import Interleave
 
@@ -25,7 +25,7 @@ _AUTO: Final = 0
 _DATA: Final = 2
 
 
-@dataset_kernel("AutoShardDataset", "ExperimentalAutoShardDataset")
+@dataset_maker("AutoShardDataset", "ExperimentalAutoShardDataset")
 def auto_shard_dataset(
     ctx: OpKernelContext, source: Value, num_workers: Value, index: Value, auto_shard_policy: int
 ) -> Dataset:

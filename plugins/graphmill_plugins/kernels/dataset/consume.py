@@ -62,7 +62,8 @@ class ConsumingKernel:
 
         pool.schedule(work)
         waiter.watch(
-            ctx.cancellation, lambda: waiter(None, CancelledError("the dataset was cancelled"))
+            ctx.wait(lambda: "the elements of a dataset"),
+            lambda: waiter(None, CancelledError("the dataset was cancelled")),
         )
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
@@ -76,7 +77,7 @@ class DatasetToSingleElementKernel(ConsumingKernel):
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> Any:
         """Return the components of the element."""
-        with _Iteration(ctx, inputs[0]) as iteration:
+        with Iteration(ctx, inputs[0]) as iteration:
             element = iteration.next()
             if element is None:
                 raise InvalidArgumentError("Dataset was empty.")
@@ -96,7 +97,7 @@ class ReduceDatasetKernel(ConsumingKernel):
         """Return the last state."""
         dataset, state, captured = inputs
         function = CapturedFunction(ctx, self._function, captured)
-        with _Iteration(ctx, dataset) as iteration:
+        with Iteration(ctx, dataset) as iteration:
             while (element := iteration.next()) is not None:
                 state = iteration.scope.call(function, [*state, *element])
         error = element_error(tuple(state), *self.expected)
@@ -116,7 +117,7 @@ class DatasetToTFRecordKernel(ConsumingKernel):
         dataset, filename, compression = inputs
         path = scalar_path(filename, "filename")
         kind = decode(scalar(compression, "compression_type"))
-        with _Iteration(ctx, dataset) as iteration, TFRecordWriter(path, kind) as writer:
+        with Iteration(ctx, dataset) as iteration, TFRecordWriter(path, kind) as writer:
             while (element := iteration.next()) is not None:
                 writer.write(scalar(element[0], "an element"))
 
@@ -135,13 +136,14 @@ def compute_batch_size(ctx: OpKernelContext, dataset: Value) -> Value:
     return np.int64(dataset_of(dataset).batch_size)
 
 
-class _Iteration:
+class Iteration:
     """An iteration over a dataset within a step; leaving the context stops background work."""
 
     def __init__(self, ctx: OpKernelContext, dataset: Any) -> None:
         self.scope = Scope(ctx)
         self._step = ctx.cancellation
-        self._elements = dataset_of(dataset).iterate(self.scope)
+        self.scope.root = dataset_of(dataset)
+        self._elements = self.scope.root.iterate(self.scope)
 
     def next(self) -> Element | None:
         """Return the next element, None at the end."""
@@ -171,7 +173,7 @@ class InitializeTableFromDatasetKernel(ConsumingKernel):
                 f"{len(source.dtypes)} components"
             )
         elements = []
-        with _Iteration(ctx, source) as iteration:
+        with Iteration(ctx, source) as iteration:
             while (element := iteration.next()) is not None:
                 elements.append(element)
         if not elements:

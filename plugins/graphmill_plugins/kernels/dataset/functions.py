@@ -10,7 +10,7 @@ from graphmill_plugins.kernels.dataset.pipeline import function_datasets, group_
 from graphmill_plugins.kernels.dataset.pipeline.batch import Batch
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
-    dataset_kernel,
+    dataset_maker,
     dataset_of,
     scalar,
     structure,
@@ -40,7 +40,7 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-@dataset_kernel("MapDataset")
+@dataset_maker("MapDataset")
 def map_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -59,7 +59,7 @@ def map_dataset(
     )
 
 
-@dataset_kernel("ParallelMapDataset", "ParallelMapDatasetV2")
+@dataset_maker("ParallelMapDataset", "ParallelMapDatasetV2")
 def parallel_map_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -80,7 +80,7 @@ def parallel_map_dataset(
     )
 
 
-@dataset_kernel("MapAndBatchDataset", "ExperimentalMapAndBatchDataset")
+@dataset_maker("MapAndBatchDataset", "ExperimentalMapAndBatchDataset")
 def map_and_batch_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -107,7 +107,7 @@ def map_and_batch_dataset(
     return Batch(mapped, size, drops_remainder=bool(scalar(drop_remainder, "drop_remainder")))
 
 
-@dataset_kernel("FilterDataset")
+@dataset_maker("FilterDataset")
 def filter_dataset(
     ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
 ) -> Dataset:
@@ -115,7 +115,7 @@ def filter_dataset(
     return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
 
-@dataset_kernel("ParallelFilterDataset")
+@dataset_maker("ParallelFilterDataset")
 def parallel_filter_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -128,7 +128,7 @@ def parallel_filter_dataset(
     return function_datasets.Filter(dataset_of(source), CapturedFunction(ctx, predicate, captured))
 
 
-@dataset_kernel("TakeWhileDataset", "ExperimentalTakeWhileDataset")
+@dataset_maker("TakeWhileDataset", "ExperimentalTakeWhileDataset")
 def take_while_dataset(
     ctx: OpKernelContext, source: Value, captured: list[Value], predicate: Any
 ) -> Dataset:
@@ -138,7 +138,7 @@ def take_while_dataset(
     )
 
 
-@dataset_kernel("ScanDataset", "ExperimentalScanDataset")
+@dataset_maker("ScanDataset", "ExperimentalScanDataset")
 def scan_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -159,7 +159,7 @@ def scan_dataset(
     )
 
 
-@dataset_kernel("FlatMapDataset")
+@dataset_maker("FlatMapDataset")
 def flat_map_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -176,7 +176,7 @@ def flat_map_dataset(
     )
 
 
-@dataset_kernel("InterleaveDataset")
+@dataset_maker("InterleaveDataset")
 def interleave_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -216,7 +216,7 @@ def _concurrent_calls(cycle_length: Value, num_parallel_calls: Value) -> int:
     return calls
 
 
-@dataset_kernel("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3")
+@dataset_maker("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3")
 def parallel_interleave_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -240,7 +240,7 @@ def parallel_interleave_dataset(
     )
 
 
-@dataset_kernel("ParallelInterleaveDatasetV4")
+@dataset_maker("ParallelInterleaveDatasetV4")
 def parallel_interleave_dataset_v4(
     ctx: OpKernelContext,
     source: Value,
@@ -268,7 +268,7 @@ def parallel_interleave_dataset_v4(
     )
 
 
-@dataset_kernel("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset")
+@dataset_maker("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset")
 def legacy_parallel_interleave_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -296,7 +296,7 @@ def legacy_parallel_interleave_dataset(
     )
 
 
-@dataset_kernel("LegacyParallelInterleaveDatasetV2")
+@dataset_maker("LegacyParallelInterleaveDatasetV2")
 def legacy_parallel_interleave_dataset_v2(
     ctx: OpKernelContext,
     source: Value,
@@ -317,7 +317,7 @@ def legacy_parallel_interleave_dataset_v2(
     return made
 
 
-@dataset_kernel("GroupByWindowDataset", "ExperimentalGroupByWindowDataset")
+@dataset_maker("GroupByWindowDataset", "ExperimentalGroupByWindowDataset")
 def group_by_window_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -340,7 +340,7 @@ def group_by_window_dataset(
     )
 
 
-@dataset_kernel("GroupByReducerDataset", "ExperimentalGroupByReducerDataset")
+@dataset_maker("GroupByReducerDataset", "ExperimentalGroupByReducerDataset")
 def group_by_reducer_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -366,7 +366,7 @@ def group_by_reducer_dataset(
     )
 
 
-@dataset_kernel("DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset")
+@dataset_maker("DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset")
 def directed_interleave_dataset(
     ctx: OpKernelContext, selector: Value, sources: list[Value], stop_on_empty_dataset: bool = False
 ) -> Dataset:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from graphmill.errors import (
     CancelledError,
     FailedPreconditionError,
     InvalidArgumentError,
+    OpError,
     OutOfRangeError,
 )
 from graphmill.spi import ResourceHandle
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
         Value,
     )
     from graphmill.spi.kernels import ThreadPool
-    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import DrawnSeeds, Element, Elements
 
     Done = Callable[..., None]
     Structure = tuple[Sequence[DType], Sequence[Shape]]
@@ -66,11 +67,23 @@ _STATE = ("state",)
 _numbers = itertools.count()
 
 
+class IteratorPosition(NamedTuple):
+    """The position of an iterator.
+
+    Attributes:
+        num_taken: the number of elements and errors that were taken.
+        seeds: those that it has drawn, which the restored iterator would otherwise draw anew.
+    """
+
+    num_taken: int
+    seeds: Sequence[DrawnSeeds]
+
+
 class IteratorResource:
     """An iterator from which steps take elements; `start` gives it a dataset.
 
-    Threads: `_lock` is held while an element is taken; `start` replaces the dataset, its iterator
-    and its scope in one assignment.
+    Threads: `_lock` is held while an element is taken and counted; `start` replaces the dataset,
+    its iterator and its scope in one assignment.
 
     Attributes:
         dtypes, shapes: the declared types and shapes of its elements; empty without a declaration.
@@ -83,6 +96,7 @@ class IteratorResource:
         self._running: tuple[Dataset, Elements, Scope] | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._is_taking = self._was_interrupted = False
+        self._num_taken = 0
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
@@ -97,10 +111,39 @@ class IteratorResource:
         """
         if self.dtypes:
             check_structure(self.dtypes, self.shapes, dataset.dtypes, dataset.shapes)
-        scope = Scope(ctx)
+        self._run(dataset, Scope(ctx))
+
+    def position(self) -> IteratorPosition:
+        """Return how far the iterator is.
+
+        Raises:
+            FailedPreconditionError: nothing was started.
+        """
+        _, elements, scope = self.running()
+        taken = elements.num_taken if isinstance(elements, Prefetching) else self._num_taken
+        return IteratorPosition(taken, scope.drawn_seeds())
+
+    def restore(self, position: IteratorPosition, ctx: OpKernelContext) -> None:
+        """Start again on the same dataset, and take elements up to a position.
+
+        Raises:
+            FailedPreconditionError: nothing was started.
+        """
+        dataset, _, _ = self.running()
+        self._run(dataset, Scope(ctx, position.seeds))
+        for _ in range(position.num_taken):
+            try:
+                self.take(ctx.cancellation)
+            except CancelledError:
+                raise
+            except OpError:
+                continue  # the element failed, or its error was ignored, the first time too
+
+    def _run(self, dataset: Dataset, scope: Scope) -> None:
+        scope.root = dataset
         elements = dataset.iterate(scope)
         previous, self._running = self._running, (dataset, elements, scope)
-        self._was_interrupted = False
+        self._was_interrupted, self._num_taken = False, 0
         if previous is not None:
             previous[2].close()
         if self._finalizer is not None:
@@ -139,6 +182,7 @@ class IteratorResource:
                 return scope.take_for(elements, step)
             finally:
                 self._is_taking = False
+                self._num_taken += 1
 
     def take_async(
         self, ctx: OpKernelContext, done: Callable[[Element | None, BaseException | None], None]
@@ -149,12 +193,15 @@ class IteratorResource:
         if not dataset.may_wait or pool is None:
             done(self.take(ctx.cancellation if dataset.may_wait else None), None)
         elif isinstance(elements, Prefetching):
-            elements.next_async(done, ctx.cancellation)
+            elements.next_async(done, ctx.wait(self._awaited))
         else:
-            self._take_in_pool(pool, ctx.cancellation, done)
+            self._take_in_pool(pool, ctx, done)
 
-    def _take_in_pool(self, pool: ThreadPool, step: CancellationManager, done: Any) -> None:
-        waiter = Waiter(done)
+    def _awaited(self) -> str:
+        return f"the next element of iterator '{self._name}'"
+
+    def _take_in_pool(self, pool: ThreadPool, ctx: OpKernelContext, done: Any) -> None:
+        waiter, step = Waiter(done), ctx.cancellation
 
         def take() -> None:
             np.seterr(all="ignore")
@@ -166,7 +213,9 @@ class IteratorResource:
                 waiter(element, None)
 
         pool.schedule(take)
-        waiter.watch(step, lambda: waiter(None, CancelledError("Iterator was cancelled")))
+        waiter.watch(
+            ctx.wait(self._awaited), lambda: waiter(None, CancelledError("Iterator was cancelled"))
+        )
 
 
 def check_structure(

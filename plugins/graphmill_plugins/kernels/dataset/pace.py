@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import ResourceHandle
-from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, dataset_of, scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+    dataset_kernel,
+    dataset_maker,
+    dataset_of,
+    scalar,
+)
+from graphmill_plugins.kernels.dataset.pipeline.hint import Hint
 from graphmill_plugins.kernels.dataset.pipeline.sleep import Sleep
 from graphmill_plugins.kernels.state.value import resource_key
 
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 _STATE = ("state",)
 
 
-@dataset_kernel("SleepDataset", "ExperimentalSleepDataset", effects=("clock",))
+@dataset_maker("SleepDataset", "ExperimentalSleepDataset", effects=("clock",))
 def sleep_dataset(ctx: OpKernelContext, source: Value, sleep_microseconds: Value) -> Dataset:
     """Make a dataset that delays each element."""
     del ctx
@@ -47,9 +53,9 @@ class ThreadPoolHandleKernel:
         return ResourceHandle(ctx.device.name, container, self._name, "ThreadPool", found)
 
 
-@dataset_kernel("ThreadPoolDataset", "ExperimentalThreadPoolDataset", effects=_STATE)
+@dataset_maker("ThreadPoolDataset", "ExperimentalThreadPoolDataset", effects=_STATE)
 def thread_pool_dataset(ctx: OpKernelContext, source: Value, thread_pool: Any) -> Dataset:
-    """Return the dataset: its functions run in the session's threads.
+    """Make a dataset of the same elements: its functions run in the session's threads.
 
     Raises:
         FailedPreconditionError: the thread pool does not exist.
@@ -57,4 +63,4 @@ def thread_pool_dataset(ctx: OpKernelContext, source: Value, thread_pool: Any) -
     """
     del ctx
     thread_pool.expect(ThreadPoolResource)
-    return dataset_of(source)
+    return Hint(dataset_of(source))

@@ -11,7 +11,7 @@ from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
-    dataset_kernel,
+    dataset_maker,
     dataset_of,
     scalar,
     structure,
@@ -29,7 +29,7 @@ _AUTOMATIC = -1
 _DETERMINISM = ("true", "false", "default")
 
 
-@dataset_kernel("ParseExampleDataset", "ExperimentalParseExampleDataset")
+@dataset_maker("ParseExampleDataset", "ExperimentalParseExampleDataset")
 def parse_example_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -67,7 +67,7 @@ def parse_example_dataset(
     return ParseExamples(dataset_of(source), columns, structure(output_types, output_shapes))
 
 
-@dataset_kernel("ParseExampleDatasetV2")
+@dataset_maker("ParseExampleDatasetV2")
 def parse_example_dataset_v2(
     ctx: OpKernelContext,
     source: Value,

@@ -12,6 +12,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
     Scope,
     dataset_kernel,
+    dataset_maker,
     dataset_of,
     scalar,
     structure,
@@ -48,7 +49,7 @@ class GetElementAtIndexKernel(ConsumingKernel):
         return list(element)
 
 
-@dataset_kernel("GlobalShuffleDataset", effects=("rng", "state"))
+@dataset_maker("GlobalShuffleDataset", effects=("rng", "state"))
 def global_shuffle_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -63,7 +64,7 @@ def global_shuffle_dataset(
     return GlobalShuffle(dataset_of(source), seeds)
 
 
-@dataset_kernel("IndexFlatMapDataset")
+@dataset_maker("IndexFlatMapDataset")
 def index_flat_map_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -85,7 +86,7 @@ def index_flat_map_dataset(
     )
 
 
-@dataset_kernel("WeightedFlatMapDataset")
+@dataset_maker("WeightedFlatMapDataset")
 def weighted_flat_map_dataset(
     ctx: OpKernelContext,
     sources: list[Value],

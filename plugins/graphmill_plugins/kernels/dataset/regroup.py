@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._support import to_ints
 from graphmill_plugins.kernels.dataset.pipeline import regroup
-from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, dataset_of, scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker, dataset_of, scalar
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Value
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
-@dataset_kernel("SlidingWindowDataset", "ExperimentalSlidingWindowDataset")
+@dataset_maker("SlidingWindowDataset", "ExperimentalSlidingWindowDataset")
 def sliding_window_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -34,7 +34,7 @@ def sliding_window_dataset(
     )
 
 
-@dataset_kernel("DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset")
+@dataset_maker("DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset")
 def dense_to_sparse_batch_dataset(
     ctx: OpKernelContext, source: Value, batch_size: Value, row_shape: Value
 ) -> Dataset:
@@ -49,7 +49,7 @@ def dense_to_sparse_batch_dataset(
     return regroup.SparseBatch(dataset_of(source), size, sizes)
 
 
-@dataset_kernel("RebatchDataset", "ExperimentalRebatchDataset")
+@dataset_maker("RebatchDataset", "ExperimentalRebatchDataset")
 def rebatch_dataset(ctx: OpKernelContext, source: Value, num_replicas: Value) -> Dataset:
     """Make a dataset of batches that are split into one for each replica."""
     del ctx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, dataset_of, scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker, dataset_of, scalar
 from graphmill_plugins.kernels.dataset.pipeline.shuffle import Sample
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
-@dataset_kernel("SamplingDataset", effects=("rng",))
+@dataset_maker("SamplingDataset", effects=("rng",))
 def sampling_dataset(
     ctx: OpKernelContext, source: Value, rate: Value, seed: Value, seed2: Value
 ) -> Dataset:

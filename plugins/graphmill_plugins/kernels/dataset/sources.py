@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.dataset.pipeline.buffering import Generator
 from graphmill_plugins.kernels.dataset.pipeline.csv import CsvOptions, CsvRecords
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     CapturedFunction,
-    dataset_kernel,
+    dataset_maker,
     scalar,
     structure,
 )
@@ -38,7 +38,7 @@ def _types(given: Sequence[np.dtype[Any]]) -> list[Any]:
     return [as_dtype(dtype) for dtype in given]
 
 
-@dataset_kernel("TensorDataset")
+@dataset_maker("TensorDataset")
 def tensor_dataset(
     ctx: OpKernelContext,
     components: list[Value],
@@ -60,7 +60,7 @@ def _checked(dataset: Dataset, shapes: Sequence[Shape]) -> Dataset:
     return dataset
 
 
-@dataset_kernel("TensorSliceDataset")
+@dataset_maker("TensorSliceDataset")
 def tensor_slice_dataset(
     ctx: OpKernelContext,
     components: list[Value],
@@ -72,7 +72,7 @@ def tensor_slice_dataset(
     return _checked(Slices(components, _types(Toutput_types)), output_shapes)
 
 
-@dataset_kernel("ListDataset")
+@dataset_maker("ListDataset")
 def list_dataset(
     ctx: OpKernelContext,
     tensors: list[Value],
@@ -81,6 +81,12 @@ def list_dataset(
 ) -> Dataset:
     """Make a dataset of given elements, whose components are listed one after the other."""
     del ctx
+    return _listed(tensors, output_types, output_shapes)
+
+
+def _listed(
+    tensors: list[Value], output_types: Sequence[Any], output_shapes: Sequence[Shape]
+) -> Dataset:
     types, shapes = structure(output_types, output_shapes)
     count = len(types)
     if len(tensors) % count:
@@ -91,7 +97,7 @@ def list_dataset(
     return ListOfElements(elements, types, shapes)
 
 
-@dataset_kernel("WindowOp")
+@dataset_maker("WindowOp")
 def window_op(
     ctx: OpKernelContext,
     inputs: list[Value],
@@ -99,11 +105,11 @@ def window_op(
     output_shapes: Sequence[Shape],
 ) -> Dataset:
     """Make a dataset of the elements of a window."""
-    made: Dataset = list_dataset(ctx, inputs, output_types, output_shapes)
-    return made
+    del ctx
+    return _listed(inputs, output_types, output_shapes)
 
 
-@dataset_kernel("SparseTensorSliceDataset")
+@dataset_maker("SparseTensorSliceDataset")
 def sparse_tensor_slice_dataset(
     ctx: OpKernelContext,
     indices: Value,
@@ -161,7 +167,7 @@ class _SparseRows(Sequence[tuple[Any, ...]]):
         return self._indices[start:stop, 1:], self._values[start:stop], self._row_shape
 
 
-@dataset_kernel("RangeDataset")
+@dataset_maker("RangeDataset")
 def range_dataset(
     ctx: OpKernelContext, start: Value, stop: Value, step: Value, output_types: Sequence[Any]
 ) -> Dataset:
@@ -183,14 +189,14 @@ def seed_generator_of(handle: Any, seed: Value, seed2: Value, *, reseeds: bool) 
     return SeedGenerator(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")), reseeds=reseeds)
 
 
-@dataset_kernel("RandomDataset", "ExperimentalRandomDataset", effects=("rng",))
+@dataset_maker("RandomDataset", "ExperimentalRandomDataset", effects=("rng",))
 def random_dataset(ctx: OpKernelContext, seed: Value, seed2: Value) -> Dataset:
     """Make a dataset of random numbers, the same in each iteration."""
     del ctx
     return RandomNumbers(seed_generator_of(None, seed, seed2, reseeds=False))
 
 
-@dataset_kernel("RandomDatasetV2", effects=("rng", "state"))
+@dataset_maker("RandomDatasetV2", effects=("rng", "state"))
 def random_dataset_v2(
     ctx: OpKernelContext,
     seed: Value,
@@ -218,7 +224,7 @@ def _file_options(filenames: Value, compression: Value, size: Value) -> tuple[li
     return _paths(filenames), kind, int(scalar(size, "buffer_size"))
 
 
-@dataset_kernel("TFRecordDataset", effects=_FILES)
+@dataset_maker("TFRecordDataset", effects=_FILES)
 def tf_record_dataset(
     ctx: OpKernelContext, filenames: Value, compression_type: Value, buffer_size: Value
 ) -> Dataset:
@@ -227,7 +233,7 @@ def tf_record_dataset(
     return TFRecords(*_file_options(filenames, compression_type, buffer_size))
 
 
-@dataset_kernel("TFRecordDatasetV2", effects=_FILES)
+@dataset_maker("TFRecordDatasetV2", effects=_FILES)
 def tf_record_dataset_v2(
     ctx: OpKernelContext,
     filenames: Value,
@@ -260,7 +266,7 @@ def _csv(
     return CsvRecords(paths, options, record_defaults, *structure(output_types, output_shapes))
 
 
-@dataset_kernel("CSVDataset", "ExperimentalCSVDataset", effects=_FILES)
+@dataset_maker("CSVDataset", "ExperimentalCSVDataset", effects=_FILES)
 def csv_dataset(
     ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
 ) -> Dataset:
@@ -269,7 +275,7 @@ def csv_dataset(
     return _csv((*inputs, np.zeros(0, np.int64)), output_types, output_shapes)
 
 
-@dataset_kernel("CSVDatasetV2", effects=_FILES)
+@dataset_maker("CSVDatasetV2", effects=_FILES)
 def csv_dataset_v2(
     ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
 ) -> Dataset:
@@ -278,7 +284,7 @@ def csv_dataset_v2(
     return _csv(inputs, output_types, output_shapes)
 
 
-@dataset_kernel("TextLineDataset", effects=_FILES)
+@dataset_maker("TextLineDataset", effects=_FILES)
 def text_line_dataset(
     ctx: OpKernelContext, filenames: Value, compression_type: Value, buffer_size: Value
 ) -> Dataset:
@@ -287,7 +293,7 @@ def text_line_dataset(
     return Lines(*_file_options(filenames, compression_type, buffer_size))
 
 
-@dataset_kernel("FixedLengthRecordDataset", effects=_FILES)
+@dataset_maker("FixedLengthRecordDataset", effects=_FILES)
 def fixed_length_record_dataset(
     ctx: OpKernelContext,
     filenames: Value,
@@ -301,7 +307,7 @@ def fixed_length_record_dataset(
     return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, "")
 
 
-@dataset_kernel("FixedLengthRecordDatasetV2", effects=_FILES)
+@dataset_maker("FixedLengthRecordDatasetV2", effects=_FILES)
 def fixed_length_record_dataset_v2(
     ctx: OpKernelContext,
     filenames: Value,
@@ -330,7 +336,7 @@ def _fixed_length(
     )
 
 
-@dataset_kernel("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", effects=_FILES)
+@dataset_maker("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", effects=_FILES)
 def matching_files_dataset(ctx: OpKernelContext, patterns: Value) -> Dataset:
     """Make a dataset of the paths that match patterns, sorted."""
     del ctx
@@ -341,7 +347,7 @@ def matching_files_dataset(ctx: OpKernelContext, patterns: Value) -> Dataset:
     return ListOfElements([(row,) for row in rows(out, string)], (string,), ((),))
 
 
-@dataset_kernel("GeneratorDataset", effects=("state",))
+@dataset_maker("GeneratorDataset", effects=("state",))
 def generator_dataset(
     ctx: OpKernelContext,
     init_args: list[Value],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.files import as_path
 from graphmill_plugins.kernels._strings import decode
-from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_kernel, scalar, structure
+from graphmill_plugins.kernels.dataset.pipeline.dataset import dataset_maker, scalar, structure
 from graphmill_plugins.kernels.dataset.pipeline.sql import QueryRows
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
-@dataset_kernel("SqlDataset", "ExperimentalSqlDataset", effects=("fs.read",))
+@dataset_maker("SqlDataset", "ExperimentalSqlDataset", effects=("fs.read",))
 def sql_dataset(
     ctx: OpKernelContext,
     driver_name: Value,

@@ -18,11 +18,12 @@ from graphmill_plugins.kernels.dataset.pipeline.buffering import (
     Window,
 )
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
-    dataset_kernel,
+    dataset_maker,
     dataset_of,
     scalar,
     structure,
 )
+from graphmill_plugins.kernels.dataset.pipeline.hint import Hint
 from graphmill_plugins.kernels.dataset.pipeline.shuffle import SeedGenerator, Shuffle
 from graphmill_plugins.kernels.dataset.sources import seed_generator_of
 
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
-@dataset_kernel(
-    "OptionsDataset",
+@dataset_maker(
     "ModelDataset",
     "FinalizeDataset",
     "RewriteDataset",
@@ -44,24 +44,31 @@ if TYPE_CHECKING:
     "ExperimentalMaxIntraOpParallelismDataset",
 )
 def same_dataset(ctx: OpKernelContext, source: Value, *rest: Value) -> Dataset:
-    """Return the dataset: these ops are performance hints."""
+    """Make a dataset of the same elements: these ops are performance hints."""
     del ctx, rest
-    return dataset_of(source)
+    return Hint(dataset_of(source))
 
 
-@dataset_kernel("OptimizeDataset", "OptimizeDatasetV2")
+@dataset_maker("OptionsDataset")
+def options_dataset(ctx: OpKernelContext, source: Value, serialized_options: str) -> Dataset:
+    """Make a dataset of the same elements that carries options, which are performance hints."""
+    del ctx
+    return Hint(dataset_of(source), serialized_options.encode("utf-8", "surrogateescape"))
+
+
+@dataset_maker("OptimizeDataset", "OptimizeDatasetV2")
 def optimized_dataset(ctx: OpKernelContext, source: Value, *names: Value) -> Dataset:
-    """Return the dataset: graph optimizations of datasets are not applied."""
+    """Make a dataset of the same elements: graph optimizations of datasets are not applied."""
     del ctx
     for value in names:
         if value.ndim != 1:
             raise InvalidArgumentError(f"optimizations must be a vector, got {list(value.shape)}")
-    return dataset_of(source)
+    return Hint(dataset_of(source))
 
 
-@dataset_kernel("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset")
+@dataset_maker("PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset")
 def private_thread_pool_dataset(ctx: OpKernelContext, source: Value, num_threads: Value) -> Dataset:
-    """Return the dataset: its functions run in the session's threads.
+    """Make a dataset of the same elements: its functions run in the session's threads.
 
     Raises:
         InvalidArgumentError: the number of threads is negative.
@@ -69,49 +76,49 @@ def private_thread_pool_dataset(ctx: OpKernelContext, source: Value, num_threads
     del ctx
     if int(scalar(num_threads, "num_threads")) < 0:
         raise InvalidArgumentError("`num_threads` must be >= 0")
-    return dataset_of(source)
+    return Hint(dataset_of(source))
 
 
 def _count(value: Value, what: str = "count") -> int:
     return int(scalar(value, what))
 
 
-@dataset_kernel("TakeDataset")
+@dataset_maker("TakeDataset")
 def take_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
     """Make a dataset of the first elements."""
     del ctx
     return basic.Take(dataset_of(source), _count(count))
 
 
-@dataset_kernel("SkipDataset")
+@dataset_maker("SkipDataset")
 def skip_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
     """Make a dataset that skips the first elements."""
     del ctx
     return basic.Skip(dataset_of(source), _count(count))
 
 
-@dataset_kernel("RepeatDataset")
+@dataset_maker("RepeatDataset")
 def repeat_dataset(ctx: OpKernelContext, source: Value, count: Value) -> Dataset:
     """Make a dataset that repeats the elements."""
     del ctx
     return basic.Repeat(dataset_of(source), _count(count))
 
 
-@dataset_kernel("ConcatenateDataset")
+@dataset_maker("ConcatenateDataset")
 def concatenate_dataset(ctx: OpKernelContext, source: Value, other: Value) -> Dataset:
     """Make a dataset that concatenates two datasets."""
     del ctx
     return basic.Concatenate(dataset_of(source), dataset_of(other))
 
 
-@dataset_kernel("ZipDataset")
+@dataset_maker("ZipDataset")
 def zip_dataset(ctx: OpKernelContext, sources: list[Value]) -> Dataset:
     """Make a dataset that zips several datasets."""
     del ctx
     return basic.Zip([dataset_of(source) for source in sources])
 
 
-@dataset_kernel("ShardDataset")
+@dataset_maker("ShardDataset")
 def shard_dataset(
     ctx: OpKernelContext, source: Value, num_shards: Value, index: Value, require_non_empty: bool
 ) -> Dataset:
@@ -121,14 +128,14 @@ def shard_dataset(
     return basic.Shard(dataset_of(source), count, first, requires_non_empty=require_non_empty)
 
 
-@dataset_kernel("BatchDataset")
+@dataset_maker("BatchDataset")
 def batch_dataset(ctx: OpKernelContext, source: Value, batch_size: Value) -> Dataset:
     """Make a dataset of batches."""
     del ctx
     return batch.Batch(dataset_of(source), _count(batch_size, "batch_size"), drops_remainder=False)
 
 
-@dataset_kernel("BatchDatasetV2")
+@dataset_maker("BatchDatasetV2")
 def batch_dataset_v2(
     ctx: OpKernelContext, source: Value, batch_size: Value, drop_remainder: Value
 ) -> Dataset:
@@ -138,7 +145,7 @@ def batch_dataset_v2(
     return batch.Batch(dataset_of(source), size, drops_remainder=bool(drops))
 
 
-@dataset_kernel("ParallelBatchDataset")
+@dataset_maker("ParallelBatchDataset")
 def parallel_batch_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -152,7 +159,7 @@ def parallel_batch_dataset(
     return made
 
 
-@dataset_kernel("PaddedBatchDataset")
+@dataset_maker("PaddedBatchDataset")
 def padded_batch_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -165,7 +172,7 @@ def padded_batch_dataset(
     return _padded(source, batch_size, padded_shapes, padding_values, drops_remainder=False)
 
 
-@dataset_kernel("PaddedBatchDatasetV2")
+@dataset_maker("PaddedBatchDatasetV2")
 def padded_batch_dataset_v2(
     ctx: OpKernelContext,
     source: Value,
@@ -197,14 +204,14 @@ def _padded(
     )
 
 
-@dataset_kernel("UnbatchDataset", "ExperimentalUnbatchDataset")
+@dataset_maker("UnbatchDataset", "ExperimentalUnbatchDataset")
 def unbatch_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     """Make a dataset of the rows of each batch."""
     del ctx
     return batch.Unbatch(dataset_of(source))
 
 
-@dataset_kernel("RebatchDatasetV2")
+@dataset_maker("RebatchDatasetV2")
 def rebatch_dataset_v2(
     ctx: OpKernelContext, source: Value, batch_sizes: Value, drop_remainder: Value
 ) -> Dataset:
@@ -215,7 +222,7 @@ def rebatch_dataset_v2(
     return batch.Rebatch(dataset_of(source), sizes, drops_remainder=drops)
 
 
-@dataset_kernel("WindowDataset")
+@dataset_maker("WindowDataset")
 def window_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -234,21 +241,21 @@ def window_dataset(
     return Window(dataset_of(source), *sizes, made, drops_remainder=drops)
 
 
-@dataset_kernel("AssertCardinalityDataset")
+@dataset_maker("AssertCardinalityDataset")
 def assert_cardinality_dataset(ctx: OpKernelContext, source: Value, cardinality: Value) -> Dataset:
     """Make a dataset that fails unless it has the asserted number of elements."""
     del ctx
     return element_checks.AssertCardinality(dataset_of(source), _count(cardinality, "cardinality"))
 
 
-@dataset_kernel("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")
+@dataset_maker("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset")
 def ignore_errors_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     """Make a dataset that skips elements with errors."""
     del ctx
     return element_checks.IgnoreErrors(dataset_of(source))
 
 
-@dataset_kernel("UniqueDataset", "ExperimentalUniqueDataset")
+@dataset_maker("UniqueDataset", "ExperimentalUniqueDataset")
 def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     """Make a dataset of the distinct elements."""
     del ctx
@@ -264,21 +271,21 @@ def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     return element_checks.Unique(found)
 
 
-@dataset_kernel("PrefetchDataset")
+@dataset_maker("PrefetchDataset")
 def prefetch_dataset(ctx: OpKernelContext, source: Value, buffer_size: Value) -> Dataset:
     """Make a dataset that prefetches elements."""
     del ctx
     return Prefetch(dataset_of(source), _count(buffer_size, "buffer_size"))
 
 
-@dataset_kernel("CacheDataset", effects=("fs.read", "fs.write"))
+@dataset_maker("CacheDataset", effects=("fs.read", "fs.write"))
 def cache_dataset(ctx: OpKernelContext, source: Value, filename: Value) -> Dataset:
     """Make a dataset that caches its elements in memory or in files."""
     del ctx
     return _cached(source, filename, MemoryCache())
 
 
-@dataset_kernel("CacheDatasetV2", effects=("fs.read", "fs.write", "state"))
+@dataset_maker("CacheDatasetV2", effects=("fs.read", "fs.write", "state"))
 def cache_dataset_v2(ctx: OpKernelContext, source: Value, filename: Value, cache: Any) -> Dataset:
     """Make a dataset that caches its elements in a cache resource or in files."""
     del ctx
@@ -292,7 +299,7 @@ def _cached(source: Value, filename: Value, cache: MemoryCache) -> Dataset:
     return FileCache(found, path) if path else Cache(found, cache)
 
 
-@dataset_kernel("ShuffleDataset", effects=("rng",))
+@dataset_maker("ShuffleDataset", effects=("rng",))
 def shuffle_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -307,7 +314,7 @@ def shuffle_dataset(
     return Shuffle(dataset_of(source), _count(buffer_size, "buffer_size"), seeds)
 
 
-@dataset_kernel("ShuffleDatasetV2", effects=("rng", "state"))
+@dataset_maker("ShuffleDatasetV2", effects=("rng", "state"))
 def shuffle_dataset_v2(
     ctx: OpKernelContext, source: Value, buffer_size: Value, seed_generator: Any
 ) -> Dataset:
@@ -317,7 +324,7 @@ def shuffle_dataset_v2(
     return Shuffle(dataset_of(source), _count(buffer_size, "buffer_size"), seeds)
 
 
-@dataset_kernel("ShuffleDatasetV3", effects=("rng", "state"))
+@dataset_maker("ShuffleDatasetV3", effects=("rng", "state"))
 def shuffle_dataset_v3(
     ctx: OpKernelContext,
     source: Value,
@@ -333,7 +340,7 @@ def shuffle_dataset_v3(
     return Shuffle(dataset_of(source), _count(buffer_size, "buffer_size"), seeds)
 
 
-@dataset_kernel("ShuffleAndRepeatDataset", effects=("rng",))
+@dataset_maker("ShuffleAndRepeatDataset", effects=("rng",))
 def shuffle_and_repeat_dataset(
     ctx: OpKernelContext,
     source: Value,
@@ -350,7 +357,7 @@ def shuffle_and_repeat_dataset(
     return Shuffle(dataset_of(source), size, seeds, count=_epoch_count(count))
 
 
-@dataset_kernel("ShuffleAndRepeatDatasetV2", effects=("rng", "state"))
+@dataset_maker("ShuffleAndRepeatDatasetV2", effects=("rng", "state"))
 def shuffle_and_repeat_dataset_v2(
     ctx: OpKernelContext,
     source: Value,

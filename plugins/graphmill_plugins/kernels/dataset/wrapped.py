@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WrappedDataset:
-    """A dataset inside a scalar of dtype variant that is no dataset itself.
+    """A dataset inside a scalar of dtype variant that is not a dataset itself.
 
     Attributes:
         dataset: the dataset.

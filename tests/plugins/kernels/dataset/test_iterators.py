@@ -105,7 +105,7 @@ def test_a_file_is_prefetched_and_the_end_repeats(tmp_path: Any) -> None:
 @pytest.mark.parametrize("buffer", [0, 2])
 @pytest.mark.parametrize("threads", [-1, 1])
 def test_a_step_that_waits_for_an_element_is_cancelled(threads: int, buffer: int) -> None:
-    """A queue that nobody fills stands behind the element; no executor thread waits for it."""
+    """The element waits for an empty queue; no executor thread waits."""
     graph = graphmill.Graph()
     with graph.as_default():
         queue = ops.data_flow.fifo_queue_v2(component_types=["int64"], shared_name="empty")
@@ -153,7 +153,7 @@ def test_unreferenced_iterator_is_freed() -> None:
 
 
 def test_a_generator_counts_until_its_function_ends_it() -> None:
-    """`init` makes a counter, `next` counts it up to a limit, `finalize` reads it."""
+    """`init` creates a counter, `next` increments it up to a limit, `finalize` reads it."""
     graph = graphmill.Graph()
     with graph.as_default():
         for text in _GENERATOR:

@@ -1,4 +1,4 @@
-"""Delayed elements: a step that waits for one can be cancelled."""
+"""A step that waits for a delayed element can be cancelled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def const(value: int) -> Any:
 
 
 def slow_session(threads: int, buffer: int) -> tuple[graphmill.Session, Any]:
-    """Return a session and the next element of a dataset that takes an hour for each."""
+    """Return a session and the next element of a dataset that takes an hour per element."""
     graph = graphmill.Graph()
     with graph.as_default():
         numbers = ops.dataset.range_dataset(const(0), const(3), const(1), **INT)

@@ -25,7 +25,7 @@ def text(value: str) -> Any:
 
 
 def rows(path: Path, query: str) -> list[tuple[int, bytes]]:
-    """Return all rows of a query, taken one by one."""
+    """Return all rows of a query."""
     graph = graphmill.Graph()
     with graph.as_default():
         dataset = ops.dataset.sql_dataset(text("sqlite"), text(str(path)), text(query), **SPEC)

@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import ElementIterator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import CancellationManager
+    from graphmill.spi import Cancellation
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
     Done = Callable[[Element | None, BaseException | None], None]
@@ -78,6 +78,9 @@ class Prefetching(ElementIterator):
 
     Threads: `_source_lock` is held while the input is advanced; `_lock` guards the buffer and the
     waiters. Lock order: `_source_lock`, then `_lock`. Callbacks run outside of `_lock`.
+
+    Attributes:
+        num_taken: the number of elements and errors that consumers have taken.
     """
 
     def __init__(self, source: Elements, size: int, scope: Scope) -> None:
@@ -91,6 +94,7 @@ class Prefetching(ElementIterator):
         self._is_filling = False
         self._is_at_end = False
         self._is_advancing = self._was_interrupted = False
+        self.num_taken = 0
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
@@ -106,7 +110,11 @@ class Prefetching(ElementIterator):
         taken = self._take_buffered()
         if taken is None:
             with self._source_lock:
-                taken = self._take_buffered() or self._advance()
+                taken = self._take_buffered()
+                if taken is None:
+                    taken = self._advance()
+                    with self._lock:
+                        self.num_taken += 1
         self._schedule_fill()
         element, error = taken
         if error is not None:
@@ -115,14 +123,14 @@ class Prefetching(ElementIterator):
             raise StopIteration
         return element
 
-    def next_async(self, done: Done, step: CancellationManager) -> None:
+    def next_async(self, done: Done, step: Cancellation) -> None:
         """Call `done` with the next element (None at the end) or an error, now or later.
 
         No thread blocks meanwhile. If `step` is cancelled, `done` gets a CancelledError.
         """
         waiter = Waiter(done)
         with self._lock:
-            taken = self._buffer.popleft() if self._buffer else None
+            taken = self._pop()
             if taken is None:
                 self._waiting.append(waiter)
         self._schedule_fill()
@@ -140,7 +148,14 @@ class Prefetching(ElementIterator):
 
     def _take_buffered(self) -> tuple[Element | None, BaseException | None] | None:
         with self._lock:
-            return self._buffer.popleft() if self._buffer else None
+            return self._pop()
+
+    def _pop(self) -> tuple[Element | None, BaseException | None] | None:
+        """Take a buffered element; `_lock` must be held."""
+        if not self._buffer:
+            return None
+        self.num_taken += 1
+        return self._buffer.popleft()
 
     def _advance(self) -> tuple[Element | None, BaseException | None]:
         """Take the next element from the input; `_source_lock` must be held."""
@@ -188,6 +203,7 @@ class Prefetching(ElementIterator):
                 taken = self._advance()
                 with self._lock:
                     waiter = self._waiting.popleft() if self._waiting else None
+                    self.num_taken += waiter is not None
                     if waiter is None and taken != (None, None):
                         self._buffer.append(taken)
             if waiter is not None:
@@ -206,10 +222,10 @@ class Waiter:
         self._done = done
         self._lock = fork_safe_lock()
         self._was_notified = False
-        self._step: CancellationManager | None = None
+        self._step: Cancellation | None = None
         self._token: int | None = None
 
-    def watch(self, step: CancellationManager, give_up: Callable[[], None]) -> None:
+    def watch(self, step: Cancellation, give_up: Callable[[], None]) -> None:
         """Call `give_up` if the step is cancelled before the waiter is notified."""
         token = step.register(give_up)
         if token is None:

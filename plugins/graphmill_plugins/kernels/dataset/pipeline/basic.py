@@ -102,7 +102,11 @@ def row_values(tensor: Value, dtype: DType) -> Sequence[Value]:
 
 
 class ListOfElements(Dataset):
-    """A dataset of elements in a sequence."""
+    """A dataset of elements in a sequence.
+
+    Attributes:
+        elements: the elements.
+    """
 
     is_indexed = True
 
@@ -110,22 +114,22 @@ class ListOfElements(Dataset):
         self, elements: Sequence[Element], types: Sequence[DType], shapes: Sequence[Shape]
     ) -> None:
         super().__init__(types, shapes)
-        self._elements = elements
+        self.elements = elements
 
     @property
     def cardinality(self) -> int:
         """Number of elements."""
-        return len(self._elements)
+        return len(self.elements)
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         del scope
-        return iter(self._elements)
+        return iter(self.elements)
 
     def lookup(self, index: int, scope: Scope) -> Element:
         """Return the element at an index."""
         del scope
-        return self._elements[index]
+        return self.elements[index]
 
 
 _INT64_MAX: Final = 2**63 - 1

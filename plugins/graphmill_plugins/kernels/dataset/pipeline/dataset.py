@@ -12,7 +12,9 @@ import itertools
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from array import array
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._device_copies import to_device, to_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelContext, Shape, Value
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
     Element = tuple[Value, ...]
     """One element: a value for each component."""
+    DrawnSeeds = tuple[Sequence[int], int]
+    """The seeds that an iteration has drawn from a generator, and the generator's position."""
     Elements = Iterator[Element]
 
 INFINITE = -1
@@ -51,20 +55,31 @@ class Scope:
     """The state that all iterators of one iteration through a pipeline share.
 
     Threads: `_step` is set by the thread that takes an element, and applies to that thread only;
-    `_lock` guards `_own_runtimes`; all else is set once.
+    `_lock` guards `_own_runtimes` and `_seeds`; all else is set once.
 
     Attributes:
         functions: the function runtime of the session.
         pool: the session's thread pool, for background work; None if it has none.
         cancellation: cancelled with the session, and when the iterator is dropped.
+        root: the dataset whose elements the iteration takes; None before it starts.
     """
 
-    def __init__(self, ctx: OpKernelContext) -> None:
+    root: Dataset | None = None
+
+    def __init__(self, ctx: OpKernelContext, seeds: Sequence[DrawnSeeds] = ()) -> None:
+        """Create the state of a new iteration.
+
+        Args:
+            ctx: the context of the kernel that starts the iteration.
+            seeds: `drawn_seeds` of an iteration that this one repeats.
+        """
         self.functions = ctx.functions
         self.pool: ThreadPool | None = ctx.args.runner.pool
         self.cancellation = CancellationManager(ctx.functions.closing)
         self._lock = fork_safe_lock()
         self._own_runtimes: dict[Any, Any] = {}
+        self._seeds: dict[Any, array[int]] = {}
+        self._earlier_seeds = seeds
         self._device = ctx.device
         self._step: tuple[int, CancellationManager | None] = (0, None)
 
@@ -77,6 +92,28 @@ class Scope:
             self._own_runtimes.clear()
         for runtime in runtimes:
             runtime.close()
+
+    def next_seeds(self, generator: Any) -> tuple[int, int]:
+        """Return the next two seeds of a generator whose seeds change.
+
+        If this iteration repeats another, the seeds of that one come first, and then those that
+        the generator would have drawn after them.
+        """
+        with self._lock:
+            drawn = self._seeds.setdefault(generator, array("q"))
+            number, count = list(self._seeds).index(generator), len(drawn)
+            known: Sequence[int] = ()
+            if number < len(self._earlier_seeds):
+                known, position = self._earlier_seeds[number]
+                if not count:
+                    generator.seek(position)
+            drawn.extend(known[count : count + 2] or generator.draw())
+            return drawn[-2], drawn[-1]
+
+    def drawn_seeds(self) -> list[DrawnSeeds]:
+        """Return the seeds that each generator has given to this iteration, and its position."""
+        with self._lock:
+            return [(drawn[:], generator.num_drawn) for generator, drawn in self._seeds.items()]
 
     def take_for(self, elements: Elements, step: CancellationManager | None) -> Element | None:
         """Return the next element, None at the end; cancelling `step` cancels its calls."""
@@ -142,7 +179,7 @@ class Scope:
 
     def _runtime_of(self, function: CapturedFunction) -> tuple[Any, Any]:
         """Return a function's runtime and handle; with random ops, those of this iteration."""
-        if not function.draws_numbers:
+        if not function.has_random_ops:
             return function.functions, function.handle
         with self._lock:
             runtime = self._own_runtimes.get(function.functions)
@@ -167,17 +204,17 @@ class CapturedFunction:
         functions, handle: the function runtime, and the function's handle there.
         name, attrs: of the function.
         captured: the values appended to the arguments of each call.
-        draws_numbers: whether it has random ops, which restart with each iteration.
+        has_random_ops: whether it has random ops, which restart with each iteration.
     """
 
-    __slots__ = ("attrs", "captured", "draws_numbers", "functions", "handle", "name")
+    __slots__ = ("attrs", "captured", "functions", "handle", "has_random_ops", "name")
 
     def __init__(self, ctx: OpKernelContext, function: Any, captured: Sequence[Value] = ()) -> None:
         self.functions = ctx.functions
         self.handle = ctx.functions.instantiate(function.name, function.attrs)
         self.name, self.attrs = function.name, function.attrs
         self.captured = tuple(captured)
-        self.draws_numbers: bool = ctx.functions.draws_numbers(function.name)
+        self.has_random_ops: bool = ctx.functions.has_random_ops(function.name)
 
     def elements(self, scope: Scope, args: Sequence[Value]) -> list[Value] | None:
         """Return the results of a call; None if it raises OutOfRange, which ends the sequence."""
@@ -216,6 +253,22 @@ def is_one_scalar(results: Sequence[Value], dtype: type[np.generic]) -> bool:
     return len(results) == 1 and dtype_of_value(results[0]) == dtype and not results[0].ndim
 
 
+class Origin(NamedTuple):
+    """The call of a kernel that made a dataset, from which a graph of the dataset can be written.
+
+    Attributes:
+        op: the op of the node.
+        inputs: the values of its inputs, lists unfolded.
+        attrs: its attrs as kernels see them.
+        functions: the function runtime of the session.
+    """
+
+    op: str
+    inputs: tuple[Value, ...]
+    attrs: Mapping[str, Any]
+    functions: Any
+
+
 class Dataset(ABC):
     """A pipeline of elements, as an immutable scalar of dtype variant.
 
@@ -223,6 +276,7 @@ class Dataset(ABC):
         dtypes, shapes: element type and static shape of each component.
         inputs: the datasets it is derived from.
         may_wait: whether taking an element may block: files are read or functions called.
+        origin: the call of a kernel that made it; None for one that no kernel returned.
     """
 
     dtype: ClassVar[np.dtype[Any]] = dtypes.variant.as_numpy_dtype
@@ -245,6 +299,7 @@ class Dataset(ABC):
         self.shapes = tuple(shapes)
         self.inputs = tuple(inputs)
         self.may_wait: bool = self.waits or any(source.may_wait for source in self.inputs)
+        self.origin: Origin | None = None
 
     @property
     def source(self) -> Dataset:
@@ -325,6 +380,35 @@ def dataset_kernel(*ops: str, effects: Iterable[str] = (), **options: Any) -> Ca
     return kernel(*ops, host=True, stateful=True, effects=effects, **options)
 
 
+def dataset_maker(*ops: str, effects: Iterable[str] = (), **options: Any) -> Callable[[Any], Any]:
+    """Declare a kernel that returns a new dataset, which keeps its origin."""
+    declare = dataset_kernel(*ops, effects=effects, **options)
+
+    def decorate(function: Callable[..., Dataset]) -> Any:
+        code = function.__code__
+        named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+        def make(ctx: OpKernelContext, *inputs: Any, **attrs: Any) -> Dataset:
+            wanted = {name: value for name, value in attrs.items() if name in named}
+            made = function(ctx, *inputs, **wanted)
+            flat = tuple(_unfolded(inputs))
+            if not any(made is value for value in flat):
+                made.origin = Origin(ctx.op, flat, attrs, ctx.functions)
+            return made
+
+        return declare(update_wrapper(make, function))
+
+    return decorate
+
+
+def _unfolded(inputs: Sequence[Any]) -> Iterator[Any]:
+    for value in inputs:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
 def dataset_of(value: Any) -> Dataset:
     """Return the dataset in a variant.
 
@@ -359,6 +443,17 @@ def structure(
 ) -> tuple[tuple[DType, ...], tuple[Shape, ...]]:
     """Return element types and shapes from a dataset op's attrs."""
     return tuple(map(dtypes.as_dtype, output_types)), tuple(output_shapes)
+
+
+def path_to_root(root: Dataset, wanted: Dataset) -> list[Dataset] | None:
+    """Return the datasets from the one after `wanted` to the root; None if it is not there."""
+    if root is wanted:
+        return []
+    for source in root.inputs:
+        path = path_to_root(source, wanted)
+        if path is not None:
+            return [*path, root]
+    return None
 
 
 def on_drop(owner: Any, action: Callable[[], None]) -> weakref.finalize[..., Any]:

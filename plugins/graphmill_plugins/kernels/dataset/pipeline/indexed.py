@@ -64,8 +64,8 @@ class GlobalShuffle(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        first, second = self._seeds.next_seeds()
-        third, _ = self._seeds.next_seeds()
+        first, second = self._seeds.next_seeds(scope)
+        third, _ = self._seeds.next_seeds(scope)
         key = (first & _WORD, second & _WORD, third & _WORD)
         return _Permuted(self.source, key, scope)
 

@@ -34,12 +34,16 @@ class SeedGenerator:
     """Returns the two seeds of each iterator: new ones with `reseeds`, else always the same.
 
     Threads: `_lock` guards the stream of seeds.
+
+    Attributes:
+        num_drawn: the number of seeds that were drawn.
     """
 
     def __init__(self, seed: int, seed2: int, *, reseeds: bool) -> None:
         self._lock = fork_safe_lock()
         self._seeds = random_seeds(seed, seed2)
         self._numbers = random_numbers(*self._seeds) if reseeds else None
+        self.num_drawn = 0
 
     def permutation(self, count: int) -> list[int]:
         """Return the indices below `count` in the order of the seeds given at first."""
@@ -49,12 +53,25 @@ class SeedGenerator:
             order[index], order[other] = order[other], order[index]
         return order
 
-    def next_seeds(self) -> tuple[int, int]:
-        """Return the seeds of the next iterator."""
+    def next_seeds(self, scope: Scope) -> tuple[int, int]:
+        """Return the seeds of the next iterator of an iteration."""
+        return self._seeds if self._numbers is None else scope.next_seeds(self)
+
+    def draw(self) -> tuple[int, int]:
+        """Return the next two seeds of the stream."""
         if self._numbers is None:
             return self._seeds
         with self._lock:
+            self.num_drawn += 2
             return next(self._numbers), next(self._numbers)
+
+    def seek(self, position: int) -> None:
+        """Continue after a number of drawn seeds."""
+        with self._lock:
+            self._numbers = random_numbers(*self._seeds)
+            self.num_drawn = position
+            for _ in range(position):
+                next(self._numbers)
 
 
 class Shuffle(Derived):
@@ -120,7 +137,7 @@ class _Epoch:
 class _Shuffling(ElementIterator):
     def __init__(self, dataset: Shuffle, scope: Scope) -> None:
         self._dataset, self._scope = dataset, scope
-        self._numbers = random_numbers(*dataset.seeds.next_seeds())
+        self._numbers = random_numbers(*dataset.seeds.next_seeds(scope))
         self._source: Elements | None = None
         self._started_epochs = 0
         self._epochs: deque[_Epoch] = deque()
@@ -134,7 +151,7 @@ class _Shuffling(ElementIterator):
         while self._epochs and self._is_exhausted(self._epochs[0]):
             self._epochs.popleft()
             if self._epochs:  # each epoch has its own seeds
-                self._numbers = random_numbers(*self._dataset.seeds.next_seeds())
+                self._numbers = random_numbers(*self._dataset.seeds.next_seeds(self._scope))
         if not self._buffer:
             raise StopIteration
         epoch = self._epochs[0]
@@ -198,8 +215,7 @@ class RandomNumbers(Dataset):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        del scope
-        return zip(map(np.int64, random_numbers(*self._seeds.next_seeds())), strict=True)
+        return zip(map(np.int64, random_numbers(*self._seeds.next_seeds(scope))), strict=True)
 
 
 class Sample(Derived):

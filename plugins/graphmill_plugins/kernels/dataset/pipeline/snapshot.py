@@ -1,0 +1,171 @@
+"""Snapshots: datasets that are computed once, written to files, and read from then on.
+
+Semantics: tensorflow/core/kernels/data/experimental/snapshot_dataset_op.cc (version 2).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from graphmill import dtypes
+from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.spi import files
+from graphmill_plugins.kernels._strings import string_scalar
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+    UNKNOWN,
+    CapturedFunction,
+    Dataset,
+    Derived,
+    ElementIterator,
+)
+from graphmill_plugins.kernels.dataset.pipeline.saved import ShardWriters, Writing, shards_of
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+    ElementReader,
+    check_snapshot_compression,
+    read_metadata,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.dtypes import DType
+    from graphmill.spi import Shape
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
+
+_CHUNK: Final = re.compile(r"chunk_(\d+)_(\d+)_(-?\d+)")
+_SECONDS_BETWEEN_LOOKS: Final = 0.1
+
+
+class Snapshot(Derived):
+    """The elements: computed and written by the first iteration, read by later ones.
+
+    Args:
+        source: the dataset.
+        folder: where to write; snapshots of different datasets may share it.
+        graph_hash: identifies the dataset.
+        compression: of the files.
+        shard_function: chooses the shard of an element.
+        reader: makes a dataset of the datasets of the shards.
+    """
+
+    waits = True
+
+    def __init__(
+        self,
+        source: Dataset,
+        folder: str,
+        graph_hash: int,
+        compression: str,
+        shard_function: CapturedFunction,
+        reader: CapturedFunction,
+    ) -> None:
+        check_snapshot_compression(compression)
+        super().__init__(source)
+        self._folder, self._hash = files.join(folder, str(graph_hash)), str(graph_hash)
+        self._compression = compression
+        self._shard_function, self._reader = shard_function, reader
+
+    @property
+    def cardinality(self) -> int:
+        """That of the input."""
+        return self.source.cardinality
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        metadata = read_metadata(self._folder)
+        if metadata is not None and metadata.is_finalized:
+            structure = self.dtypes, self.shapes
+            shards = shards_of(self._folder, metadata.run_id, self._compression, structure)
+            return self._reader.dataset(scope, (shards,)).iterate(scope)
+        writers = ShardWriters(self._folder, self.dtypes, self._compression, self._hash)
+        source = self.source.iterate(scope)
+        return Writing(source, scope, writers, self._shard_function, counts=False)
+
+
+class Chunk(Dataset):
+    """The elements of one file of a snapshot."""
+
+    waits = True
+
+    def __init__(
+        self, path: str, compression: str, structure: tuple[Sequence[DType], Sequence[Shape]]
+    ) -> None:
+        check_snapshot_compression(compression)
+        super().__init__(*structure)
+        self._path, self._compression = path, compression
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        del scope
+        return ElementReader(self._path, self._compression, self.dtypes)
+
+
+class Chunks(Dataset):
+    """The paths of the files of a snapshot that several processes write.
+
+    While the snapshot is incomplete, an iterator waits for the next file.
+    """
+
+    waits = True
+
+    def __init__(self, folder: str) -> None:
+        super().__init__((dtypes.string,), ((),))
+        self.folder = folder
+
+    @property
+    def cardinality(self) -> int:
+        """The number of files once the snapshot is complete."""
+        return len(self.paths()) if self.is_complete() else UNKNOWN
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        return _Listing(self, scope)
+
+    def is_complete(self) -> bool:
+        """Return whether all files are written.
+
+        Raises:
+            InternalError: writing them failed.
+        """
+        failure = files.join(self.folder, "ERROR")
+        if files.exists(failure):
+            reason = files.read_bytes(failure).decode("utf-8", "replace")
+            raise InternalError(f"the snapshot in {self.folder} could not be written: {reason}")
+        return files.exists(files.join(self.folder, "DONE"))
+
+    def paths(self) -> list[str]:
+        """Return the paths of the files that are there, by index and stream.
+
+        Raises:
+            InvalidArgumentError: there is another file.
+        """
+        folder = files.join(self.folder, "chunks")
+        names = files.list_dir(folder) if files.is_dir(folder) else []
+        return [files.join(folder, name) for name in sorted(names, key=_order)]
+
+
+def _order(name: str) -> tuple[int, int]:
+    found = _CHUNK.fullmatch(name)
+    if found is None:
+        raise InvalidArgumentError(
+            f"Failed to parse chunk file name {name}: expected chunk_<stream>_<index>_<elements>"
+        )
+    return int(found[2]), int(found[1])
+
+
+class _Listing(ElementIterator):
+    def __init__(self, dataset: Chunks, scope: Scope) -> None:
+        self._dataset, self._scope = dataset, scope
+        self._given: set[str] = set()
+
+    def __next__(self) -> Element:
+        while True:
+            is_complete = self._dataset.is_complete()  # first: then no file is missed
+            for path in self._dataset.paths():
+                if path not in self._given:
+                    self._given.add(path)
+                    return (string_scalar(path.encode("utf-8", "surrogateescape")),)
+            if is_complete:
+                raise StopIteration
+            self._scope.sleep(_SECONDS_BETWEEN_LOOKS)

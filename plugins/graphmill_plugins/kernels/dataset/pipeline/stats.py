@@ -1,0 +1,202 @@
+"""Datasets that record statistics of their elements, and the aggregator that keeps them.
+
+Semantics: tensorflow/core/kernels/data/experimental/{stats_aggregator_ops,stats_dataset_ops,
+set_stats_aggregator_dataset_op}.cc.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.spi.process import fork_safe_lock
+from graphmill.spi.protos import HistogramProto, Summary
+from graphmill_plugins.kernels.dataset.pipeline.dataset import ElementIterator, path_to_root
+from graphmill_plugins.kernels.dataset.pipeline.hint import Hint
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.spi import Value
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+        Dataset,
+        Element,
+        Elements,
+        Scope,
+    )
+
+_BYTES_OF_A_STRING_HEADER: Final = 24
+"""The size of TensorFlow's `tstring`, which it counts for each string."""
+
+
+class RunningHistogram:
+    """A histogram to which values are added one at a time."""
+
+    def __init__(self) -> None:
+        from graphmill_plugins.kernels.summary._summary_values import bucket_limits
+
+        self._limits = bucket_limits()
+        self._buckets = np.zeros(len(self._limits))
+        self._proto = HistogramProto(min=sys.float_info.max, max=-sys.float_info.max)
+
+    def add(self, value: float) -> None:
+        """Add a value."""
+        made = self._proto
+        made.min, made.max = min(made.min, value), max(made.max, value)
+        made.num += 1
+        made.sum += value
+        made.sum_squares += value * value
+        self._buckets[np.searchsorted(self._limits, value, side="right")] += 1
+
+    def proto(self) -> HistogramProto:
+        """Return the histogram as a message."""
+        made = HistogramProto()
+        made.CopyFrom(self._proto)
+        # Of a run of empty buckets only the last one is written.
+        written = (self._buckets > 0) | np.append(self._buckets[1:] > 0, True)
+        made.bucket_limit.extend(self._limits[written].tolist())
+        made.bucket.extend(self._buckets[written].tolist())
+        return made
+
+
+class StatsAggregator:
+    """Keeps statistics as histograms until a step asks for a summary of them.
+
+    Threads: `_lock` guards the histograms.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safe_lock()
+        self._histograms: dict[str, RunningHistogram] = {}
+
+    def add(self, name: str, value: float) -> None:
+        """Add a value to a histogram."""
+        self._added(name, value)
+
+    def _added(self, name: str, value: float) -> HistogramProto:
+        with self._lock:
+            histogram = self._histograms.get(name)
+            if histogram is None:
+                histogram = self._histograms[name] = RunningHistogram()
+            histogram.add(value)
+            return histogram.proto()
+
+    def summary(self) -> Summary:
+        """Return a summary with all histograms."""
+        made = Summary()
+        with self._lock:
+            for name, histogram in self._histograms.items():
+                made.value.add(tag=name, histo=histogram.proto())
+        return made
+
+
+class WritingStatsAggregator(StatsAggregator):
+    """Writes each change of a histogram to a summary writer, once it has one.
+
+    Attributes:
+        writer: the writer; None before it is set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writer: Any = None
+        self._steps = 0
+
+    def add(self, name: str, value: float) -> None:
+        """Add a value to a histogram, and write the histogram."""
+        histogram = self._added(name, value)
+        if self.writer is None:
+            return
+        made = Summary()
+        made.value.add(tag=name, histo=histogram)
+        with self._lock:
+            step, self._steps = self._steps, self._steps + 1
+        self.writer.file().add_summary(made, step)
+
+    def summary(self) -> Summary:
+        """Return an empty summary: the histograms are in the writer's file."""
+        return Summary()
+
+
+class SetStatsAggregator(Hint):
+    """The elements; the statistics of the inputs go to an aggregator.
+
+    Attributes:
+        aggregator: the aggregator.
+        tag: precedes the names of the statistics.
+    """
+
+    def __init__(self, source: Dataset, aggregator: StatsAggregator, tag: str) -> None:
+        super().__init__(source)
+        self.aggregator, self.tag = aggregator, tag
+
+    def add(self, name: str, value: float) -> None:
+        """Add a value to a statistic."""
+        self.aggregator.add(f"{self.tag}::{name}" if self.tag else name, value)
+
+
+class Stats(Hint):
+    """The elements; a statistic of each goes to the next aggregator of the pipeline, if any.
+
+    Args:
+        source: the dataset.
+        name: of the statistic.
+    """
+
+    is_indexed = False
+
+    def __init__(self, source: Dataset, name: str) -> None:
+        super().__init__(source)
+        self.name = name
+
+    def iterate(self, scope: Scope) -> Elements:
+        """Return an iterator over the elements."""
+        elements = super().iterate(scope)
+        path = None if scope.root is None else path_to_root(scope.root, self)
+        target = next((one for one in path or () if isinstance(one, SetStatsAggregator)), None)
+        return elements if target is None else _Measuring(self, elements, target)
+
+    @abstractmethod
+    def measure(self, element: Element, seconds: float) -> float:
+        """Return the statistic of an element that took some time."""
+
+
+class BytesProduced(Stats):
+    """The elements; their sizes in bytes are recorded."""
+
+    def measure(self, element: Element, seconds: float) -> float:
+        """Return the size of an element."""
+        del seconds
+        return float(sum(map(_bytes, element, self.dtypes)))
+
+
+class Latency(Stats):
+    """The elements; the times that they took are recorded, in microseconds."""
+
+    def measure(self, element: Element, seconds: float) -> float:
+        """Return the time that an element took."""
+        del element
+        return float(round(seconds * 1e6))
+
+
+def _bytes(value: Value, dtype: DType) -> int:
+    if dtype is dtypes.string:
+        items = np.asarray(value, object).ravel().tolist()
+        return _BYTES_OF_A_STRING_HEADER * len(items) + sum(map(len, items))
+    return int(getattr(value, "nbytes", 0))
+
+
+class _Measuring(ElementIterator):
+    def __init__(self, dataset: Stats, source: Elements, target: SetStatsAggregator) -> None:
+        self._dataset, self._source, self._target = dataset, source, target
+
+    def __next__(self) -> Element:
+        start = time.perf_counter()
+        element = next(self._source)
+        seconds = time.perf_counter() - start
+        self._target.add(self._dataset.name, self._dataset.measure(element, seconds))
+        return element

@@ -1,0 +1,108 @@
+"""Kernels of snapshots of datasets.
+
+Semantics: tensorflow/core/kernels/data/experimental/{snapshot_dataset_op,list_snapshot_chunks_
+dataset_op,snapshot_chunk_dataset_op}.cc and core/data/snapshot_utils.cc.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.spi import files
+from graphmill_plugins.kernels._path_strings import scalar_path
+from graphmill_plugins.kernels.dataset._graph_of_dataset import fingerprint
+from graphmill_plugins.kernels.dataset.pipeline.dataset import (
+    CapturedFunction,
+    dataset_maker,
+    dataset_of,
+    scalar,
+    structure,
+)
+from graphmill_plugins.kernels.dataset.pipeline.saved import Nested, ShardElements
+from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunk, Chunks, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
+
+    Types = Sequence[Any]
+    Shapes = Sequence[Shape]
+
+
+@dataset_maker("SnapshotDatasetV2", effects=("fs.read", "fs.write"))
+def snapshot_dataset_v2(
+    ctx: OpKernelContext,
+    source: Value,
+    path: Value,
+    reader_captured: list[Value],
+    shard_captured: list[Value],
+    compression: str,
+    reader_prefix: str,
+    hash_valid: bool,
+    hash: int,  # noqa: A002 - the name of the op's attr
+    reader_func: Any,
+    shard_func: Any,
+) -> Dataset:
+    """Make a dataset that writes its elements to files at first, and then reads them."""
+    dataset = dataset_of(source)
+    known = hash % (1 << 64)
+    graph_hash = known if hash_valid else fingerprint(dataset, functions=ctx.functions)
+    folder = scalar_path(path, "path")
+    return Snapshot(
+        dataset,
+        files.join(reader_prefix, folder) if reader_prefix else folder,
+        graph_hash,
+        compression,
+        CapturedFunction(ctx, shard_func, shard_captured),
+        CapturedFunction(ctx, reader_func, reader_captured),
+    )
+
+
+@dataset_maker("SnapshotDatasetReader", effects=("fs.read",))
+def snapshot_dataset_reader(
+    ctx: OpKernelContext,
+    shard_dir: Value,
+    start_index: Value,
+    output_types: Types,
+    output_shapes: Shapes,
+    compression: str,
+    version: int,
+) -> Dataset:
+    """Make a dataset of the elements of a shard."""
+    del ctx
+    start = int(scalar(start_index, "start_index"))
+    made = structure(output_types, output_shapes)
+    return ShardElements(scalar_path(shard_dir, "shard_dir"), compression, made, version, start)
+
+
+@dataset_maker("SnapshotNestedDatasetReader", effects=("fs.read",))
+def snapshot_nested_dataset_reader(
+    ctx: OpKernelContext, inputs: list[Value], output_types: Types, output_shapes: Shapes
+) -> Dataset:
+    """Make a dataset of datasets."""
+    del ctx
+    datasets = [(dataset_of(value),) for value in inputs]
+    return Nested(datasets, *structure(output_types, output_shapes))
+
+
+@dataset_maker("SnapshotChunkDataset", effects=("fs.read",))
+def snapshot_chunk_dataset(
+    ctx: OpKernelContext,
+    chunk_file: Value,
+    output_types: Types,
+    output_shapes: Shapes,
+    compression: str,
+) -> Dataset:
+    """Make a dataset of the elements of one file."""
+    del ctx
+    made = structure(output_types, output_shapes)
+    return Chunk(scalar_path(chunk_file, "chunk_file"), compression, made)
+
+
+@dataset_maker("ListSnapshotChunksDataset", effects=("fs.read",))
+def list_snapshot_chunks_dataset(ctx: OpKernelContext, snapshot_path: Value) -> Dataset:
+    """Make a dataset of the paths of the files of a snapshot."""
+    del ctx
+    return Chunks(scalar_path(snapshot_path, "snapshot_path"))
