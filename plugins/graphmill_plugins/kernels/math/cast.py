@@ -26,7 +26,7 @@ _NIBBLES = frozenset({"int4", "uint4", "int2", "uint2"})  # types without casts 
 _MANTISSA_BITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
 
 
-@kernel("Cast", make=True)
+@kernel("Cast", "_HostCast", make=True)
 def cast(
     xp: ArrayNamespace, SrcT: np.dtype[Any], DstT: np.dtype[Any], Truncate: bool
 ) -> Callable[[Value], Value]:

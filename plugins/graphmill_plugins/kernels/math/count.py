@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +55,7 @@ def bins_of(size: Value) -> int:
 def _check_bins(values: Value, size: Value, weights: Value, *, like: tuple[int, ...]) -> int:
     """Check the inputs of the bincount family and return the number of bins."""
     count = bins_of(size)
+    check_size((*like[:-1], count), "the counts", itemsize=weights.dtype.itemsize)
     if weights.size and weights.shape != like:
         raise InvalidArgumentError(
             "weights must be empty or of the shape of the values: "
@@ -155,7 +156,7 @@ def rows_of_splits(splits: Value, size: int) -> Value:
         )
     lengths = splits[1:] - splits[:-1]
     if (lengths < 0).any():
-        raise InvalidArgumentError("Splits must not descend")
+        raise InvalidArgumentError("Splits must not decrease")
     return np.repeat(np.arange(lengths.size), lengths)
 
 

@@ -26,7 +26,7 @@ from graphmill_plugins.kernels.segment_reduce import (
     are_few,
     are_short,
     are_wide,
-    combine_in_turns,
+    combine_in_rounds,
     combine_runs,
     run_starts,
 )
@@ -72,7 +72,7 @@ def combine_sorted(
     is_plain = data.ndim > 1 and not is_narrow(data.dtype)
     if is_plain and not are_few(starts, data) and are_short(starts, ids.size):
         result[ids[starts]] = data.take(starts if order is None else order[starts], axis=0)
-        combine_in_turns(ufunc, result, ids, starts, data, order, turn=1)
+        combine_in_rounds(ufunc, result, ids, starts, data, order, position=1)
     elif are_wide(data):
         combine_runs(ufunc, result, ids, starts, data, order)
     else:
@@ -174,10 +174,10 @@ def _unsorted_extrema(ufunc: np.ufunc, data: Value, ids: Value, count: int, end:
 
 def _check_below(flat: Value, shape: tuple[int, ...], count: int) -> None:
     if flat.size and flat.max() >= count:
-        at = int(np.argmax(flat >= count))
-        position = ",".join(map(str, np.unravel_index(at, shape)))
+        first = int(np.argmax(flat >= count))
+        position = ",".join(map(str, np.unravel_index(first, shape)))
         raise InvalidArgumentError(
-            f"segment_ids[{position}] = {flat[at]} is out of range [0, {count})"
+            f"segment_ids[{position}] = {flat[first]} is out of range [0, {count})"
         )
 
 
@@ -245,9 +245,9 @@ def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
 def _check_indices(indices: Value, size: int) -> None:
     outside = (indices < 0) | (indices >= size)
     if outside.any():
-        at = int(np.argmax(outside))
+        first = int(np.argmax(outside))
         raise InvalidArgumentError(
-            f"Bad: indices[{at}] == {indices.reshape(-1)[at]} out of range [0, {size})"
+            f"Bad: indices[{first}] == {indices.reshape(-1)[first]} out of range [0, {size})"
         )
 
 

@@ -38,7 +38,7 @@ def range_(
         relation = "start <= limit when delta > 0" if step > 0 else "start >= limit when delta < 0"
         raise InvalidArgumentError(f"Requires {relation}: {first}/{last}")
     if Tidx.kind in "iu":
-        check_size((-(-abs(last - first) // abs(step)),))
+        check_size((-(-abs(last - first) // abs(step)),), itemsize=Tidx.itemsize)
         return np.arange(first, last, step, dtype=Tidx)
     return _accumulated(start.reshape(()), limit.reshape(()), delta.reshape(()), Tidx)
 
@@ -48,7 +48,7 @@ def _accumulated(start: Value, limit: Value, delta: Value, dtype: np.dtype[Any])
     steps = abs((limit - start) / delta)
     if not np.isfinite(steps):
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) to be finite, got {steps}")
-    check_size((math.ceil(steps),))
+    check_size((math.ceil(steps),), itemsize=dtype.itemsize)
     terms = np.full(math.ceil(steps), delta, dtype)
     terms[:1] = start
     return np.add.accumulate(terms, 0, dtype)
@@ -73,7 +73,7 @@ def lin_space(
     count = num.item()
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")
-    check_size((count,))
+    check_size((count,), itemsize=T.itemsize)
     first, last = start.reshape(()), stop.reshape(())
     if count == 1:
         return np.full(1, first, T)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
-_MOST_DIMENSIONS: Final = 21201
+_MAX_DIMENSIONS: Final = 21201
 _BITS: Final = 32  # enough for 2**31 points
 
 
@@ -31,8 +31,8 @@ def sobol_sample(dim: Value, num_results: Value, skip: Value, dtype: np.dtype[An
     """
     dimensions, count = scalar_int("dim", dim), scalar_int("num_results", num_results)
     skipped = scalar_int("skip", skip)
-    if not 1 <= dimensions <= _MOST_DIMENSIONS:
-        raise InvalidArgumentError(f"dim = {dimensions} is not in [1, {_MOST_DIMENSIONS}]")
+    if not 1 <= dimensions <= _MAX_DIMENSIONS:
+        raise InvalidArgumentError(f"dim = {dimensions} is not in [1, {_MAX_DIMENSIONS}]")
     if count < 1 or skipped < 0 or count + skipped >= INT32_MAX:
         raise InvalidArgumentError(
             f"num_results = {count} must be at least 1, skip = {skipped} at least 0, and their sum "

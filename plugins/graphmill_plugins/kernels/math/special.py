@@ -257,10 +257,10 @@ def _polygamma() -> Callable[[Value, Value], Value]:
     zeta, gamma, digamma = _zeta(), _scipy("gamma")(), _digamma()
 
     def polygamma(n: Value, x: Value) -> Value:
-        order, at = n.astype(np.float64), x.astype(np.float64)
+        order, point = n.astype(np.float64), x.astype(np.float64)
         sign = np.where(np.fmod(order, 2) == 0, -1.0, 1.0)
-        general = sign * gamma(order + 1) * zeta(order + 1, at)
-        value = np.where(order == 0, digamma(at), general)
+        general = sign * gamma(order + 1) * zeta(order + 1, point)
+        value = np.where(order == 0, digamma(point), general)
         return np.where((order < 0) | (order != np.floor(order)), np.nan, value).astype(x.dtype)
 
     return polygamma

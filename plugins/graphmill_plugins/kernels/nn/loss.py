@@ -208,13 +208,13 @@ def in_top_k(predictions: Any, targets: Any, k: int) -> Value:
     valid = (targets >= 0) & (targets < classes)
     if classes == 0:
         return np.zeros(len(targets), bool)
-    picked = np.take_along_axis(predictions, np.where(valid, targets, 0)[:, None], axis=1)
+    of_targets = np.take_along_axis(predictions, np.where(valid, targets, 0)[:, None], axis=1)
     finite = np.isfinite(predictions).all(axis=1)
     if not finite.all():
-        finite |= (predictions == picked).all(axis=1)
+        finite |= (predictions == of_targets).all(axis=1)
     # Counting bits in packed bytes is three times as fast as summing booleans.
-    above = np.bitwise_count(np.packbits(predictions > picked, axis=1)).sum(axis=1)
-    return valid & finite & np.isfinite(picked[:, 0]) & (above < k)
+    above = np.bitwise_count(np.packbits(predictions > of_targets, axis=1)).sum(axis=1)
+    return valid & finite & np.isfinite(of_targets[:, 0]) & (above < k)
 
 
 @kernel("InTopKV2", host=True)

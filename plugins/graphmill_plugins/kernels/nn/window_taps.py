@@ -50,7 +50,7 @@ def _reach(axis: Axis) -> int:
     return (axis.out - 1) * axis.stride + axis.span if axis.out else 0
 
 
-def places_on(axis: Axis, tap: int) -> Any:
+def input_positions(axis: Axis, tap: int) -> Any:
     """Return the input positions of each window's tap, which may be out of range."""
     return np.arange(axis.out) * axis.stride + tap * axis.dilation - axis.before
 
@@ -58,7 +58,7 @@ def places_on(axis: Axis, tap: int) -> Any:
 def _is_inside(axes: Sequence[Axis], index: Sequence[int]) -> Any:
     inside = np.ones((), bool)
     for axis, tap in zip(axes, index, strict=True):
-        positions = places_on(axis, tap)
+        positions = input_positions(axis, tap)
         inside = inside[..., None] & ((positions >= 0) & (positions < axis.size))
     return None if inside.all() else inside[..., None]
 

@@ -64,7 +64,7 @@ def affine_of_shape(
             f"scales and zero points of {name} must have shape {shape_text(expected)}, got "
             f"{shape_text(scales.shape)} and {shape_text(zero_points.shape)}"
         )
-    spread = tuple(size if at == axis else 1 for at, size in enumerate(shape))
+    spread = tuple(size if dim == axis else 1 for dim, size in enumerate(shape))
     if axis == -1:
         spread = ()
     return Affine(scales.reshape(spread), zero_points.reshape(spread))
@@ -146,9 +146,9 @@ def rescaled(
         InvalidArgumentError: a multiplier is not finite and positive.
     """
     number, shift = _fixed_point(xp, multiplier)
-    places = 31 - shift
-    half = xp.left_shift(xp.ones_like(places), places - 1)
-    found = (x.astype(np.int64) * number + half) >> places
+    bits = 31 - shift
+    half = xp.left_shift(xp.ones_like(bits), bits - 1)
+    found = (x.astype(np.int64) * number + half) >> bits
     found = xp.clip(found, _INT32.lowest, _INT32.highest).astype(np.int32)
     return clipped(xp, found + zero_point, bounds)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _F = np.float32
-_LARGEST = _F(2147483520)
+_MAX_FLOAT_INT32 = _F(2147483520)
 """The largest float below 2³¹."""
 
 
@@ -83,7 +83,9 @@ def quantized_floats(
     if relu:
         x = xp.maximum(x, _F(0))
     bounds = limits(dtype)
-    moved = xp.clip(x * (_F(1) / scale), _F(bounds.lowest), min(_F(bounds.highest), _LARGEST))
+    moved = xp.clip(
+        x * (_F(1) / scale), _F(bounds.lowest), min(_F(bounds.highest), _MAX_FLOAT_INT32)
+    )
     return xp.round(moved).astype(plain(dtype))
 
 

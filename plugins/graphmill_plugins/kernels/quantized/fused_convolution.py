@@ -150,8 +150,8 @@ def _fused(op: str) -> Callable[..., Ranged]:
             out_scale = xp.max(scales) * scale
         if fusion.summand:
             floats = floats + _summand(xp, total.shape, rest[0], rest[1:])
-        kept = np.dtype(np.int8) if "Signed" in op else out_type
-        found = quantized_floats(xp, floats, out_scale, kept, relu=fusion.relu)
+        dtype = np.dtype(np.int8) if "Signed" in op else out_type
+        found = quantized_floats(xp, floats, out_scale, dtype, relu=fusion.relu)
         return (found.astype(plain(out_type)), *ends)
 
     return convolve

@@ -53,7 +53,9 @@ def _types(op: str) -> dict[str, tuple[DType, ...]]:
 
 def _check_operands(a: Value, b: Value, *transposes: bool) -> None:
     if any(transposes):
-        raise UnimplementedError("quantized products with a bias take no transposed operands")
+        raise UnimplementedError(
+            "quantized products with a bias do not support transposed operands"
+        )
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise InvalidArgumentError(
             "a and b must be matrices that can be multiplied, got shapes "

@@ -156,7 +156,7 @@ def _concatenated(
     shapes = [(*value.shape[:axis], -1, *value.shape[axis + 1 :]) for value in values]
     if any(shape != shapes[0] for shape in shapes):
         raise InvalidArgumentError(
-            "Dimensions of inputs should match, but for concat_dim: "
+            "Dimensions of inputs should match, except for concat_dim: "
             f"{[list(value.shape) for value in values]}"
         )
     parts = []
@@ -213,14 +213,14 @@ def quantized_concat_v2(
     The range of 4-dimensional inputs that all have the same one does not change.
     """
     ranges = _ranges(input_mins, input_maxes)
-    place = checked_axis(scalar_int("axis", axis), values[0].ndim)
+    axis_index = checked_axis(scalar_int("axis", axis), values[0].ndim)
     lows, highs = (xp.stack(ends) for ends in zip(*ranges, strict=True))
     low, high = xp.min(lows), xp.max(highs)
     is_common = xp.all((lows == low) & (highs == high)) & (values[0].ndim == 4)
     is_signed = limits(values[0].dtype).lowest
     new_low, new_high = _symmetric(xp, low, high) if is_signed else (xp.zeros_like(low), high)
     low, high = xp.where(is_common, low, new_low), xp.where(is_common, high, new_high)
-    return _concatenated(xp, place, values, ranges, low, high)
+    return _concatenated(xp, axis_index, values, ranges, low, high)
 
 
 def _pooled(

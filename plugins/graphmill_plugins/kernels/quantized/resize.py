@@ -28,17 +28,20 @@ def _divided(xp: ArrayNamespace, x: Value, bits: int) -> Value:
 
 
 def _blended(
-    xp: ArrayNamespace, images: Value, places: tuple[Any, Any, Any], across: tuple[Any, Any, Any]
+    xp: ArrayNamespace,
+    images: Value,
+    row_positions: tuple[Any, Any, Any],
+    across: tuple[Any, Any, Any],
 ) -> Value:
     """Return the pixels between four neighbours, computed in integers."""
-    top, bottom, down = places
+    top, bottom, down = row_positions
     left, right, aside = across
     bits = _FRACTION_BITS[images.dtype.itemsize]
     down, aside = ((weight * np.float32(1 << bits)).astype(np.int64) for weight in (down, aside))
     wide = images.astype(np.float32).astype(np.int64)  # TensorFlow's conversion of qint32 rounds
     rows = []
-    for place in (top, bottom):
-        row = xp.take(wide, place, axis=1)
+    for positions in (top, bottom):
+        row = xp.take(wide, positions, axis=1)
         first, second = xp.take(row, left, axis=2), xp.take(row, right, axis=2)
         rows.append((first << bits) + (second - first) * aside[None, None, :, None])
     found = rows[0] + _divided(xp, rows[1] - rows[0], bits) * down[None, :, None, None]
@@ -46,14 +49,17 @@ def _blended(
 
 
 def _blended_floats(
-    xp: ArrayNamespace, images: Value, places: tuple[Any, Any, Any], across: tuple[Any, Any, Any]
+    xp: ArrayNamespace,
+    images: Value,
+    row_positions: tuple[Any, Any, Any],
+    across: tuple[Any, Any, Any],
 ) -> Value:
     """Return the pixels between four neighbours, computed in float32."""
-    top, bottom, down = places
+    top, bottom, down = row_positions
     left, right, aside = across
     rows = []
-    for place in (top, bottom):
-        row = xp.take(images, place, axis=1)
+    for positions in (top, bottom):
+        row = xp.take(images, positions, axis=1)
         first, second = xp.take(row, left, axis=2), xp.take(row, right, axis=2)
         rows.append(first + (second - first) * aside[None, None, :, None])
     return rows[0] + (rows[1] - rows[0]) * down[None, :, None, None]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _TYPES = {"T": (dtypes.float32, dtypes.float64)}
-_MOST_BITS = 62
+_MAX_BITS = 62
 
 
 def _channel_shape(x: Value, axis: int) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ def _channel_shape(x: Value, axis: int) -> tuple[int, ...]:
             f"Axis should be -1 or 0 or a positive value less than {x.ndim}, but given axis value "
             f"was {axis}"
         )
-    return tuple(x.shape[at] if at == axis else 1 for at in range(x.ndim))
+    return tuple(x.shape[dim] if dim == axis else 1 for dim in range(x.ndim))
 
 
 def _check_range(x: Value, axis: int, low: Value, high: Value) -> None:
@@ -91,7 +91,7 @@ def _round_trip(
             raise InvalidArgumentError(f"Invalid range: input_min {low} > input_max {high}")
         low, high = low.reshape(shape), high.reshape(shape)
     else:
-        axes = tuple(at for at in range(x.ndim) if at != axis)
+        axes = tuple(dim for dim in range(x.ndim) if dim != axis)
         low = x.min(axis=axes, keepdims=True, initial=np.inf)
         high = x.max(axis=axes, keepdims=True, initial=-np.inf)
     low, high, scale, inverse = _ends(xp, low, high, signed_input, bits, narrow_range)
@@ -114,7 +114,7 @@ def quantize_and_dequantize_v1(
     input_max: float,
 ) -> Value:
     """Round to the steps of a range that is given by attrs, or of the input's range."""
-    _check_bits(num_bits, 1, _MOST_BITS - signed_input)
+    _check_bits(num_bits, 1, _MAX_BITS - signed_input)
     low, high = (xp.asarray(end, x.dtype) for end in (input_min, input_max))
     if range_given and not input_min <= input_max:
         raise InvalidArgumentError(f"Invalid range: input_min {input_min} > input_max {input_max}")
@@ -138,7 +138,7 @@ def quantize_and_dequantize(
     axis: int,
 ) -> Value:
     """Round to the steps of a given range, or of the input's range."""
-    _check_bits(num_bits, 1 + signed_input, _MOST_BITS)
+    _check_bits(num_bits, 1 + signed_input, _MAX_BITS)
     return _round_trip(
         xp, x, input_min, input_max, num_bits, signed_input=signed_input, range_given=range_given,
         round_mode=round_mode, narrow_range=narrow_range, axis=axis,
@@ -159,7 +159,7 @@ def quantize_and_dequantize_v3(
 ) -> Value:
     """Round to the steps of a range; the number of bits is an input."""
     bits = scalar_int("num_bits", num_bits)
-    _check_bits(bits, 1 + signed_input, _MOST_BITS)
+    _check_bits(bits, 1 + signed_input, _MAX_BITS)
     if not x.ndim:
         raise InvalidArgumentError(
             f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: 0"

@@ -79,8 +79,8 @@ class Computation:
         choice = self._runtime.host.kernels.find(node.op_def, node.attrs, "CPU", ("numpy",))
         if choice.definition.stateful or choice.definition.async_:
             raise UnimplementedError(
-                f"the function '{self._name}' has op {node.op} (node '{node.name}'); what combines "
-                "elements must be a function of them",
+                f"the function '{self._name}' has op {node.op} (node '{node.name}'); a combining "
+                "function must only compute with its arguments",
                 node=node.name,
                 op=node.op,
             )
@@ -107,5 +107,5 @@ def combine_at(
     occurrences = np.arange(len(indices)) - np.repeat(begins, counts)
     for occurrence in range(int(counts.max(initial=0))):
         chosen = order[occurrences == occurrence]
-        at = indices[chosen]
-        (flat[at],) = combine(flat[at], np.asarray(values)[chosen])
+        targets = indices[chosen]
+        (flat[targets],) = combine(flat[targets], np.asarray(values)[chosen])

@@ -79,12 +79,14 @@ class Windows(NamedTuple):
         inside = np.ones(self.shape, np.bool_)
         rank = len(self.shape)
         for axis, size in enumerate(self.operand):
-            at = np.arange(self.shape[axis], dtype=np.int64) * self.strides[axis]
-            at += tap[axis] * self.dilation[axis] - self.low[axis]
-            is_in = (at >= 0) & (at % self.base[axis] == 0) & (at // self.base[axis] < size)
+            starts = np.arange(self.shape[axis], dtype=np.int64) * self.strides[axis]
+            starts += tap[axis] * self.dilation[axis] - self.low[axis]
+            is_in = (
+                (starts >= 0) & (starts % self.base[axis] == 0) & (starts // self.base[axis] < size)
+            )
             spread = [-1 if other == axis else 1 for other in range(rank)]
             step = math.prod(self.operand[axis + 1 :])
-            indices += (np.where(is_in, at // self.base[axis], 0) * step).reshape(spread)
+            indices += (np.where(is_in, starts // self.base[axis], 0) * step).reshape(spread)
             inside &= is_in.reshape(spread)
         return np.where(inside, indices, 0), inside
 

@@ -65,7 +65,7 @@ def layouts_of(message: bytes, rank: int, fields: Fields, name: str) -> dict[str
         found[tensor] = (*pair, *numbers[spatial - 1])
         if sorted(found[tensor]) != list(range(rank)):
             raise InvalidArgumentError(
-                f"dimension_numbers must name {rank} dimensions of {tensor}, one each, got "
+                f"dimension_numbers must name each of the {rank} dimensions of {tensor} once, got "
                 f"{list(found[tensor])}"
             )
     return found
@@ -105,7 +105,7 @@ def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -
         return total.reshape((batch, groups * outputs, *sizes))
     multiply = stacked_product if is_numpy(xp) else xp.matmul
     for tap in itertools.product(*map(range, kernel_sizes)):
-        begins = [at * by for at, by in zip(tap, window.rhs_dilation, strict=True)]
+        begins = [index * by for index, by in zip(tap, window.rhs_dilation, strict=True)]
         cut = tuple(
             slice(begin, begin + (size - 1) * step + 1, step)
             for begin, size, step in zip(begins, sizes, window.strides, strict=True)

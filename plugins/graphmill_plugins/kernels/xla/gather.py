@@ -93,9 +93,11 @@ def xla_gather(
             index = starts[..., dimensions.start_map.index(axis)]
             index = xp.clip(index, 0, operand.shape[axis] - size)
         elif axis in dimensions.operand_batch:
-            at = dimensions.index_batch[dimensions.operand_batch.index(axis)]
-            at -= at > dimensions.index_vector
-            index = np.arange(batch[at]).reshape([-1 if k == at else 1 for k in range(len(batch))])
+            dim = dimensions.index_batch[dimensions.operand_batch.index(axis)]
+            dim -= dim > dimensions.index_vector
+            index = np.arange(batch[dim]).reshape(
+                [-1 if k == dim else 1 for k in range(len(batch))]
+            )
         index = index.reshape((*index.shape, *(1,) * len(window)))
         if axis in window:
             steps = np.arange(size)

@@ -103,8 +103,8 @@ def xla_pad(
     amounts = [to_ints(given) for given in (padding_low, padding_high, padding_interior)]
     if any(len(numbers) != x.ndim for numbers in amounts) or padding_value.ndim:
         raise InvalidArgumentError(
-            f"the padding of shape {shape_text(x.shape)} must have {x.ndim} numbers each and a "
-            f"scalar value, got {[list(numbers) for numbers in amounts]}"
+            f"an input of shape {shape_text(x.shape)} needs a scalar padding_value and "
+            f"{x.ndim} low, high and interior paddings, got {[list(part) for part in amounts]}"
         )
     if min(amounts[2], default=0) < 0:
         raise InvalidArgumentError(f"interior padding must not be negative: {list(amounts[2])}")
@@ -187,7 +187,8 @@ def reduce_precision(
     """Round to a float format with fewer bits (ties to even), and convert back."""
     if exponent_bits < 1 or mantissa_bits < 0:
         raise InvalidArgumentError(
-            f"there is no float of {exponent_bits} exponent and {mantissa_bits} mantissa bits"
+            f"exponent_bits must be >= 1 and mantissa_bits >= 0, got {exponent_bits} and "
+            f"{mantissa_bits}"
         )
     kind, exponents, mantissas = _LAYOUT[T.name]
     one = np.asarray(1, kind)
@@ -257,7 +258,7 @@ def broadcast_helper(
         return lhs, rhs
     if len(dims) != low.ndim or len(set(dims)) != len(dims):
         raise InvalidArgumentError(
-            f"broadcast_dims must name {low.ndim} dimensions, one each, got {list(dims)}"
+            f"broadcast_dims must name {low.ndim} distinct dimensions, got {list(dims)}"
         )
     if any(not 0 <= dim < high.ndim for dim in dims):
         raise InvalidArgumentError(f"broadcast_dims must be in [0, {high.ndim}), got {list(dims)}")

@@ -29,7 +29,7 @@ def _check(inputs: Sequence[Value], init_values: Sequence[Value], dims: Sequence
     shapes = {np.shape(value) for value in inputs}
     if len(inputs) != len(init_values) or len(shapes) != 1:
         raise InvalidArgumentError(
-            "as many inputs as init_values are reduced, all of one shape; got "
+            "there must be one init_value for each input, and inputs of one shape; got "
             f"{len(inputs)} of {', '.join(map(shape_text, sorted(shapes)))} and {len(init_values)}"
         )
     if any(np.ndim(value) for value in init_values):
@@ -37,7 +37,7 @@ def _check(inputs: Sequence[Value], init_values: Sequence[Value], dims: Sequence
     rank = np.ndim(inputs[0])
     if len(set(dims)) != len(dims) or any(not 0 <= axis < rank for axis in dims):
         raise InvalidArgumentError(
-            f"dimensions_to_reduce {list(dims)} are no dimensions of a tensor of rank {rank}"
+            f"dimensions_to_reduce {list(dims)} must be distinct and less than the rank {rank}"
         )
 
 

@@ -42,8 +42,8 @@ class _Dimensions(NamedTuple):
     def parse(cls, message: bytes) -> _Dimensions:
         numbers = read_numbers(message, "ScatterDimensionNumbers", 6)
         window, inserted, to_operand, vector, operand_batch, index_batch = numbers
-        at = vector[-1] if vector else 0
-        return cls(window, inserted, to_operand, at, operand_batch, index_batch)
+        start = vector[-1] if vector else 0
+        return cls(window, inserted, to_operand, start, operand_batch, index_batch)
 
     def check(self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> None:
         """Raise InvalidArgumentError unless they match the operand, the indices and the updates."""
@@ -94,20 +94,22 @@ def xla_scatter(
     indices = np.zeros((*batch, *sizes.values()), np.int64)
     inside = np.ones(batch, np.bool_)
     for axis, full in enumerate(operand.shape):
-        at = np.zeros((1,) * len(batch), np.int64)
+        start = np.zeros((1,) * len(batch), np.int64)
         if axis in dimensions.to_operand:
-            at = starts[..., dimensions.to_operand.index(axis)]
+            start = starts[..., dimensions.to_operand.index(axis)]
         elif axis in dimensions.operand_batch:
             along = dimensions.index_batch[dimensions.operand_batch.index(axis)]
             along -= along > dimensions.index_vector
-            at = np.arange(batch[along]).reshape(
+            start = np.arange(batch[along]).reshape(
                 [-1 if k == along else 1 for k in range(len(batch))]
             )
-        inside &= (at >= 0) & (at <= full - sizes.get(axis, 1))
-        at = at.reshape((*at.shape, *(1,) * len(windows)))
+        inside &= (start >= 0) & (start <= full - sizes.get(axis, 1))
+        start = start.reshape((*start.shape, *(1,) * len(windows)))
         if axis in sizes:
-            at = at + np.arange(sizes[axis]).reshape([-1 if k == axis else 1 for k in windows])
-        indices += at * math.prod(operand.shape[axis + 1 :])
+            start = start + np.arange(sizes[axis]).reshape(
+                [-1 if k == axis else 1 for k in windows]
+            )
+        indices += start * math.prod(operand.shape[axis + 1 :])
     rest = [axis for axis in range(updates.ndim) if axis not in dimensions.window]
     values = np.transpose(updates, (*rest, *taken))
     whole = np.broadcast_to(inside.reshape((*batch, *(1,) * len(windows))), indices.shape)

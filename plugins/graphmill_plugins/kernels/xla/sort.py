@@ -36,7 +36,7 @@ def xla_variadic_sort(
     axis = scalar_int("dimension", dimension)
     if len(shapes) != 1:
         raise InvalidArgumentError(
-            f"inputs must have one shape, got {', '.join(map(shape_text, sorted(shapes)))}"
+            f"inputs must have the same shape, got {', '.join(map(shape_text, sorted(shapes)))}"
         )
     (shape,) = shapes
     if not -len(shape) <= axis < len(shape):

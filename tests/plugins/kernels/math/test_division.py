@@ -1,4 +1,4 @@
-"""The divisions: their identities, and division by zero."""
+"""Division ops satisfy their identities; division by zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise math: what the op cases do not show (types, speed paths, inputs left alone)."""
+"""Elementwise math beyond the op cases: types, fast paths, unchanged inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segment reductions against a loop."""
+"""Segment reductions equal a loop over rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stochastic rounding has the right distribution, and depends on key and counter alone."""
+"""Stochastic rounding has the correct distribution and depends only on key and counter."""
 
 from __future__ import annotations
 

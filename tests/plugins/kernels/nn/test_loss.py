@@ -1,4 +1,4 @@
-"""Losses and rankings where data cases do not reach: ties, borders, large values."""
+"""Losses and rankings beyond the op cases: ties, borders, large values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_label_out_of_range_names_it(call: Callable[..., Any]) -> None:
 
 @pytest.mark.jax
 def test_jax_gives_nan_for_a_label_out_of_range(call_jax: Callable[..., Any]) -> None:
-    """A traced value cannot be looked at; TensorFlow's GPU kernel gives NaN too."""
+    """Traced labels cannot be checked; TensorFlow's GPU kernel returns NaN too."""
     pytest.importorskip("jax")
     import jax.numpy as jnp
 

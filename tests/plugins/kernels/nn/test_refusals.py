@@ -1,4 +1,4 @@
-"""Bad input that ends TensorFlow's process is an error of ours."""
+"""Bad input for which TensorFlow aborts raises a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where windows fall, against counting by hand."""
+"""Window positions equal those counted one by one."""
 
 from __future__ import annotations
 

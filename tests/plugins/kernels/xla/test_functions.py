@@ -1,4 +1,4 @@
-"""Functions of scalars in XLA's operations: what they may be, and what is refused."""
+"""Scalar functions of XLA operations: supported and refused ones."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
-from graphmill_plugins.kernels.array.pad import checked_paddings, mirrored_places
+from graphmill_plugins.kernels.array.pad import checked_paddings, mirrored_indices
 from graphmill_plugins.kernels.image.resize import linear_neighbors, output_size
 from graphmill_plugins.kernels.nn.conv.kernels import convolve
 from graphmill_plugins.kernels.nn.conv.plan import convolution_plan
@@ -113,8 +113,8 @@ def _pad_and_convolve(
             f"input and filter must have the same depth: {x.shape[3]} vs {filters.shape[2]}"
         )
     for axis in (1, 2):
-        places = mirrored_places(x.shape[axis], pairs[axis], mode, axis)
-        x = x if places is None else x.take(places, axis=axis)
+        indices = mirrored_indices(x.shape[axis], pairs[axis], mode, axis)
+        x = x if indices is None else x.take(indices, axis=axis)
     plan = convolution_plan(windows, x.shape, filters.shape)
     if 0 in plan.out:
         raise InvalidArgumentError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-def turned(axis: Axis) -> Axis:
+def transposed_axis(axis: Axis) -> Axis:
     """Return the windows of the transposed convolution: for each input, the outputs it affects."""
     before = axis.span - 1 - axis.before
     after = axis.size + axis.span - 1 - axis.out - before
@@ -39,7 +39,7 @@ def input_gradient_2d(kernel: Array, gradient: Array, rows: Axis, cols: Axis) ->
     shape = (gradient.shape[0], rows.size, cols.size, depth)
     if gradient.size == 0 or kernel.size == 0:
         return np.zeros(shape, gradient.dtype)
-    flipped = turned(rows), turned(cols)
+    flipped = transposed_axis(rows), transposed_axis(cols)
     if (
         rows.stride == cols.stride == 1
         and min(flipped[0].before, flipped[0].after, flipped[1].before, flipped[1].after) >= 0

@@ -21,6 +21,7 @@ from graphmill_plugins.kernels.nn.conv.plan import (
     filter_gradient_plan,
     input_gradient_plan,
 )
+from graphmill_plugins.kernels.nn.fusion import make_fusion
 from graphmill_plugins.kernels.nn.window import (
     PLANS_OF_A_NODE,
     Windows,
@@ -94,6 +95,11 @@ CONVOLUTIONS: Final = (
     ConvOp("Conv", CONV_TYPES, rank=0),
     ConvOp("DepthwiseConv2dNative", is_depthwise=True),
 )
+FUSED_CONVOLUTIONS: Final = (
+    ConvOp("_FusedConv2D", (dtypes.float16, dtypes.float32, dtypes.float64)),
+    ConvOp("_FusedConv3D", (dtypes.float16, dtypes.bfloat16, dtypes.float32), rank=5),
+    ConvOp("_FusedDepthwiseConv2dNative", is_depthwise=True),
+)
 INPUT_GRADIENTS: Final = (
     ConvOp("Conv2DBackpropInput", CONV_TYPES),
     ConvOp("Conv3DBackpropInputV2", rank=5),
@@ -131,6 +137,33 @@ def _forward(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., 
         return run
 
     return make
+
+
+def _fused(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
+    def make(**attrs: Any) -> Callable[..., Value]:
+        windows = op.windows(attrs)
+        fusion = make_fusion(xp, f"Fused {op.name.removeprefix('_Fused')}", attrs["T"], attrs)
+        plan_of = _cached(depthwise_plan if op.is_depthwise else convolution_plan, windows)
+        _check_filter_format(attrs.get("filter_format", "HWIO"), attrs.get("num_host_args", 0))
+
+        def run(x: Value, kernel: Value, args: list[Value], *_host_args: Any) -> Value:
+            plan = plan_of(x.shape, kernel.shape)
+            out = compute(windows.to_channels_last(xp, x), kernel, plan)
+            if fusion.takes_side_input and args[-1].ndim == windows.rank:
+                args = [*args[:-1], windows.to_channels_last(xp, args[-1])]
+            return windows.from_channels_last(xp, fusion.apply(out, args))
+
+        return run
+
+    return make
+
+
+def _check_filter_format(filter_format: str, host_inputs: int) -> None:
+    if filter_format != "HWIO" or host_inputs:
+        raise errors.UnimplementedError(
+            f"filter_format={filter_format} with {host_inputs} host_args: only filters in HWIO "
+            "without scales are implemented"
+        )
 
 
 def _input_gradient(op: ConvOp, xp: ArrayNamespace, compute: Compute) -> Callable[..., Any]:
@@ -201,9 +234,17 @@ def conv_kernels(
         convolve: returns the output for input and filter.
         depthwise: the same for a depthwise convolution.
     """
-    return _table(
+    plain = _table(
         CONVOLUTIONS, backend, lambda op, compute: _forward(op, xp, compute), convolve, depthwise
     )
+    fused = _table(
+        FUSED_CONVOLUTIONS,
+        backend,
+        lambda op, compute: _fused(op, xp, compute),
+        convolve,
+        depthwise,
+    )
+    return KernelTable([*plain, *fused])
 
 
 def conv_gradient_kernels(

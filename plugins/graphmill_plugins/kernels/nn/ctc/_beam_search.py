@@ -130,12 +130,12 @@ class _Beams:
         least = np.partition(everything, last, axis=1)[:, last, None]
         taken = everything >= np.maximum(least, _LOWEST)
         taken[:, :width] |= least == _NEVER
-        places = np.flatnonzero(taken)
-        if len(places) != taken.shape[0] * width:
+        positions = np.flatnonzero(taken)
+        if len(positions) != taken.shape[0] * width:
             _drop_late_ties(taken, everything, least, width)
-            places = np.flatnonzero(taken)
-        columns = (places % everything.shape[1]).reshape(-1, width)
-        totals = everything.take(places).reshape(-1, width)
+            positions = np.flatnonzero(taken)
+        columns = (positions % everything.shape[1]).reshape(-1, width)
+        totals = everything.take(positions).reshape(-1, width)
         order = np.argsort(-totals, axis=1, kind="stable")
         order += np.arange(len(order))[:, None] * width
         return columns.take(order), totals.take(order)
@@ -164,20 +164,22 @@ class _Beams:
         candidates = np.flatnonzero(
             (above < np.arange(width)) & (self.prefix[row, :width] != _NO_PREFIX)
         )
-        turns = width + above[candidates] * classes + self._end[row, candidates]
-        places = width + np.flatnonzero(values[width:] > totals[candidates].min(initial=math.inf))
-        if not places.size:
+        ranks = width + above[candidates] * classes + self._end[row, candidates]
+        positions = width + np.flatnonzero(
+            values[width:] > totals[candidates].min(initial=math.inf)
+        )
+        if not positions.size:
             return
-        before = (values[places] > totals[candidates, None]) & (places < turns[:, None])
-        sources = (places - width) // classes
+        before = (values[positions] > totals[candidates, None]) & (positions < ranks[:, None])
+        sources = (positions - width) // classes
         starts = np.flatnonzero(np.concatenate(([True], sources[1:] != sources[:-1])))
         by_source = np.add.reduceat(before, starts, axis=1, dtype=np.intp)
-        column = {source: at for at, source in enumerate(sources[starts].tolist())}
+        column = {source: index for index, source in enumerate(sources[starts].tolist())}
         ahead = better[candidates] + by_source.sum(axis=1)
         silent: set[int] = set()
-        for at in np.flatnonzero(ahead >= width).tolist():
-            prefix = int(candidates[at])
-            if ahead[at] < width or int(above[prefix]) in silent:
+        for index in np.flatnonzero(ahead >= width).tolist():
+            prefix = int(candidates[index])
+            if ahead[index] < width or int(above[prefix]) in silent:
                 continue
             silent.add(prefix)
             values[width + prefix * classes : width + (prefix + 1) * classes] = _NEVER

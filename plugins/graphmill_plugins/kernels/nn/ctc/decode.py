@@ -48,8 +48,10 @@ def _check(inputs: Value, lengths: Value) -> None:
 
 def _sparse(sequences: Sequence[Sequence[int]]) -> tuple[Value, Value, Value]:
     """Return sequences as a sparse tensor: indices, values, shape."""
-    places = [(row, at) for row, labels in enumerate(sequences) for at in range(len(labels))]
-    indices = np.array(places, np.int64).reshape(-1, 2)
+    positions = [
+        (row, column) for row, labels in enumerate(sequences) for column in range(len(labels))
+    ]
+    indices = np.array(positions, np.int64).reshape(-1, 2)
     values = np.array([label for labels in sequences for label in labels], np.int64)
     longest = max(map(len, sequences), default=0)
     return indices, values, np.array([len(sequences), longest], np.int64)

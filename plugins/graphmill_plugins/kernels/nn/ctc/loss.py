@@ -52,10 +52,10 @@ def _check(inputs: Value, indices: Value, values: Value, lengths: Value) -> None
 
 def _check_order(indices: Value) -> None:
     """Raise InvalidArgumentError unless the labels are in order of sequences and positions."""
-    rows, places = indices.T
+    rows, columns = indices.T
     in_row = np.diff(rows) == 0
-    bad = (np.diff(rows) < 0) | (in_row & (np.diff(places) <= 0))
-    if bad.any() or (places < 0).any() or (places == np.iinfo(np.int64).max).any():
+    bad = (np.diff(rows) < 0) | (in_row & (np.diff(columns) <= 0))
+    if bad.any() or (columns < 0).any() or (columns == np.iinfo(np.int64).max).any():
         raise InvalidArgumentError(
             "label SparseTensor is not valid: its indices are out of order, repeated or out of "
             f"bounds: {indices.tolist()}"
@@ -229,8 +229,17 @@ def ctc_loss_v2(
     """Return loss and gradient as `CTCLoss`; the first class is the blank one.
 
     TensorFlow has it for GPUs only.
+
+    Raises:
+        InvalidArgumentError: a label is not a class, or is the blank one.
     """
     _check(inputs, indices, values, lengths)
+    classes = inputs.shape[2]
+    if len(values) and not (values.min() > 0 and values.max() < classes):
+        raise InvalidArgumentError(
+            f"labels must be in [1, {classes}), as class 0 is the blank one; got values from "
+            f"{values.min()} to {values.max()}"
+        )
     blank_last = np.roll(inputs, -1, axis=2)
     loss, gradient = ctc_loss(blank_last, indices, values - 1, lengths, **options)
     return loss, np.roll(gradient, 1, axis=2)

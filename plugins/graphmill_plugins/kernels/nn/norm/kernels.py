@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
 
-_BATCH_NORM_TYPES = {"T": (dtypes.float16, dtypes.bfloat16, dtypes.float32)}
+BATCH_NORM_TYPES = {"T": (dtypes.float16, dtypes.bfloat16, dtypes.float32)}
 _LONG_LOOP = 1024  # elements
 
 
@@ -168,7 +168,7 @@ def batch_norm(
     return y, old * mean + new * batch_mean, old * variance + new * unbiased, batch_mean, biased
 
 
-@kernel("FusedBatchNorm", "FusedBatchNormV2", make=True, types=_BATCH_NORM_TYPES)
+@kernel("FusedBatchNorm", "FusedBatchNormV2", make=True, types=BATCH_NORM_TYPES)
 def fused_batch_norm(
     xp: ArrayNamespace,
     epsilon: float,
@@ -187,7 +187,7 @@ def fused_batch_norm(
     return lambda *inputs: batch_norm(xp, spec, *inputs)
 
 
-@kernel("FusedBatchNormV3", make=True, types=_BATCH_NORM_TYPES)
+@kernel("FusedBatchNormV3", make=True, types=BATCH_NORM_TYPES)
 def fused_batch_norm_v3(
     xp: ArrayNamespace,
     epsilon: float,

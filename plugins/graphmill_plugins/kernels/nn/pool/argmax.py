@@ -15,7 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.nn.pool.plan import PoolWindows, check_vector, pool_windows
-from graphmill_plugins.kernels.nn.window_taps import places_on, taps_of
+from graphmill_plugins.kernels.nn.window_taps import input_positions, taps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ _TYPES = {"T": dtypes.REAL}
 
 def _pixel_offsets(axes: Sequence[Axis], index: Sequence[int], channels: int) -> Any:
     """Return the pixel index of a tap in each window, multiplied by the number of channels."""
-    rows, columns = (places_on(axis, tap) for axis, tap in zip(axes, index, strict=True))
+    rows, columns = (input_positions(axis, tap) for axis, tap in zip(axes, index, strict=True))
     return (rows[:, None] * axes[1].size + columns[None, :])[..., None] * channels
 
 
@@ -113,15 +113,15 @@ def _second(pooling: PoolWindows, xp: ArrayNamespace) -> Callable[..., Value]:
                 f"expected grad shape to be {shape_text(x.shape)}, but got "
                 f"{shape_text(gradient.shape)}"
             )
-        picked = xp.zeros(out.shape, x.dtype)
+        result = xp.zeros(out.shape, x.dtype)
         is_pending: Any = np.ones(out.shape, bool)
         for tap, second in zip(taps_of(xp, x, axes), taps_of(xp, gradient, axes), strict=True):
             is_hit = is_pending & (tap.value == out)
             if tap.is_inside is not None:
                 is_hit = is_hit & tap.is_inside
-            picked = xp.where(is_hit, second.value, picked)
+            result = xp.where(is_hit, second.value, result)
             is_pending = is_pending & ~is_hit
-        return windows.from_channels_last(xp, picked)
+        return windows.from_channels_last(xp, result)
 
     return run
 

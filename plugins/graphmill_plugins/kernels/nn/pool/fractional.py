@@ -196,7 +196,7 @@ def _check_sequences(shape: Sequence[int], gradient: Value, rows: Value, columns
             or (np.diff(sequence) < 0).any()
         ):
             raise InvalidArgumentError(
-                f"{name}_pooling_sequence must ascend from 0 to {size}, got {sequence.tolist()}"
+                f"{name}_pooling_sequence must increase from 0 to {size}, got {sequence.tolist()}"
             )
 
 
@@ -269,6 +269,6 @@ def fractional_max_pool_grad(
                     "the pooled input"
                 )
             y, x = np.divmod(best, window.shape[2])
-            places = batch, cut.start + y, along.start + x, depth
-            np.add.at(total, places, gradient[:, row, column])
+            indices = batch, cut.start + y, along.start + x, depth
+            np.add.at(total, indices, gradient[:, row, column])
     return total

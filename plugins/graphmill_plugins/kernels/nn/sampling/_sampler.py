@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.random._philox import Philox
 
 _INT32_MAX = (1 << 31) - 1
-_FEWEST, _MOST = 16, 1024  # bounds of the number of Philox counters in a batch
+_MIN_COUNTERS, _MAX_COUNTERS = 16, 1024  # bounds of the number of Philox counters in a batch
 
 
 class Sampler(Protocol):
@@ -113,8 +113,8 @@ class Unigram:
         """Yield classes endlessly; `count` estimates how many the caller takes."""
         ends = self._sums()
         for words in _words(generator, count):
-            places = _below(words.view(np.uint32), int(ends[-1]), 32)
-            yield from np.searchsorted(ends, places, side="right").tolist()
+            drawn = _below(words.view(np.uint32), int(ends[-1]), 32)
+            yield from np.searchsorted(ends, drawn, side="right").tolist()
 
     def probability(self, classes: Any) -> Any:
         """Return the probability of each class."""
@@ -188,7 +188,7 @@ def _aliases(weights: Any) -> tuple[list[float], list[int]]:
 
 def _words(generator: Philox, count: int) -> Iterator[Any]:
     """Yield arrays of 64-bit samples endlessly; their size depends on `count`."""
-    counters = min(max(count, _FEWEST), _MOST)
+    counters = min(max(count, _MIN_COUNTERS), _MAX_COUNTERS)
     while True:
         yield samples(np, generator, 4 * counters).view(np.uint64)
         generator = generator.skip(counters)

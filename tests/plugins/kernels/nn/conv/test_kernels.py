@@ -1,4 +1,4 @@
-"""Convolutions on NumPy against loops over windows, and their gradients as adjoints."""
+"""NumPy convolutions equal loops over windows, and their gradients are adjoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def normal(*shape: int) -> Any:
 
 
 def naive(x: Any, kernel: Any, rows: Axis, cols: Axis) -> Any:
-    """Convolve by the definition, group by group."""
+    """Convolve by definition, group by group."""
     padded = numpy_conv.pad_image(x, rows, cols)
     depth, width = kernel.shape[2:]
     groups = x.shape[3] // depth
@@ -103,7 +103,7 @@ def test_depthwise_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @given(geometry)
 def test_gradients_are_the_adjoints(spec: tuple[Any, ...]) -> None:
-    """<conv(x, k), g> = <x, input gradient> = <k, kernel gradient>, groups and dilations too."""
+    """<conv(x, k), g> = <x, input gradient> = <k, kernel gradient>, with groups and dilations."""
     rows, cols = axes_of(spec)
     groups = spec[6]
     x, kernel = normal(2, 9, 10, 4), normal(spec[0], spec[1], 4 // groups, 6)

@@ -1,4 +1,4 @@
-"""The shapes of convolutions, which the kernels of every backend share."""
+"""Convolution plans compute the shapes that all backends share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Poolings against windows cut by hand, gradients against small changes."""
+"""Poolings equal slices of windows; gradients equal finite differences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def axes_of(given_: tuple[int, int, int, str]) -> tuple[Axis, Axis]:
 
 
 def windows(x: Any, axes: tuple[Axis, Axis]) -> Any:
-    """Yield (row, column, the inputs that the window covers)."""
+    """Yield row, column and the inputs of each window."""
     for row, col in np.ndindex(axes[0].out, axes[1].out):
         spans = []
         for axis, number in zip(axes, (row, col), strict=True):

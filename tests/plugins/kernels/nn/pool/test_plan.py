@@ -1,4 +1,4 @@
-"""The shapes of poolings, which the kernels of every backend share."""
+"""Pooling plans compute the shapes that all backends share."""
 
 from __future__ import annotations
 

@@ -1,0 +1,49 @@
+"""CustomAggregator: the statistics from which a quantizer chooses ranges.
+
+Semantics: tensorflow/compiler/mlir/quantization/tensorflow/calibrator/custom_aggregator_op.cc and
+stablehlo/cc/calibration/calibration_parameters.h.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphmill.errors import AbortedError
+from graphmill.spi import kernel
+
+if TYPE_CHECKING:
+    from graphmill.spi import Value
+
+
+@kernel("CustomAggregator", host=True)
+def custom_aggregator(
+    input: Value,  # noqa: A002
+    calibration_method: int,
+    num_bins: int,
+) -> tuple[Value, Value, Value, Value]:
+    """Return the input, its smallest and its largest element, and a histogram.
+
+    Raises:
+        AbortedError: there is no calibration method.
+    """
+    if not calibration_method:
+        raise AbortedError("CALIBRATION_METHOD_UNSPECIFIED")
+    smallest = np.min(input, initial=np.float32(np.inf))
+    largest = np.max(input, initial=np.float32(-np.inf))
+    return input, smallest, largest, _histogram(input, smallest, largest, num_bins)
+
+
+def _histogram(x: Value, smallest: Value, largest: Value, bins: int) -> Value:
+    """Count the elements of bins that are a power of two wide; the last one has the rest."""
+    if not x.size or not bins:
+        return np.zeros(bins, np.int64)
+    if smallest == largest:
+        index = np.zeros(x.size, np.int64)
+    else:
+        width = np.float32(2.0 ** math.ceil(math.log2((largest - smallest) / np.float32(bins))))
+        lower = np.floor(smallest / width) * width
+        index = np.floor((x.ravel() - lower) / width).astype(np.int64)
+    return np.bincount(np.clip(index, 0, bins - 1), minlength=bins).astype(np.int64)

@@ -1,0 +1,44 @@
+"""XlaDequantize: numbers of 8 bits that are packed into integers of 32.
+
+Semantics: `Dequantize` of XLA's quantize.h. All arithmetic is in bfloat16, and the first number is
+in the highest bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from graphmill.errors import InvalidArgumentError
+from graphmill.spi import kernel
+
+if TYPE_CHECKING:
+    from graphmill.spi import Value
+
+_NUMBERS = 4  # in each integer
+
+
+@kernel("XlaDequantize", host=True)
+def xla_dequantize(
+    input: Value,  # noqa: A002
+    min_range: float,
+    max_range: float,
+    mode: str,
+    transpose_output: bool,
+) -> Value:
+    """Return the numbers, of which 0 is `min_range` and 255 is `max_range`.
+
+    Raises:
+        InvalidArgumentError: the mode is not MIN_COMBINED, or the input is not a matrix.
+    """
+    if mode != "MIN_COMBINED":
+        raise InvalidArgumentError(f"Only MIN_COMBINED is supported as dequantization mode: {mode}")
+    if input.ndim != 2:
+        raise InvalidArgumentError(f"input must be a matrix, got rank {input.ndim}")
+    rows, columns = input.shape
+    packed = input.astype(">u4").view(np.uint8).reshape(rows, columns * _NUMBERS)
+    scale = ml_dtypes.bfloat16(np.float32(max_range - min_range) / np.float32(255))
+    numbers = packed.astype(ml_dtypes.bfloat16) * scale + ml_dtypes.bfloat16(min_range)
+    return np.ascontiguousarray(numbers.T) if transpose_output else numbers
