@@ -17,7 +17,7 @@ from graphmill.spi.process import fork_safe_lock, track_forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import CancellationManager
+    from graphmill.spi import Cancellation
 
     Later: TypeAlias = Callable[[float, Callable[[], None]], Callable[[], None]]
 
@@ -33,12 +33,14 @@ class Rows:
         inputs: the rows of each input.
         run: runs a batch in the caller's step; called for the last part of a batch.
         done: called once, with the rows of each output, or with `error`.
+        key: names the caller's rows in the index of a batch.
     """
 
     count: int
     inputs: list[Any]
     run: Callable[[Batch], None]
     done: Callable[..., None]
+    key: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -75,10 +77,10 @@ class Batcher:
     """Collect rows in batches, and limit how many batches run and wait.
 
     Args:
-        most_running: the maximum number of batches that run at once.
+        max_running: the maximum number of batches that run at once.
         largest: the maximum number of rows in a batch.
         patience: the number of seconds that a batch waits for more rows.
-        most_waiting: the maximum number of waiting batches in a queue.
+        max_waiting: the maximum number of waiting batches in a queue.
         later: starts a timer.
 
     Threads: `_lock` guards all state; no callback runs under it.
@@ -86,16 +88,16 @@ class Batcher:
 
     def __init__(
         self,
-        most_running: int,
+        max_running: int,
         largest: int,
         patience: float,
-        most_waiting: int,
+        max_waiting: int,
         later: Later = timer,
     ) -> None:
         self.largest = largest
-        self._most_running = max(most_running, 1)
+        self._max_running = max(max_running, 1)
         self._patience = patience if patience > _NO_WAIT else 0.0
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._later = later
         self._lock = fork_safe_lock()
         self._waiting: list[Batch] = []
@@ -107,7 +109,7 @@ class Batcher:
         self._waiting.clear()
         self._running = 0
 
-    def submit(self, queue: str, rows: Rows, cancellation: CancellationManager | None) -> None:
+    def submit(self, queue: str, rows: Rows, cancellation: Cancellation | None) -> None:
         """Add rows to a batch, which runs when it is full or times out, and capacity is free.
 
         Raises:
@@ -140,10 +142,10 @@ class Batcher:
 
     def _opened(self, queue: str) -> Batch:
         mine = [batch for batch in self._waiting if batch.queue == queue]
-        if len(mine) >= self._most_waiting:
+        if len(mine) >= self._max_waiting:
             raise UnavailableError(
                 "The batch scheduling queue to which this task was submitted is full; currently "
-                f"{len(mine)} batches wait, max_enqueued_batches is {self._most_waiting}"
+                f"{len(mine)} batches wait, max_enqueued_batches is {self._max_waiting}"
             )
         if mine:
             mine[-1].is_due = True  # later rows join the new batch
@@ -168,7 +170,7 @@ class Batcher:
         while True:
             with self._lock:
                 due = [batch for batch in self._waiting if batch.is_due]
-                if not due or self._running >= self._most_running:
+                if not due or self._running >= self._max_running:
                     return
                 batch = due[0]
                 self._waiting.remove(batch)
@@ -177,7 +179,7 @@ class Batcher:
                 batch.stop_waiting()
             batch.parts[-1].run(batch)
 
-    def _watch(self, batch: Batch, rows: Rows, cancellation: CancellationManager | None) -> None:
+    def _watch(self, batch: Batch, rows: Rows, cancellation: Cancellation | None) -> None:
         """Remove rows from their waiting batch when their step is cancelled."""
         if cancellation is None:
             return

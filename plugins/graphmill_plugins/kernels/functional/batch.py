@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import FailedPreconditionError, InvalidArgumentError, OpError
+from graphmill.errors import FailedPreconditionError, OpError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.functional._batch_rows import check_sizes, joined, row_count
 from graphmill_plugins.kernels.functional._batch_scheduler import Batch, Batcher, Rows
 from graphmill_plugins.kernels.state.value import node_key
 
@@ -24,52 +25,6 @@ if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
     Done = Callable[..., None]
-
-
-def _rows(tensors: Sequence[Value], most: int, may_be_larger: bool) -> int:
-    """Return the number of rows, which is the same for all inputs.
-
-    Raises:
-        InvalidArgumentError: the numbers of rows differ or are too large, or an input is a scalar.
-    """
-    for tensor in tensors:
-        if not np.ndim(tensor):
-            raise InvalidArgumentError(
-                "Batching input tensors must have at least one dimension, got shape "
-                f"{shape_text(np.shape(tensor))}"
-            )
-    sizes = {len(tensor) for tensor in tensors}
-    if len(sizes) != 1:
-        raise InvalidArgumentError(
-            "Batching input tensors of one op invocation must have equal 0th-dimension "
-            f"size, got {sorted(sizes)}"
-        )
-    (rows,) = sizes
-    if not rows:
-        raise InvalidArgumentError(
-            "Invalid zero-sized batch: batching input tensors must have at least one row"
-        )
-    if rows > most and not may_be_larger:
-        raise InvalidArgumentError(
-            f"Task size {rows} is larger than maximum input batch size {most}"
-        )
-    return rows
-
-
-def _check_attrs(most: int, allowed: Sequence[int], may_be_larger: bool) -> None:
-    """Raise InvalidArgumentError unless the allowed sizes ascend to the maximum batch size."""
-    if not allowed:
-        return
-    if list(allowed) != sorted(set(allowed)) or allowed[0] < 1:
-        raise InvalidArgumentError(
-            "allowed_batch_sizes entries must be monotonically increasing and positive, got "
-            f"{list(allowed)}"
-        )
-    if allowed[-1] != most and not may_be_larger:
-        raise InvalidArgumentError(
-            "final entry in allowed_batch_sizes must equal max_batch_size when "
-            f"enable_large_batch_splitting is False, got {allowed[-1]} and {most}"
-        )
 
 
 @kernel("BatchFunction", async_=True)
@@ -83,7 +38,7 @@ class BatchFunction:
         self._allowed: tuple[int, ...] = tuple(construction.attr("allowed_batch_sizes"))
         self._splits: bool = construction.attr("enable_large_batch_splitting")
         self._function = construction.attr("f")
-        _check_attrs(self._most, self._allowed, self._splits)
+        check_sizes(self._most, self._allowed, self._splits)
         largest = self._allowed[-1] if self._splits and self._allowed else self._most
         patience = construction.attr("batch_timeout_micros") / 1e6
         threads = construction.attr("num_batch_threads")
@@ -98,7 +53,7 @@ class BatchFunction:
         done: Done,
     ) -> None:
         """Submit the rows to the batcher; `done` receives their part of the results."""
-        rows = _rows(in_tensors, self._most, self._splits)
+        rows = row_count(in_tensors, self._most, self._splits)
         batcher = ctx.resources.lookup_or_create(*self._key, Batcher, self._make)
         run = partial(self._post, ctx, captured_tensors, batcher)
         if rows <= batcher.largest:
@@ -106,7 +61,9 @@ class BatchFunction:
         else:
             parts = _parts(ctx, in_tensors, rows, batcher.largest, run, done)
         for part in parts:
-            batcher.submit(self._queue, part, ctx.cancellation)
+            batcher.submit(
+                self._queue, part, ctx.wait(lambda: "its batch to be full, or to time out")
+            )
 
     def _post(
         self, ctx: OpKernelContext, captured: list[Value], batcher: Batcher, batch: Batch
@@ -124,7 +81,7 @@ class BatchFunction:
             _hand_out(batch, padded, results or (), error)
 
         try:
-            inputs = _joined(ctx, batch, padded)
+            inputs = joined(ctx, batch, padded)
             handle = ctx.state.get("f")
             if handle is None:
                 made = ctx.functions.instantiate(self._function.name, self._function.attrs)
@@ -170,26 +127,6 @@ def _parts(
         )
         for start in starts
     ]
-
-
-def _joined(ctx: OpKernelContext, batch: Batch, padded: int) -> list[Value]:
-    """Return the concatenated inputs of all callers, padded with copies of the first row.
-
-    Raises:
-        InvalidArgumentError: the rows of different callers have different shapes.
-    """
-    inputs = []
-    for pieces in zip(*(part.inputs for part in batch.parts), strict=True):
-        shapes = {np.shape(piece)[1:] for piece in pieces}
-        if len(shapes) > 1:
-            raise InvalidArgumentError(
-                "Dimensions of inputs should match: rows of one batch have the shapes "
-                + " and ".join(map(shape_text, sorted(shapes)))
-            )
-        first = ctx.xp.repeat(pieces[0][:1], padded - batch.count, axis=0)
-        whole = [*pieces, first] if len(first) else list(pieces)
-        inputs.append(whole[0] if len(whole) == 1 else ctx.xp.concatenate(whole))
-    return inputs
 
 
 def _hand_out(

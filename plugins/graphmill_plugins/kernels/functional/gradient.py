@@ -68,7 +68,7 @@ class _Differentiated:
     def __call__(self, inputs: Sequence[Value]) -> list[Value]:
         """Return the gradients of the arguments, and zeros for arguments without one."""
         jax = jax_module()
-        args, given = self._split([_as_jax_takes_it(value, jax) for value in inputs])
+        args, given = self._split([_as_jax_input(value, jax) for value in inputs])
         with jax.enable_x64(True):
             results = self._pulled(args)([args[index] for index in self._smooth], given)
             found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
@@ -140,7 +140,7 @@ class _Differentiated:
         return pull
 
 
-def _as_jax_takes_it(value: Value, jax: Any) -> Value:
+def _as_jax_input(value: Value, jax: Any) -> Value:
     """Return a value that JAX accepts: one of another device becomes a NumPy array."""
     if isinstance(value, (np.ndarray, np.generic, jax.Array)) or not hasattr(value, "__array__"):
         return value

@@ -1,182 +1,198 @@
-"""UnbatchGrad: concatenate the gradients of a batch's rows from several steps.
+"""Unbatch: give the steps of a batch their rows of its result.
 
-Semantics: tensorflow/core/kernels/batch_kernels.cc. Nodes of the same name share their gradients,
-across steps and across sessions with the same resources. Each step passes the key (`id`) of its
-rows; one of them also passes the batch, whose index has a row (key, start, end) for each step.
+Semantics: tensorflow/core/kernels/batch_kernels.cc. Nodes of the same name share their rows, across
+steps and across sessions with the same resources. Each step passes the key (`id`) of its rows; one
+of them also passes the batch, whose index has a row (key, start, end) for each step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import CancelledError, InternalError, InvalidArgumentError
+from graphmill.errors import (
+    AlreadyExistsError,
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+)
 from graphmill.spi import kernel
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels.functional._batch_scheduler import timer
 from graphmill_plugins.kernels.state.value import resource_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import CancellationManager, OpKernelConstruction, OpKernelContext, Value
+    from graphmill.errors import OpError
+    from graphmill.spi import Cancellation, OpKernelConstruction, OpKernelContext, Value
+    from graphmill_plugins.kernels.functional._batch_scheduler import Later
 
     Done = Callable[..., None]
-    Call = Callable[[], None]
 
 
-def _key(given: Value) -> int:
-    if np.ndim(given):
+def _pieces(batch: Value, index: Value) -> list[tuple[int, Value]]:
+    """Return the key and the rows of each step; the rows after them are padding.
+
+    Only the length of each range of rows counts: the ranges follow one another.
+
+    Raises:
+        InvalidArgumentError: the index or the batch has the wrong shape.
+    """
+    if np.ndim(index) != 2 or index.shape[1] != 3:
         raise InvalidArgumentError(
-            f"Expected `id` to be scalar. Received shape {shape_text(np.shape(given))}"
+            "Wrong shape for index tensor. Expected 2nd dimension size to be 3; got shape "
+            f"{shape_text(np.shape(index))}"
         )
-    return int(given)
-
-
-def _index(given: Value) -> list[list[int]]:
-    if np.ndim(given) != 2 or given.shape[1] != 3:
+    sizes = index[:, 2] - index[:, 1]
+    rows = len(batch) if np.ndim(batch) else 0
+    if np.any(sizes < 0) or sizes.sum() > rows:
         raise InvalidArgumentError(
-            "Wrong shape for index tensor: batch_index must have rows of 3 elements, got "
-            f"{shape_text(np.shape(given))}"
+            f"batch_index describes rows of sizes {sizes.tolist()}, the batch has shape "
+            f"{shape_text(np.shape(batch))}"
         )
-    rows: list[list[int]] = given.tolist()
-    return rows
+    ends = np.cumsum(sizes)
+    return [
+        (key, batch[end - size : end])
+        for key, size, end in zip(index[:, 0].tolist(), sizes.tolist(), ends.tolist(), strict=True)
+    ]
 
 
-@dataclass(slots=True)
-class _Wanting:
-    """A step with a batch that waits for the gradients of some of its rows."""
+class WaitingRows:
+    """The rows of steps that have not asked for them, and the steps that wait for rows.
 
-    keys: list[int]
-    missing: set[int]
-    done: Done
-
-
-class Gradients:
-    """The gradients of steps, and the batches that wait for them.
+    Args:
+        patience: the number of seconds for which rows and steps wait.
+        later: starts a timer.
+        clock: returns the time in seconds.
 
     Threads: `_lock` guards all state; no callback runs under it.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, patience: float, later: Later = timer, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patience, self._later, self._clock = patience, later, clock
         self._lock = fork_safe_lock()
-        self._available: dict[int, Value] = {}
-        self._wanting: dict[int, _Wanting] = {}
+        self._rows: dict[int, tuple[float, Value]] = {}
+        self._steps: dict[int, Done] = {}
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
         """Drop the waiting steps, which do not exist in this process."""
-        self._wanting.clear()
+        self._steps.clear()
 
-    def bring(
+    def exchange(
         self,
         key: int,
-        gradient: Value,
-        wanted: list[int] | None,
+        pieces: list[tuple[int, Value]],
         done: Done,
-        cancellation: CancellationManager | None,
+        cancellation: Cancellation | None,
     ) -> None:
-        """Add the gradient of a step; call `done` when all gradients of its batch have arrived.
-
-        `wanted` lists the keys in the step's batch, or is None if the step has no batch.
+        """Bring rows, and call `done` with those of a key, now or later, or with an error.
 
         Raises:
-            InvalidArgumentError: the key already exists, or a gradient is wanted twice.
+            AlreadyExistsError: another step waits for the rows of this key, or there are already
+                rows of one of the other keys.
         """
-        calls: list[Call] = []
         with self._lock:
-            if key in self._available:
-                raise InvalidArgumentError("Two runs with the same batch key.")
-            self._check(key, wanted)
-            self._available[key] = gradient
-            if wanted is not None:
-                missing = {other for other in wanted if other not in self._available}
-                self._wanting[key] = _Wanting(wanted, missing, done)
-            for batch_key, batch in list(self._wanting.items()):
-                batch.missing.discard(key)
-                if not batch.missing:
-                    del self._wanting[batch_key]
-                    calls.append(self._joined(batch))
-            waits = key in self._wanting
-        if waits:
-            self._watch(key, cancellation)
+            self._drop_old_rows()
+            self._check(key, pieces)
+            _, rows = self._rows.pop(key, (0.0, None))
+            if rows is None:
+                self._steps[key] = done
+            calls = self._add(pieces)
+            waits = key in self._steps
+        if rows is not None:
+            done(rows)
         for call in calls:
             call()
+        if waits:
+            self._wait(key, done, cancellation)
 
-    def _check(self, key: int, wanted: list[int] | None) -> None:
-        if wanted is None:
-            return
-        if key in self._wanting:
-            raise InvalidArgumentError("Batch key with valid batch used twice.")
-        if any(batch.missing.intersection(wanted) for batch in self._wanting.values()):
-            raise InvalidArgumentError("Missing tensor wanted by more than one batch.")
+    def _check(self, key: int, pieces: list[tuple[int, Value]]) -> None:
+        if key in self._steps:
+            raise AlreadyExistsError("Multiple session runs with the same batch key.")
+        for other, _ in pieces:
+            if other in self._rows and other != key:
+                raise AlreadyExistsError("Multiple tensors returned for same batch key.")
 
-    def _joined(self, batch: _Wanting) -> Call:
-        parts = [self._available.pop(key, None) for key in batch.keys]
-        if any(part is None for part in parts):
-            return partial(batch.done, error=InternalError("bad bookkeeping of available tensors."))
-        if len({np.shape(part)[1:] for part in parts}) > 1 or not np.ndim(parts[0]):
-            shapes = " and ".join(shape_text(np.shape(part)) for part in parts)
-            error = InvalidArgumentError(f"Dimensions of inputs should match: shapes {shapes}")
-            return partial(batch.done, error=error)
-        return partial(batch.done, np.concatenate(parts))
+    def _add(self, pieces: list[tuple[int, Value]]) -> list[Callable[[], None]]:
+        """Keep rows; return the calls that give them to the steps that wait for them."""
+        calls: list[Callable[[], None]] = []
+        deadline = self._clock() + self._patience
+        for key, rows in pieces:
+            done = self._steps.pop(key, None)
+            if done is None:
+                self._rows[key] = deadline, rows
+            else:
+                calls.append(partial(done, rows))
+        return calls
 
-    def _watch(self, key: int, cancellation: CancellationManager | None) -> None:
-        """Stop waiting for a batch when its step is cancelled."""
-        if cancellation is None:
-            return
-        with self._lock:
-            batch = self._wanting.get(key)
-            if batch is None:
+    def _drop_old_rows(self) -> None:
+        now = self._clock()
+        self._rows = {key: kept for key, kept in self._rows.items() if kept[0] > now}
+
+    def _wait(self, key: int, done: Done, cancellation: Cancellation | None) -> None:
+        """Start the timer of a step, and watch for its cancellation."""
+        token = None
+        if cancellation is not None:
+            lost = CancelledError("the step was cancelled while it waited for its rows of a batch")
+            token = cancellation.register(lambda: self._withdraw(key, lost))
+            if token is None:
+                self._withdraw(key, lost)
                 return
-            finished = batch.done
-        token = cancellation.register(lambda: self._withdraw(key))
-        if token is None:
-            self._withdraw(key)
-            return
+        late = DeadlineExceededError("Batched data did not arrive within timeout window.")
+        stop = self._later(self._patience, lambda: self._withdraw(key, late))
 
-        def done(*results: Any, **error: Any) -> None:
-            cancellation.deregister(token)
-            finished(*results, **error)
+        def finished(*results: Any, **error: Any) -> None:
+            stop()
+            if cancellation is not None:
+                cancellation.deregister(token)
+            done(*results, **error)
 
-        batch.done = done
-
-    def _withdraw(self, key: int) -> None:
         with self._lock:
-            batch = self._wanting.pop(key, None)
-        if batch is not None:
-            batch.done(error=CancelledError("the step was cancelled while it waited for gradients"))
+            waits = key in self._steps
+            if waits:
+                self._steps[key] = finished
+        if not waits:  # another thread brought the rows, or the step was cancelled
+            stop()
+            if cancellation is not None:
+                cancellation.deregister(token)
+
+    def _withdraw(self, key: int, error: OpError) -> None:
+        with self._lock:
+            done = self._steps.pop(key, None)
+        if done is not None:
+            done(error=error)
 
 
-@kernel("UnbatchGrad", async_=True)
-class UnbatchGrad:
-    """Concatenate the gradients from the steps of a batch."""
+@kernel("Unbatch", host=True, stateful=True, async_=True, effects=("clock", "state"))
+class Unbatch:
+    """Return the rows of one step from the batch that this or another step passes."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._key = resource_key(construction, is_shared_by_node_name=True)
+        self._make = partial(WaitingRows, construction.attr("timeout_micros") / 1e6)
 
     def __call__(
         self,
         ctx: OpKernelContext,
-        original_input: Value,
+        batched_tensor: Value,
         batch_index: Value,
-        grad: Value,
         id: Value,  # noqa: A002 - the name of the op's input
         done: Done,
     ) -> None:
-        """Add this step's gradient; only the step that passed the batch gets rows back."""
-        key = _key(id)
-        found: Gradients = ctx.resources.lookup_or_create(*self._key, Gradients, Gradients)
-        wanted: list[int] | None = None
-        if np.size(original_input):
-            if not np.size(batch_index):
-                raise InvalidArgumentError("batch_index is empty while the tensor isn't.")
-            wanted = [row[0] for row in _index(batch_index)]
-        elif not np.ndim(grad):
-            raise InvalidArgumentError("grad must have rows, got a scalar")
-        found.bring(key, grad, wanted, done, ctx.cancellation)
-        if wanted is None:
-            done(grad[:0])
+        """Add the rows of a batch, if any, and ask for this step's."""
+        if np.ndim(id):
+            raise InvalidArgumentError(
+                f"Expected `id` to be scalar. Received shape {shape_text(np.shape(id))}"
+            )
+        found = ctx.resources.lookup_or_create(*self._key, WaitingRows, self._make)
+        has_batch = np.ndim(batch_index) != 2 or len(batch_index)
+        pieces = _pieces(batched_tensor, batch_index) if has_batch else []
+        found.exchange(int(id), pieces, done, ctx.wait(lambda: "its rows of a batch"))

@@ -18,7 +18,7 @@ from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.protos import LENGTH, iterate_fields, read_varint
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels.parsing._entry_headers import KINDS
+from graphmill_plugins.kernels.parsing._entry_headers import FIRST, KINDS
 from graphmill_plugins.kernels.parsing._example import (
     NUMBERS,
     Feature,
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Value
     from graphmill_plugins.kernels.parsing._entry_headers import Headers
+    from graphmill_plugins.kernels.parsing._layouts import Layout
 
     Cell = bytes | Feature | None
     """A feature of an example: the bytes of its list, an undecoded feature, or None if missing."""
 
-FIRST: Final = 1 << 3 | LENGTH
 _SECOND: Final = 2 << 3 | LENGTH
+_MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
 
 
@@ -50,11 +51,30 @@ class FeatureRows(NamedTuple):
         values: the values of all examples, concatenated.
         counts: the number of values of each example.
         missing: mask of the examples without the feature; None if all have it.
+        count_of_each: the number of values of each example if it is known to be the same for all.
     """
 
     values: Value
     counts: Value
     missing: Value | None
+    count_of_each: int | None = None
+
+    def split(self, columns: int) -> list[FeatureRows]:
+        """Return the rows of several columns that were decoded together, of equal batch sizes."""
+        table = self.counts.reshape(columns, -1)
+        ends = np.cumsum(table.sum(axis=1)).tolist()
+        missing: list[Any] = [None] * columns
+        if self.missing is not None:
+            masks = self.missing.reshape(columns, -1)
+            missing = [mask if mask.any() else None for mask in masks]
+        same: list[Any] = [None] * columns
+        if table.shape[1]:
+            are_equal = (table == table[:, :1]).all(axis=1).tolist()
+            firsts = table[:, 0].tolist()
+            same = [n if is_equal else None for n, is_equal in zip(firsts, are_equal, strict=True)]
+        starts = [0, *ends[:-1]]
+        parts = zip(starts, ends, table, missing, same, strict=True)
+        return [FeatureRows(self.values[start:end], *rest) for start, end, *rest in parts]
 
 
 class Scan:
@@ -70,12 +90,72 @@ class Scan:
         self._headers = headers
         self._prefixes = prefixes
         self._what = what
-        count = len(prefixes)
-        self._cells: list[list[Cell]] = [
-            [None] * count for _ in range(len(headers.slots) * len(KINDS))
-        ]
+        # For each slot its cells, or None as long as it has no values.
+        self._cells: list[list[Cell] | None] = [None] * (len(headers.slots) * len(KINDS))
         self._found: list[dict[bytes, Feature]] | None = None
         self._contents: list[tuple[int, bytes, int, int]] = []
+        # Slot, start and end of each value of the last example, if all its headers are known.
+        self._entries: list[tuple[int | None, int, int]] | None = None
+
+    def add_examples(self, contents: Sequence[bytes]) -> None:
+        """Collect the features of the serialised `Example`s of all rows.
+
+        Raises:
+            InvalidArgumentError: the bytes of one are malformed.
+        """
+        by_length: dict[int, list[int]] = {}
+        for row, content in enumerate(contents):
+            by_length.setdefault(len(content), []).append(row)
+        for length, rows in by_length.items():
+            layout = self._headers.layouts.get(length)
+            if len(rows) * _MAX_LENGTHS < len(contents):
+                layout = None  # comparing few examples with a layout takes longer than parsing them
+            elif layout is None:
+                row, *rows = rows
+                layout = self._add_new_layout(row, contents[row])
+            if layout is not None:
+                rows = self._add_by_layout(layout, rows, contents)
+            for row in rows:
+                self.add_example(row, contents[row])
+
+    def _add_by_layout(
+        self, layout: Layout, rows: list[int], contents: Sequence[bytes]
+    ) -> list[int]:
+        """Collect the features of the rows that have a layout; return the other rows."""
+        if not rows:
+            return rows
+        given = [contents[row] for row in rows]
+        matches = layout.matches(given)
+        others = []
+        if not all(matches):
+            others = [row for row, matches_it in zip(rows, matches, strict=True) if not matches_it]
+            rows = [row for row, matches_it in zip(rows, matches, strict=True) if matches_it]
+            given = [contents[row] for row in rows]
+        is_whole_batch = len(rows) == len(self._prefixes)
+        for slot, start, end in layout.spans:
+            values: list[Cell] = [content[start:end] for content in given]
+            if is_whole_batch:
+                self._cells[slot] = values
+                continue
+            cells = self._cells_of(slot)
+            for row, value in zip(rows, values, strict=True):
+                cells[row] = value
+        self._contents += [
+            (row, content, layout.start, len(content))
+            for row, content in zip(rows, given, strict=True)
+        ]
+        return others
+
+    def _add_new_layout(self, row: int, content: bytes) -> Layout | None:
+        """Collect the features of an example, and return its layout if it has a simple one."""
+        before = len(self._contents)
+        self.add_example(row, content)
+        if len(self._contents) != before + 1:  # not one `Features` message
+            return None
+        _, _, start, end = self._contents[before]
+        if self._entries is None or end != len(content):
+            return None
+        return self._headers.add_layout(content, start, self._entries)
 
     def add_example(self, row: int, content: bytes) -> None:
         """Collect the features of a serialised `Example`.
@@ -108,64 +188,114 @@ class Scan:
         """
         self._contents.append((row, content, start, end))
         lookup, all_cells = self._headers.entries.get, self._cells
-        at = start
-        while at < end:
+        entries: list[tuple[int | None, int, int]] | None = []
+        offset = start
+        while offset < end:
             # Guess the size of the header, assuming that all sizes in it take one byte, or all two.
             try:
-                if content[at + 1] < 128:
-                    length = content[at + 3] + 8
-                    if content[at + length - 2] != FIRST and content[at + length - 1]:
+                if content[offset + 1] < 128:
+                    length = content[offset + 3] + 8
+                    if content[offset + length - 2] != FIRST and content[offset + length - 1]:
                         length += 2  # tag and size of packed numbers
                 else:
-                    length = content[at + 4] + 11
-                    if content[at + length - 3] != FIRST:
+                    length = content[offset + 4] + 11
+                    if content[offset + length - 3] != FIRST:
                         length += 3
             except IndexError:
                 length = 0
-            entry = lookup(content[at : at + length])
+            entry = lookup(content[offset : offset + length])
             if entry is None:
-                at = self._add_entry(row, content, at, end, length)
+                offset = self._add_entry(row, content, offset, end, length)
+                entries = None
                 continue
             slot, size = entry
+            if entries is not None:
+                entries.append((slot, offset + length, offset + size))
             if slot is not None:
-                all_cells[slot][row] = content[at + length : at + size]
-            at += size
-        if at > end:  # an entry exceeds the message: raise the error that names it
+                cells = all_cells[slot]
+                if cells is None:
+                    cells = self._cells_of(slot)
+                cells[row] = content[offset + length : offset + size]
+            offset += size
+        if offset > end:  # an entry exceeds the message: raise the error that names it
             parse_features(content, start, end, {}, self._headers.slots)
+        self._entries = entries
 
-    def _add_entry(self, row: int, content: bytes, at: int, end: int, length: int) -> int:
+    def _add_entry(self, row: int, content: bytes, offset: int, end: int, length: int) -> int:
         """Collect an entry with an unknown header, probably of this length; return its end."""
         try:
-            entry = _entry(content, at, end)
+            entry = _entry(content, offset, end)
             if entry is None:
-                return self._parse_entries(row, content, at, end)
+                return self._parse_entries(row, content, offset, end)
             key, start, last = entry
             slot = self._headers.slots.get(key)
             if slot is None:
-                if at + length >= start:  # otherwise the bytes do not contain the whole key
-                    self._headers.add(content[at : at + length], None, last - at)
+                if offset + length >= start:  # otherwise the bytes do not contain the whole key
+                    self._headers.add(content[offset : offset + length], None, last - offset)
                 return last
             kind, first, cell = list_at(content, start, last)
         except (IndexError, DataLossError):
-            return self._parse_entries(row, content, at, end)
+            return self._parse_entries(row, content, offset, end)
         if kind is None:
-            return self._parse_entries(row, content, at, last)
+            return self._parse_entries(row, content, offset, last)
         slot += KINDS.index(kind)
-        self._cells[slot][row] = cell
-        if first - at == length:
-            self._headers.add(content[at:first], slot, last - at)
+        self._cells_of(slot)[row] = cell
+        if first - offset == length:
+            self._headers.add(content[offset:first], slot, last - offset)
         return last
 
-    def _parse_entries(self, row: int, content: bytes, at: int, end: int) -> int:
+    def _parse_entries(self, row: int, content: bytes, offset: int, end: int) -> int:
         found: dict[bytes, Feature] = {}
         slots = self._headers.slots
-        parse_features(content, at, end, found, slots)
+        parse_features(content, offset, end, found, slots)
         for key, feature in found.items():
             first = slots[key]
             for slot in range(first, first + len(KINDS)):
-                self._cells[slot][row] = None
-            self._cells[first][row] = feature if feature.dtype else None
+                self._cells_of(slot)[row] = None
+            self._cells_of(first)[row] = feature if feature.dtype else None
         return end
+
+    def columns(self, wanted: Sequence[tuple[bytes, DType]]) -> list[FeatureRows]:
+        """Return the values of features, given by key and type.
+
+        The features of one type are decoded together, as each NumPy call costs as much as decoding
+        many values.
+
+        Raises:
+            InvalidArgumentError: an example has values of another type, or malformed ones.
+        """
+        found: dict[int, FeatureRows] = {}
+        for dtype in dict.fromkeys(dtype for _, dtype in wanted):
+            plain = [
+                index
+                for index, (key, kind) in enumerate(wanted)
+                if kind is dtype and self._has_only(key, dtype)
+            ]
+            slots = [self._headers.slots[wanted[i][0]] + KINDS.index(dtype) for i in plain]
+            cells = [cell for slot in slots for cell in self._cells_of(slot)]
+            whole = decoded_rows(cells, dtype) if cells else None
+            if whole is not None:
+                found.update(zip(plain, whole.split(len(plain)), strict=True))
+        return [
+            found[i] if i in found else self.column(key, dtype)
+            for i, (key, dtype) in enumerate(wanted)
+        ]
+
+    def _has_only(self, key: bytes, dtype: DType) -> bool:
+        """Return whether no example has values of another type, or undecoded ones."""
+        first = self._headers.slots[key]
+        for slot, kind in enumerate(KINDS, first):
+            cells = self._cells[slot]
+            if kind is not dtype and cells is not None and cells.count(None) != len(cells):
+                return False
+        return True
+
+    def _cells_of(self, slot: int) -> list[Cell]:
+        """Return the cells of a slot, to be filled."""
+        cells = self._cells[slot]
+        if cells is None:
+            cells = self._cells[slot] = [None] * len(self._prefixes)
+        return cells
 
     def column(self, key: bytes, dtype: DType) -> FeatureRows:
         """Return the values of a feature.
@@ -173,11 +303,9 @@ class Scan:
         Raises:
             InvalidArgumentError: an example has values of another type, or malformed ones.
         """
-        first, count = self._headers.slots[key], len(self._prefixes)
-        typed_slot = first + KINDS.index(dtype)
-        others = (slot for slot in range(first, first + len(KINDS)) if slot != typed_slot)
-        if all(self._cells[slot].count(None) == count for slot in others):
-            whole = decoded_rows(self._cells[typed_slot], dtype)
+        if self._has_only(key, dtype):
+            slot = self._headers.slots[key] + KINDS.index(dtype)
+            whole = decoded_rows(self._cells_of(slot), dtype)
             if whole is not None:
                 return whole
         return concatenated_rows(
@@ -197,20 +325,20 @@ class Scan:
         return self._found
 
 
-def field_at(content: bytes, at: int, tag: int) -> tuple[int, int]:
+def field_at(content: bytes, offset: int, tag: int) -> tuple[int, int]:
     """Return start and end of the field at a position; zeros if it has another tag."""
-    if content[at] != tag:
+    if content[offset] != tag:
         return 0, 0
-    size = content[at + 1]
+    size = content[offset + 1]
     if size < 128:
-        return at + 2, at + 2 + size
-    size, start = read_varint(content, at + 1, len(content))
+        return offset + 2, offset + 2 + size
+    size, start = read_varint(content, offset + 1, len(content))
     return start, start + size
 
 
-def _entry(content: bytes, at: int, end: int) -> tuple[bytes, int, int] | None:
+def _entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:
     """Return the key of an entry, and start and end of its value; None if it is unusual."""
-    first, last = field_at(content, at, FIRST)
+    first, last = field_at(content, offset, FIRST)
     if not first or last > end:
         return None
     key_start, key_end = field_at(content, first, FIRST)
@@ -274,16 +402,16 @@ def _strings(cells: Sequence[bytes]) -> tuple[Value, Value]:
     items = []
     counts = []
     for cell in cells:
-        before, at, end = len(items), 0, len(cell)
-        while at < end:
-            size = cell[at + 1]
-            if size < 128 and cell[at] == FIRST:  # inlined for speed
-                start, at = at + 2, at + 2 + size
+        before, offset, end = len(items), 0, len(cell)
+        while offset < end:
+            size = cell[offset + 1]
+            if size < 128 and cell[offset] == FIRST:  # inlined for speed
+                start, offset = offset + 2, offset + 2 + size
             else:
-                start, at = field_at(cell, at, FIRST)
-            if not start or at > end:
+                start, offset = field_at(cell, offset, FIRST)
+            if not start or offset > end:
                 raise DataLossError("a list of strings is malformed")
-            items.append(cell[start:at])
+            items.append(cell[start:offset])
         counts.append(len(items) - before)
     return string_array(items), np.array(counts, np.int64)
 

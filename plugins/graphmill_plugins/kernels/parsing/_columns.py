@@ -99,6 +99,8 @@ def dense_values(
     if column.is_variable:
         return _padded_rows(column, rows, prefixes, is_batch)
     counts, size = rows.counts, column.row_size
+    if rows.count_of_each == size and rows.missing is None:
+        return rows.values.reshape((len(counts), *column.shape) if is_batch else column.shape)
     present = slice(None) if rows.missing is None else ~rows.missing
     is_complete = rows.missing is None or not size or column.default.size
     if not is_complete or (counts[present] != size).any():
@@ -162,6 +164,28 @@ def sparse_values(rows: FeatureRows, *, is_batch: bool) -> tuple[Value, Value, V
     indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
     indices[:, 1] = positions
     return indices, rows.values, np.array([len(counts), largest], np.int64)
+
+
+def sparse_columns(
+    rows: Sequence[FeatureRows], *, is_batch: bool
+) -> list[tuple[Value, Value, Value]]:
+    """Return `sparse_values` of several columns; NumPy is called once for all of them."""
+    if not (rows and is_batch and len(rows[0].counts)):
+        return [sparse_values(one, is_batch=is_batch) for one in rows]
+    table = np.stack([one.counts for one in rows])
+    counts = table.ravel()
+    indices = np.empty((int(counts.sum()), 2), np.int64)
+    indices[:, 0] = np.repeat(np.tile(np.arange(table.shape[1]), len(rows)), counts)
+    indices[:, 1] = within_runs(counts)
+    shapes = np.empty((len(rows), 2), np.int64)
+    shapes[:, 0] = table.shape[1]
+    shapes[:, 1] = table.max(axis=1)
+    ends = np.cumsum(table.sum(axis=1)).tolist()
+    starts = [0, *ends[:-1]]
+    return [
+        (indices[start:end], one.values, shape)
+        for start, end, one, shape in zip(starts, ends, rows, shapes, strict=True)
+    ]
 
 
 def ragged_values(rows: FeatureRows, split_dtype: DType, *, is_batch: bool) -> tuple[Value, Value]:

@@ -10,15 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
+from graphmill.spi.protos import LENGTH
+from graphmill_plugins.kernels.parsing._layouts import make_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
+    from graphmill_plugins.kernels.parsing._layouts import Layout
 
+FIRST: Final = 1 << 3 | LENGTH
+"""The tag of field 1 if it has a length: the features of an example, the key of an entry …"""
 KINDS: Final[tuple[DType, ...]] = (dtypes.string, dtypes.float32, dtypes.int64)
 _MAX_ENTRIES: Final = 4096
 _MAX_HEADER_SIZE: Final = 256
+_MAX_LAYOUTS: Final = 64  # that are made for one list of keys, so that no batch makes one in vain
 
 
 class Headers:
@@ -32,12 +38,15 @@ class Headers:
         keys: the requested keys.
         slots: the index of each key's first slot; it has one for each of `KINDS`.
         entries: for each header its slot (None if its key is not requested) and the entry's size.
+        layouts: for each length of an example the layout of the first one.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self.keys = keys
         self.slots = {key: index * len(KINDS) for index, key in enumerate(dict.fromkeys(keys))}
         self.entries: dict[bytes, tuple[int | None, int]] = {}
+        self.layouts: dict[int, Layout] = {}
+        self._layout_count = 0
 
     def add(self, header: bytes, slot: int | None, size: int) -> None:
         """Add a parsed header, unless it is long; clear a full cache first."""
@@ -46,6 +55,16 @@ class Headers:
         if len(self.entries) >= _MAX_ENTRIES:
             self.entries.clear()
         self.entries[header] = slot, size
+
+    def add_layout(
+        self, content: bytes, start: int, entries: Sequence[tuple[int | None, int, int]]
+    ) -> Layout | None:
+        """Add the layout of an example; see `make_layout`. None if too many have been added."""
+        if self._layout_count >= _MAX_LAYOUTS:
+            return None
+        self._layout_count += 1
+        layout = self.layouts[len(content)] = make_layout(content, start, entries)
+        return layout
 
 
 class HeaderCache:

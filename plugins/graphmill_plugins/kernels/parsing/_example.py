@@ -205,9 +205,9 @@ def packed_integers(content: bytes, start: int, end: int) -> Value:
 
 def _scalar_varints(content: bytes, start: int, end: int) -> Value:
     found = []
-    at = start
-    while at < end:
-        value, at = read_varint(content, at, end)
+    offset = start
+    while offset < end:
+        value, offset = read_varint(content, offset, end)
         found.append(value)
     return _signed(found)
 

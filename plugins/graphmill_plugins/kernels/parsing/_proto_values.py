@@ -53,8 +53,8 @@ class Encoding:
                     f"a packed field has {end - start} bytes, expected a multiple of {self.size}"
                 )
             return [
-                self.read(content[place : place + self.size])
-                for place in range(start, end, self.size)
+                self.read(content[offset : offset + self.size])
+                for offset in range(start, end, self.size)
             ]
         values = []
         while start < end:

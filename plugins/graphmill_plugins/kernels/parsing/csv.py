@@ -67,8 +67,11 @@ def decode_csv(
                         f"Expect {len(OUT_TYPE)} fields but have {len(row)} in record {index}"
                     )
             fields = [[row[index] for row in rows] for index in range(len(OUT_TYPE))]
+        complete = _complete_columns(fields, OUT_TYPE, missing)
         return [
-            _column(index, *column, missing, records.shape)
+            complete[index].reshape(records.shape)
+            if index in complete
+            else _column(index, *column, missing, records.shape)
             for index, column in enumerate(zip(fields, parsers, defaults, strict=True))
         ]
 
@@ -99,6 +102,27 @@ def _plain_columns(
 
 def _parser(dtype: np.dtype[Any]) -> Callable[[list[bytes]], Value]:
     return string_array if dtype.kind == "O" else partial(parse_numbers, dtype=dtype)
+
+
+def _complete_columns(
+    fields: list[list[bytes]], types: Sequence[np.dtype[Any]], missing: bytes
+) -> dict[int, Value]:
+    """Parse columns of numbers without missing fields, those of one type in one call.
+
+    Returns the columns by index; those of a type are absent if one of their fields is not a number.
+    """
+    by_type: dict[np.dtype[Any], list[int]] = {}
+    for index, dtype in enumerate(types):
+        if dtype.kind != "O" and b"" not in fields[index] and missing not in fields[index]:
+            by_type.setdefault(dtype, []).append(index)
+    found: dict[int, Value] = {}
+    for dtype, indices in by_type.items():
+        try:
+            values = parse_numbers([item for i in indices for item in fields[i]], dtype=dtype)
+        except InvalidArgumentError:
+            continue  # `_column` reports the field
+        found.update(zip(indices, values.reshape(len(indices), -1), strict=True))
+    return found
 
 
 def _column(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _SIZES: Final = {FIXED64: 8, FIXED32: 4}
-_MOST_NESTED: Final = 100  # groups; protobuf's own limit
+_MAX_GROUP_DEPTH: Final = 100  # groups; protobuf's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +203,8 @@ def _read_payload(
 
 def _end_of_group(content: bytes, group: int, position: int, depth: int) -> int:
     """Return the offset after the end tag of a group."""
-    if depth > _MOST_NESTED:
-        raise DataLossError(f"groups are nested more than {_MOST_NESTED} deep")
+    if depth > _MAX_GROUP_DEPTH:
+        raise DataLossError(f"groups are nested more than {_MAX_GROUP_DEPTH} deep")
     while True:
         number, wire_type, position = _read_tag(content, position)
         if wire_type == END_GROUP:

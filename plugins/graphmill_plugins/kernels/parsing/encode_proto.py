@@ -71,7 +71,7 @@ def _check(fields: Sequence[Any], sizes: Value, values: list[Value]) -> tuple[in
         if tensor.ndim < 2 or tensor.shape[:-1] != prefix:
             raise InvalidArgumentError(
                 f"the values of field {field.name} have shape {shape_text(tensor.shape)}; all "
-                "fields must have the same rank of at least 2, and the same sizes but the last one"
+                "fields must have the same rank of at least 2, and equal sizes except the last"
             )
     if sizes.shape != (*prefix, len(fields)):
         raise InvalidArgumentError(

@@ -21,7 +21,7 @@ from graphmill_plugins.kernels.parsing._columns import (
     dense_column,
     dense_values,
     ragged_values,
-    sparse_values,
+    sparse_columns,
 )
 from graphmill_plugins.kernels.parsing._entry_headers import HeaderCache
 
@@ -110,7 +110,7 @@ def dense_columns(
     """
     if not len(keys) == len(types) == len(shapes) == len(defaults):
         raise InvalidArgumentError(
-            f"expected equal numbers, got {len(keys)} dense keys, {len(types)} types, "
+            f"expected one of each per key, got {len(keys)} dense keys, {len(types)} types, "
             f"{len(shapes)} shapes and {len(defaults)} default values"
         )
     return [
@@ -145,19 +145,15 @@ def parse_columns(
     keys = [*(key for key, _ in sparse), *(column.key for column in dense)]
     keys += [key for key, _, _ in ragged]
     scan = Scan(header_cache.of(keys), prefixes, "example")
-    for row, content in enumerate(serialized.ravel().tolist()):
-        scan.add_example(row, content)
-    sparse_parts = [
-        sparse_values(scan.column(key, dtype), is_batch=is_batch) for key, dtype in sparse
-    ]
+    scan.add_examples(serialized.ravel().tolist())
+    wanted = [*sparse, *((column.key, column.dtype) for column in dense)]
+    wanted += [(key, dtype) for key, dtype, _ in ragged]
+    rows = iter(scan.columns(wanted))
+    sparse_parts = sparse_columns([next(rows) for _ in sparse], is_batch=is_batch)
     dense_parts = [
-        dense_values(column, scan.column(column.key, column.dtype), prefixes, is_batch=is_batch)
-        for column in dense
+        dense_values(column, next(rows), prefixes, is_batch=is_batch) for column in dense
     ]
-    ragged_parts = [
-        ragged_values(scan.column(key, dtype), split, is_batch=is_batch)
-        for key, dtype, split in ragged
-    ]
+    ragged_parts = [ragged_values(next(rows), split, is_batch=is_batch) for _, _, split in ragged]
     indices, values, shapes = ([part[i] for part in sparse_parts] for i in range(3))
     flat, row_splits = ([part[i] for part in ragged_parts] for i in range(2))
     return indices, values, shapes, dense_parts, flat, row_splits

@@ -12,12 +12,12 @@ import numpy as np
 from graphmill.errors import DataLossError
 from graphmill.spi.protos import iterate_fields
 from graphmill_plugins.kernels.parsing._batch_scan import (
-    FIRST,
     concatenated_rows,
     decoded_rows,
     field_at,
     list_at,
 )
+from graphmill_plugins.kernels.parsing._entry_headers import FIRST
 from graphmill_plugins.kernels.parsing._example import (
     check_message,
     parse_entry,
@@ -85,15 +85,15 @@ class FeatureListScan:
     def _steps(self, key: bytes, content: bytes, start: int, end: int) -> list[Cell]:
         cells: list[Cell] = []
         kinds, headers = self._kinds[key], self._headers[key]
-        at, header = start, self._header.get(key, 0)
+        offset, header = start, self._header.get(key, 0)
         try:
-            while at < end:
-                size = headers.get(content[at : at + header])
-                if size is not None and at + size <= end:
-                    cells.append(content[at + header : at + size])
-                    at += size
+            while offset < end:
+                size = headers.get(content[offset : offset + header])
+                if size is not None and offset + size <= end:
+                    cells.append(content[offset + header : offset + size])
+                    offset += size
                     continue
-                first, last = field_at(content, at, FIRST)
+                first, last = field_at(content, offset, FIRST)
                 if not first or last > end:
                     break
                 if first == last:
@@ -104,13 +104,13 @@ class FeatureListScan:
                         break
                     kinds.add(kind)
                     cells.append(cell)
-                    self._header[key] = header = begin - at
-                    headers[content[at:begin]] = last - at
-                at = last
+                    self._header[key] = header = begin - offset
+                    headers[content[offset:begin]] = last - offset
+                offset = last
         except (IndexError, DataLossError):
             pass  # parsing field by field raises the error
-        if at < end:
-            features = parse_steps(content, [(at, end)])
+        if offset < end:
+            features = parse_steps(content, [(offset, end)])
             cells += [feature if feature.dtype else None for feature in features]
         return cells
 

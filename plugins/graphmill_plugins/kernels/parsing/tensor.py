@@ -23,7 +23,7 @@ from graphmill.spi.protos import (
     tensor_proto_to_numpy,
 )
 from graphmill_plugins.kernels._strings import map_strings, string_scalar
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -172,11 +172,12 @@ def _inflate_truncated(item: bytes, compression_type: str, reason: DataLossError
     """Return the decompressed beginning of a truncated string."""
     inflater = zlib.decompressobj(zlib.MAX_WBITS + (16 if compression_type == "GZIP" else 0))
     try:
-        content = inflater.decompress(item, _MAX_SIZE + 1)
+        content = inflater.decompress(item, _READ_SIZE)
+        while inflater.unconsumed_tail:
+            _check_inflated(len(content))
+            content += inflater.decompress(inflater.unconsumed_tail, _READ_SIZE)
     except zlib.error:
         raise DataLossError(f"DecodeCompressed: {reason.message}") from reason
-    if len(content) > _MAX_SIZE:
-        raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
     return content
 
 
@@ -186,6 +187,12 @@ def _read_all(stream: BinaryIO) -> bytes:
     while part := stream.read(_READ_SIZE):
         parts.append(part)
         size += len(part)
-        if size > _MAX_SIZE:
-            raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
+        _check_inflated(size)
     return b"".join(parts)
+
+
+def _check_inflated(size: int) -> None:
+    """Check that a string may inflate to more than `size` bytes."""
+    if size > _MAX_SIZE:
+        raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
+    check_size((size,), "the decompressed string")

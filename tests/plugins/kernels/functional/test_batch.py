@@ -1,4 +1,4 @@
-"""BatchFunction: which calls share a batch, when it runs, and cancelled calls."""
+"""BatchFunction: sharing of batches, timeouts and cancelled calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ run = ["y"]
 
 
 def session(host: Any, most: int, wait: int = FOREVER, *, split: bool = False) -> Any:
-    """Return a session whose node gives each row the number of rows in its batch."""
+    """Return a session whose node returns for each row the number of rows in its batch."""
     (case,) = parse_cases(ROWS.format(most=most, wait=wait, split=split), "t")
     graph = case_graph(case, host.ops)
     return graphmill.Session(graph=graph.graph_def, host=host), next(iter(graph.feeds))
@@ -64,7 +64,7 @@ def test_rows_of_other_shapes_fail_together(graphmill_host):
 
 
 class Clock:
-    """Timers that ring when they are told to."""
+    """Timers that the test fires."""
 
     def __init__(self):
         self.waiting = []

@@ -1,4 +1,4 @@
-"""PyFunc calls only functions that installed distributions publish by name."""
+"""PyFunc calls only functions that installed distributions publish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoders on malformed bytes: a typed error of the user's, or a result; never anything else."""
+"""Decoders of malformed bytes return a result or raise a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages whose descriptors are in files, damaged messages, and round trips."""
+"""Messages with descriptors in files, damaged messages, and round trips."""
 
 from __future__ import annotations
 
