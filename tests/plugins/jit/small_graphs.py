@@ -1,4 +1,4 @@
-"""Small graphs for the tests of clusters, written as in op cases."""
+"""Build small graphs for tests of clusters, written as in op cases."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def graph_def(*nodes: str, functions: tuple[str, ...] = (), **placeholders: str)
 
 
 def graph(*nodes: str, **placeholders: Any) -> Graph:
-    """Return the same as the runtime's graph."""
+    """Return the same graph as the runtime's `Graph`."""
     return graph_from_graph_def(graph_def(*nodes, **placeholders), OPS)
 
 
 def body(*nodes: str, **placeholders: Any) -> FunctionBody:
-    """Return the body of the cluster that the nodes are; what nobody reads is an output.
+    """Return the body of a cluster of the nodes; unread tensors are outputs.
 
     Raises:
         ValueError: they are not one cluster.
@@ -68,7 +68,7 @@ def body(*nodes: str, **placeholders: Any) -> FunctionBody:
 
 
 def fetch_unread(made: Graph) -> None:
-    """Make a result of each tensor that no node reads."""
+    """Add a result for each unread tensor."""
     results = OPS.get("_Retval")
     for node in list(made.nodes):
         read = {edge.src_output for edge in node.out_edges if not edge.is_control}
@@ -95,7 +95,7 @@ def numpy_kernel(node: Node, scheduled: ScheduledBody | None = None) -> OpKernel
 
 
 def inputs_of(scheduled: ScheduledBody) -> Inputs:
-    """Return what the inputs of a cluster are that calls no function with variables."""
+    """Return the input kinds of a cluster without calls that use variables."""
     named = [node for node in scheduled.nodes if is_variable(node)]
     return Inputs(scheduled, named)
 
@@ -131,7 +131,7 @@ class HotSession:
         self.session.close()
 
     def run(self, fetches: Any, feeds: Any = None, targets: Any = ()) -> Any:
-        """Run a step; then wait for the work behind the steps."""
+        """Run a step, and wait for background compilations."""
         try:
             return self.session.run(fetches, feeds, targets=list(targets))
         finally:
@@ -147,6 +147,6 @@ class HotSession:
 
     @property
     def clusters(self) -> list[ClusterRecord]:
-        """What became of the clusters of all signatures."""
+        """The records of the clusters of all signatures."""
         steps = explain_all(self.session)
         return [c for step in steps for one in step.compilations.values() for c in one.clusters]

@@ -1,4 +1,4 @@
-"""A cluster's tiers: what is compiled, swapped in, dropped; storms; faults (rows S6, S12)."""
+"""The tiers of a cluster: compilation, selection, eviction, faults (rows S6, S12)."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_slower_tier_during_compilation_is_retried(
 
 @pytest.mark.parametrize("recovers", [True, False])
 def test_losing_tier_is_retried_twice(monkeypatch: pytest.MonkeyPatch, recovers: bool) -> None:
-    """Something else may have had the processors during its trial."""
+    """Other load may have disturbed its trial."""
     from graphmill_plugins.jit import cluster_kernel
     from graphmill_plugins.jit.programs.compiler import CompiledCluster
     from graphmill_plugins.jit.tiers import tier_machine
@@ -191,7 +191,7 @@ def test_a_storm_of_signatures_is_interpreted_after_sixteen() -> None:
 
 
 def tier_of(session: HotSession, size: int) -> str:
-    """Return the tier that serves a call with so many elements."""
+    """Return the tier that serves calls with a number of elements."""
     session.host.background.wait_idle()
     before = {id(r): r.num_compiled for r in session.clusters[0].signatures}
     session.run("y:0", {"x:0": ones(size)})
@@ -256,7 +256,7 @@ def test_required_static_values_are_found_by_tracing() -> None:
 
 
 def test_static_values_of_another_shape_are_another_signature() -> None:
-    """`[6]` and `[[6]]` have the same bytes; the latter is not a shape."""
+    """`[6]` and `[[6]]` have equal bytes; the latter is not a shape."""
     with HotSession(RESHAPE) as session:
         good = {"x:0": ones(6), "i:0": np.array([6], np.int32)}
         assert session.run("y:0", good).shape == (6,)
@@ -310,7 +310,7 @@ def test_failed_compilation_is_recorded_and_not_retried(
 def test_a_program_that_fails_leaves_variables_as_they_were(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The interpreter does the step, once; the compiled form is given up."""
+    """The interpreter runs the step once; the program is discarded."""
     from graphmill_plugins.jit.programs.compiler import CompiledCluster
 
     with HotSession(COUNTER) as session:
@@ -334,7 +334,7 @@ def test_a_program_that_fails_leaves_variables_as_they_were(
 
 
 def test_rejected_values_leave_variables_as_interpreted_e8() -> None:
-    """The first variable is written before the index is looked at, as without a compiler."""
+    """The first variable is written before the index is checked, as without compilation."""
     results = []
     for mode in ("off", "eager"):
         with HotSession(COUNTER, mode) as session:
@@ -348,7 +348,7 @@ def test_rejected_values_leave_variables_as_interpreted_e8() -> None:
 
 
 def test_fetched_result_is_unchanged() -> None:
-    """Buffers of variables may be used again by the next step; fetched values are not of them."""
+    """The next step may reuse buffers of variables, but not fetched values."""
     with HotSession(COUNTER) as session:
         session.run([], targets=["start_v", "start_w"])
         fetched = []

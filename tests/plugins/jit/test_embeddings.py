@@ -1,4 +1,4 @@
-"""Training of embeddings is one program, however many distinct rows a step has (rows S6, E9)."""
+"""Training of embeddings is one program for any number of distinct rows (rows S6, E9)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scalar(name: str, value: float) -> str:
 
 
 def variables(states: list[str], *, resource: bool) -> list[str]:
-    """Return the nodes of the variables, what sets them, and what reads them."""
+    """Return the nodes of the variables, their initializers and their reads."""
     lines = []
     for number, state in enumerate(states):
         start = [[0.5 + number + 0.01 * row] * WIDTH for row in range(ROWS)]
@@ -149,7 +149,7 @@ def test_a_rate_that_is_computed_is_checked_in_the_program() -> None:
 
 
 def test_sums_that_are_computed_with_go_into_rows_too() -> None:
-    """As Adam does: m and v decay as wholes, then rows of them change."""
+    """As Adam does: m and v decay as a whole, then some rows change."""
     nodes = [
         *variables(["var", "m"], resource=False),
         *SUMS,
@@ -170,7 +170,7 @@ def test_sums_that_are_computed_with_go_into_rows_too() -> None:
 
 
 def test_data_dependent_row_count_is_interpreted() -> None:
-    """A fed factor fits by luck: the places of the sums in a program would not be its own."""
+    """A fed factor may have the same shape by chance, but not the same row order."""
     nodes = [
         *variables(["var"], resource=False),
         *SUMS,

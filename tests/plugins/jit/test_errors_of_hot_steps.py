@@ -1,4 +1,4 @@
-"""Errors are the same in compiled steps as in interpreted ones: code, node and op (rows E8, S12).
+"""Compiled steps raise the interpreter's errors: code, node and op (rows E8, S12).
 
 Compiled code cannot raise; where an op refuses values, a check notes it and the interpreter runs
 the step again. Each op with such a check is compiled with the inputs of its first case here, and
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 
 def checks_by_op():
-    """Return a predicate of each op that stands for an error."""
+    """Return a predicate of each op whose check names an error."""
     modules = [importlib.import_module(f"{lowerings.__name__}.{name}") for name in OPS]
     return {
         op: check.predicate
@@ -43,7 +43,7 @@ TABLE = checks_by_op()
 
 @functools.cache
 def cases_by_op():
-    """Return the cases of each op that need no program: one that is answered, all errors."""
+    """Return the single-op cases of each op: one that succeeds, and all that fail."""
     answered, refused = {}, {}
     for case in load_cases():
         if case.program is None:
@@ -55,7 +55,7 @@ def cases_by_op():
 
 
 def one_op_of_each_check():
-    """Return an op for each check; those that share one are alike."""
+    """Return one op for each check; ops that share a check are equivalent."""
     found = {}
     for op in sorted(TABLE, key=lambda op: (op.startswith("Batch"), op)):
         if op in cases_by_op()[0]:
@@ -64,7 +64,7 @@ def one_op_of_each_check():
 
 
 def moving_inputs(host, op):
-    """Return the numbers of the inputs that need not be known when an op is compiled."""
+    """Return the indices of the inputs that may be traced."""
     op_def = host.ops.get(op)
     kernels = host.kernels.registrations(op_def, ("jax",))
     static = {name for entry in kernels for name in entry.definition.static}
@@ -77,7 +77,7 @@ def session(graph, host, mode):
 
 
 def outcome(running, graph, feeds):
-    """Return shapes of what a step gives, or what its error says."""
+    """Return the shapes of a step's results, or its error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -89,7 +89,7 @@ def outcome(running, graph, feeds):
 
 
 def worse(value):
-    """Give values of the same shape and type that ops may refuse."""
+    """Yield values of the same shape and type that ops may refuse."""
     if not isinstance(value, (np.ndarray, np.generic)) or not value.size:
         return
     yield np.zeros_like(value)
@@ -106,7 +106,7 @@ def worse(value):
 
 
 def test_each_op_that_refuses_values_has_a_check_s12(graphmill_host):
-    """Cases with an error that JAX cannot tell are of values that are unknown while tracing."""
+    """Errors that JAX cannot raise depend on traced values."""
     lacking = {
         case.op
         for case in load_cases()

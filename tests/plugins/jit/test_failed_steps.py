@@ -1,4 +1,4 @@
-"""A failed step leaves the same, compiled and interpreted: error and variables (rows E8, S12)."""
+"""A failed step leaves equal errors and variables, compiled and interpreted (rows E8, S12)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def outcome(session, fetches, feeds, targets=()):
         return type(error).__name__, error.code, error.node, error.op, error.message
 
 
-def told(graph, steps):
-    """Return what each step gives, interpreted and compiled."""
+def outcomes(graph, steps):
+    """Return the outcome of each step, interpreted and compiled."""
     both = []
     for mode in ("off", "eager"):
         with Session(graph=graph, config=jit_config(mode)) as session:
@@ -68,7 +68,7 @@ def test_failed_step_leaves_interpreter_state_s12(variable, failure):
     steps = [([], GOOD, ["start"])]
     for feeds in (GOOD, BAD, ZERO, GOOD, ZERO):
         steps += [(step[0], feeds, step[1]), (["now:0"], GOOD)]
-    interpreted, compiled = told(graph, steps)
+    interpreted, compiled = outcomes(graph, steps)
     assert compiled == interpreted
     assert any(isinstance(one, tuple) for one in interpreted)
 
@@ -80,14 +80,14 @@ def test_uninitialized_variable_is_reported_in_every_step_s12(variable):
     steps = [*[(["y:0"], feeds)] * 3, ([], feeds, ["start"]), *[(["y:0"], feeds)] * 3]
     if variable is RESOURCE:
         steps += [([], feeds, ["gone"]), *[(["y:0"], feeds)] * 3]
-    interpreted, compiled = told(graph, steps)
+    interpreted, compiled = outcomes(graph, steps)
     assert compiled == interpreted
 
 
 def test_shape_mismatch_is_reported_in_every_step_s12():
     graph = graph_def("y = MatMul(x, w)", "z = Neg(y)", x="float32[2,3]", w="float32[3,2]")
     good, bad = ({"x:0": np.ones((2, 3)), "w:0": np.ones((n, 2))} for n in (3, 4))
-    interpreted, compiled = told(graph, [(["z:0"], one) for one in (good, bad, bad, good)])
+    interpreted, compiled = outcomes(graph, [(["z:0"], one) for one in (good, bad, bad, good)])
     assert compiled == interpreted
 
 
@@ -95,7 +95,7 @@ def test_a_switch_takes_scalars_only_s12():
     nodes = ("s = Switch(x, c)", "a = Identity(s[0])", "b = Neg(s[1])", "m = Merge([a, b])")
     graph = graph_def(*nodes, x="float32[2]", c="bool")
     feeds = [{"x:0": GOOD["x:0"], "c:0": np.array(one)} for one in (True, [True], [True, False])]
-    interpreted, compiled = told(graph, [(["m:0"], one) for one in feeds])
+    interpreted, compiled = outcomes(graph, [(["m:0"], one) for one in feeds])
     assert interpreted[0] == compiled[0]
     for one in (*interpreted[1:], *compiled[1:]):
         assert one[0] == "InvalidArgumentError"

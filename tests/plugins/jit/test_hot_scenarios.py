@@ -1,4 +1,4 @@
-"""Steps that fail do so with the same error before and after they are compiled (rows E8, S6, S12).
+"""Failing steps raise the same error before and after compilation (rows E8, S6, S12).
 
 Each graph runs well until it is compiled, then fails five times; what it says is what the
 interpreter says: class, node, op and message.

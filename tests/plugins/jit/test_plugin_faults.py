@@ -1,4 +1,4 @@
-"""A plugin's kernel that fails while it is traced leaves its cluster interpreted, in every tier."""
+"""A plugin kernel that fails during tracing leaves its cluster interpreted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class OnlyNumPy:
-    """A plugin whose kernel, lowering or check computes as it should, but not while traced."""
+    """A plugin whose kernel, lowering or check works, except during tracing."""
 
     def __init__(self, error: BaseException, part: str = "kernel") -> None:
         self.error, self.part = error, part
@@ -157,7 +157,7 @@ def test_shape_mismatch_is_a_step_error_not_a_fault(
 
 
 class Sums:
-    """A plugin whose kernel leaves it to the namespace to refuse shapes that do not fit."""
+    """A plugin whose kernel relies on the namespace to reject shapes."""
 
     @graphmill.hookimpl
     def graphmill_register_ops(self, ops: Any) -> None:

@@ -1,4 +1,4 @@
-"""Pytrees of a plugin in variants: the same values interpreted and compiled, within and across."""
+"""Plugin pytrees in variants have equal values interpreted and compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 @pytree(static=("unit",))
 @dataclass(frozen=True)
 class Span:
-    """Two ends."""
+    """A pair of bounds."""
 
     low: Any
     high: Any
@@ -43,14 +43,14 @@ class Span:
 
 
 class Both(NamedTuple):
-    """A pytree of pytrees, which is a tuple as well."""
+    """A pytree of pytrees that is also a tuple."""
 
     first: Any
     rest: tuple[Any, ...]
 
 
 class Slotted:
-    """No dataclass, and its `shape` is not a shape of a tensor."""
+    """A class with slots whose `shape` is not a tensor's."""
 
     __slots__ = ("items", "shape")
 
@@ -125,7 +125,7 @@ def twice(xp: Any, v: Any) -> Any:
 
 @kernel("ForeignTouch", host=True, pytrees=Span)
 def touch(v: Any) -> Any:
-    """Is always interpreted; what it is given are arrays of NumPy."""
+    """A kernel that is always interpreted, with NumPy arrays as inputs."""
     assert type(v) is Span
     assert isinstance(v.low, (np.ndarray, np.generic))
     return Span(v.low + np.float32(1), v.high + np.float32(1), v.unit)
@@ -157,7 +157,7 @@ FED = {"x": "float32: 2", "z": "float32: 5", "p": "bool: True", "i": "int32: 0",
 
 
 class Steps:
-    """The steps of a session, each after the compilations behind the one before."""
+    """Runs steps of a session, and waits for compilations after each."""
 
     def __init__(self, session: graphmill.Session, host: graphmill.Host) -> None:
         self.session = session
@@ -217,7 +217,7 @@ def opened(tier: str) -> Iterator[Any]:
 
 
 def assert_steps(steps: Steps, tier: str, expected: Any, *compiled: str, **feeds: Any) -> None:
-    """Run steps of equal values; the nodes named must be compiled in the end."""
+    """Run steps with equal values; the named nodes must be compiled in the end."""
     for _ in range(STEPS):
         np.testing.assert_array_equal(steps.run(**feeds), np.float32(expected))
     if tier != "off":
@@ -252,7 +252,7 @@ def test_nested_pytrees(opened: Any, tier: str, nodes: Any, expected: float) -> 
 
 
 def test_known_pytrees(opened: Any, tier: str) -> None:
-    """What is made of constants alone is a constant of the program."""
+    """A pytree of constants is a constant of the program."""
     steps = opened(
         *("a = Const(dtype=float32, value='float32: 1')", "s = ForeignSpan(a, a)"),
         *("w = ForeignWiden(s, x)", "y = ForeignWidth(w)"),
@@ -261,7 +261,7 @@ def test_known_pytrees(opened: Any, tier: str) -> None:
 
 
 def test_programs_give_and_take_them(opened: Any, tier: str) -> None:
-    """A node that is interpreted between two programs is given NumPy's arrays."""
+    """An interpreted node between two programs gets NumPy arrays."""
     steps = opened(
         *("s = ForeignSpan(x, z)", "w = ForeignWiden(s, x)", "t = ForeignTouch(w)"),
         *("v = ForeignWiden(t, z)", "a = ForeignWidth(v)", "b = ForeignWidth(s)"),
@@ -388,7 +388,7 @@ def test_v1_loops(opened: Any, tier: str, call: str, expected: float) -> None:
 
 
 class Opaque:
-    """A class that nobody declared."""
+    """An undeclared class."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -413,7 +413,7 @@ def test_a_class_that_is_not_declared_stays_interpreted(opened: Any, tier: str) 
 
 
 def test_the_interpreters_error_is_the_same(opened: Any, tier: str) -> None:
-    """A variant that holds something else is refused by the kernel, in each tier."""
+    """The kernel refuses a variant of another class in each tier."""
     more = [(op("ForeignHide", "f", "v"), hide)]
     steps = opened("h = ForeignHide(x)", "w = ForeignWiden(h, z)", "y = ForeignWidth(w)", more=more)
     for _ in range(STEPS):
@@ -463,7 +463,7 @@ def test_a_class_that_is_registered_with_jax(opened: Any, tier: str) -> None:
 
 
 def test_a_lowering_alone_keeps_them_in_one_program(opened: Any, tier: str) -> None:
-    """Without `pytrees=` nothing says that an interpreted node could share them."""
+    """Without `pytrees=`, an interpreted node cannot be known to accept them."""
 
     @kernel("ForeignHide", backend="numpy", lowering=lambda trace, f: Span(f, trace.xp.negative(f)))
     def hide_span(f: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Many threads, many signatures, sessions that close meanwhile; nothing stays (rows S5, S11).
+"""Many threads, signatures and closed sessions leave no objects behind (rows S5, S11).
 
 More of it: `tools/verify_jit.py --compilations 10000`.
 """
@@ -42,7 +42,7 @@ NUM_THREADS, NUM_REPLACED, NUM_STEPS = 5, 40, 50
 
 
 def together(*jobs: Callable[[], None]) -> None:
-    """Run jobs in threads, and raise what the first of them raised."""
+    """Run jobs in threads, and raise the first error."""
     faults: list[BaseException] = []
 
     def work(job: Callable[[], None]) -> None:
@@ -62,7 +62,7 @@ def together(*jobs: Callable[[], None]) -> None:
 
 
 class Sessions:
-    """Two sessions that are replaced again and again, and threads that run steps in them."""
+    """Two sessions that are replaced repeatedly while threads run steps in them."""
 
     def __init__(self) -> None:
         self.sessions = [self.make(), self.make()]
@@ -91,7 +91,7 @@ class Sessions:
             self.steps.release()
 
     def replace(self) -> None:
-        """Replace one of the two as often as the others have run some more steps."""
+        """Replace one of the sessions whenever the others have run some steps."""
         try:
             for place in random.Random(0).choices((0, 1), k=NUM_REPLACED):
                 for _ in range(NUM_STEPS):
@@ -135,7 +135,7 @@ def test_no_update_is_lost_while_tiers_are_swapped() -> None:
 
 
 def test_nothing_stays_of_clusters_that_were_compiled() -> None:
-    """200 compilations of the same programs; more of the same costs nothing any more."""
+    """Repeating 200 compilations of the same programs uses no more memory."""
 
     def compile_some(count: int) -> None:
         for _ in range(count // 10):

@@ -1,4 +1,4 @@
-"""A small tracer, to try the traced forms of control flow without clusters around it."""
+"""A small tracer for tests of traced control flow without clusters."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TRACED = {**tensor_array.TRACED, **stack.TRACED, **tensor_list.TRACED}
 
 
 def compiled(function: Any, *args: Any) -> Any:
-    """Return what a function gives under `jax.jit`, in 64-bit mode."""
+    """Return the result of a function under `jax.jit`, in 64-bit mode."""
     jax = jax_module()
     with jax.enable_x64(True):
         return jax.tree_util.tree_map(np.asarray, jax.jit(function)(*args))
 
 
 def run(graph: Any, feeds: list[Any]) -> list[Any]:
-    """Compile a client graph, run it, and return what its `_Retval`s get."""
+    """Compile and run a client graph; return the values of its `_Retval`s."""
     jax = jax_module()
 
     def compute(args: list[Any]) -> Any:

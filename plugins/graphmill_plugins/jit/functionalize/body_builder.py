@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Outside = Callable[[Tensor], Tensor]
 
-MOST_CLONED_BYTES: Final = 4096
+MAX_CLONED_BYTES: Final = 4096
 """A constant of at most this size is cloned into its functions; larger ones are arguments."""
 
 _COLOCATION: Final = "_class"
@@ -295,7 +295,7 @@ def is_cloned(node: Node) -> bool:
     size = value.dtype.size if value.dtype.is_numpy_compatible else 16
     for dim in value.shape:
         size *= dim
-    return size <= MOST_CLONED_BYTES
+    return size <= MAX_CLONED_BYTES
 
 
 def common_device(nodes: Iterable[Node]) -> tuple[str, str]:

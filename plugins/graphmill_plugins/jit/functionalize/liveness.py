@@ -14,6 +14,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphmill.spi.graphs import (
+    NEVER_DEAD_ATTR,
     FramePath,
     analyse_frames,
     is_back_edge,
@@ -21,6 +22,7 @@ from graphmill.spi.graphs import (
     is_enter,
     is_exit,
     is_merge,
+    is_receive,
     is_switch,
     output_frame,
 )
@@ -139,7 +141,7 @@ class Liveness:
             return None
         if is_switch(node) and output >= 0:
             return branch.side_of(pred_of(node), output)
-        if node.op_def.traits.gives_dead and output >= 0:
+        if output >= 0 and (node.op_def.traits.gives_dead or _may_receive_dead(node)):
             return None
         if is_enter(node):
             return self.roots[output_frame(node, self.frames)]
@@ -244,6 +246,11 @@ class Liveness:
         self._of[node] = branch
         if branch is not None:
             self._members[branch][node] = None
+
+
+def _may_receive_dead(node: Node) -> bool:
+    """Return whether a node receives a value that may be dead where it was computed."""
+    return is_receive(node) and not node.attrs.get(NEVER_DEAD_ATTR)
 
 
 def join(branches: Iterable[Branch | None], root: Branch | None = None) -> Branch | None:

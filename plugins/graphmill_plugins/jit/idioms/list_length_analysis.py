@@ -39,7 +39,7 @@ _STACKS: Final = {
 }
 NAME: Final = "jit_list_length"
 """In `GRAPHMILL_DISABLE_PASSES` it keeps loops with such lists outside of programs."""
-_MOST_SOURCES: Final = 64  # the gradient of a sum has about ten
+_MAX_SOURCES: Final = 64  # the gradient of a sum has about ten
 _PLACEHOLDER: Final = np.int32(1)  # for an integer that is static once shapes are
 
 
@@ -130,7 +130,7 @@ def are_of_shapes(sources: list[Node]) -> bool:
         source = pending.pop()
         if is_constant(source) or source.op_def.traits.shape_only:
             continue
-        if not source.in_edges or len(seen) > _MOST_SOURCES:
+        if not source.in_edges or len(seen) > _MAX_SOURCES:
             return False
         fresh = [edge.src for edge in source.in_edges if edge.src not in seen]
         seen.update(fresh)

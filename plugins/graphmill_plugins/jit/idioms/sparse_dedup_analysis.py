@@ -31,7 +31,7 @@ NAME: Final = "jit_sparse_dedup"
 """In `GRAPHMILL_DISABLE_PASSES` it keeps such updates outside of programs."""
 _SUM: Final = "UnsortedSegmentSum"
 REASON: Final = "other nodes depend on the number of its distinct values"
-APART: Final = "its distinct values are used by a node outside of its cluster"
+USED_OUTSIDE: Final = "its distinct values are used by a node outside of its cluster"
 NOT_DISTINCT: Final = "its row indices may contain duplicates"
 
 
@@ -84,7 +84,7 @@ class SparseDedupAnalysis:
             return None if node in self.members else REASON
         return None if node in self.unique_of else NOT_DISTINCT
 
-    def apart(self, clusters: Sequence[Collection[Node]]) -> dict[Node, str]:
+    def incomplete(self, clusters: Sequence[Collection[Node]]) -> dict[Node, str]:
         """Return the nodes to remove from clusters because their pattern is not complete."""
         found: dict[Node, str] = {}
         for unique, members in self.members.items():
@@ -92,7 +92,7 @@ class SparseDedupAnalysis:
             if not homes or members.issubset(homes[0]):
                 continue
             updates = (node for node in members if self._choices.needs_distinct_rows(node))
-            found |= dict.fromkeys((unique, *updates), APART)
+            found |= dict.fromkeys((unique, *updates), USED_OUTSIDE)
         return found
 
     def _analyse(self, unique: Node) -> None:

@@ -119,7 +119,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     _check(state, indices, elements, rank=1)
     if elements.data is None and elements.size == 0 and shape is not None and -1 not in shape:
         elements = elements.filled(tuple(shape))
-    return (elements.picked(indices),)
+    return (elements.gathered(indices),)
 
 
 def _scatter(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:

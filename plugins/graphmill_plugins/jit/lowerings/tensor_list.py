@@ -105,7 +105,7 @@ def _gather(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tu
     elements, indices, shape = inputs
     _check(state, indices, elements, rank=1)
     elements.check_declared(static_shape(shape))
-    return (_shaped(elements, shape).picked(indices),)
+    return (_shaped(elements, shape).gathered(indices),)
 
 
 def _length(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def remember_array(variable: Variable, view: Any, array: Any) -> None:
     """Record that `view`, which becomes the value of a variable, aliases `array`."""
     if type(view.base) is memoryview:  # the view references the array
-        variable.kept = ref(view), ref(array)
+        variable.compiler_cache = ref(view), ref(array)
     else:  # NumPy's buffers do not support the type: the view references only the memory
         holder = _Holder(array)
-        variable.kept = ref(view, holder.drop), holder
+        variable.compiler_cache = ref(view, holder.drop), holder
 
 
 def array_behind(variable: Variable, value: Any) -> Any:
     """Return the JAX array that a value aliases, or None."""
-    cached = variable.kept
+    cached = variable.compiler_cache
     return cached[1]() if cached is not None and cached[0]() is value else None
 
 

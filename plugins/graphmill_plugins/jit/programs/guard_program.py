@@ -21,7 +21,7 @@ from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_p
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_MOST_ELEMENTS: Final = 1 << 16
+_MAX_ELEMENTS: Final = 1 << 16
 _COSTLY: Final = frozenset({
     "conv_general_dilated", "cond", "custom_call", "dot_general", "fft", "ffi_call",
     "pure_callback", "scan", "sort", "while",
@@ -60,7 +60,7 @@ def guard_program_for(
     if not isinstance(guard, core.Var):  # a literal: the program itself returns it
         return None
     eqns = _needed(jaxpr, guard)
-    if sum(_elements(eqn.outvars) for eqn in eqns) > _MOST_ELEMENTS or any(
+    if sum(_elements(eqn.outvars) for eqn in eqns) > _MAX_ELEMENTS or any(
         eqn.primitive.name in _COSTLY or eqn.effects for eqn in eqns
     ):
         return None

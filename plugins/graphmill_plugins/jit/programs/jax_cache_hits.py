@@ -29,7 +29,7 @@ class _Hits(threading.local):
 _hits = _Hits()
 
 
-def compile_and_tell(lowered: Any, options: Mapping[str, Any]) -> tuple[Any, bool]:
+def compile_with_cache_hit(lowered: Any, options: Mapping[str, Any]) -> tuple[Any, bool]:
     """Compile a program; return it, and whether it came from JAX's cache.
 
     Raises:

@@ -124,7 +124,7 @@ class DeviceMemory(HostMemory):
         return array
 
     def as_constant_value(self, value: Any) -> Any:
-        """Return a result that does not depend on the inputs, on the device."""
+        """Return a result that does not depend on the inputs, as an array of the device."""
         with self._enable_x64(True):
             return self._put(value, self.jax_device)
 

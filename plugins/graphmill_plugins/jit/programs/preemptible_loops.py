@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.programs.loop_split import Stage
 
 _FIRST_LIMIT: Final = 64
-_MOST_ITERATIONS: Final = 1 << 27
+_MAX_ITERATIONS: Final = 1 << 27
 _GROWTH: Final = 8
 _SHORT_NS: Final = 5_000_000  # a shorter run gets a larger budget the next time
 _LONG_NS: Final = 50_000_000  # a longer run gets a smaller budget the next time
-_LONGEST_NS: Final = 500_000_000  # the longest run of a program that has no stages
+_MAX_RUN_NS: Final = 500_000_000  # the longest run of a program that has no stages
 
 
 class IterationBudgetError(Exception):
@@ -102,7 +102,7 @@ class StagedProgram:
 def _next_limit(limit: int, nanoseconds: int) -> int:
     """Return the iteration budget of the next call."""
     if nanoseconds < _SHORT_NS:
-        return min(limit * _GROWTH, _MOST_ITERATIONS)
+        return min(limit * _GROWTH, _MAX_ITERATIONS)
     return max(limit // 4, 1) if nanoseconds > _LONG_NS else limit
 
 
@@ -153,7 +153,7 @@ class LimitedProgram:
             if step.is_cancelled:
                 raise step_cancelled(step.cancel_reason())
             took = perf_counter_ns() - began
-            if took < (_LONG_NS if self._staged else _LONGEST_NS) and limit < _MOST_ITERATIONS:
+            if took < (_LONG_NS if self._staged else _MAX_RUN_NS) and limit < _MAX_ITERATIONS:
                 self._set(limit * (_GROWTH if took < _SHORT_NS else 2))
             elif self._staged is not None:
                 self.is_long = True

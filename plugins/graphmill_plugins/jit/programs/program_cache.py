@@ -37,16 +37,16 @@ from jax.experimental import serialize_executable
 
 from graphmill import __version__
 from graphmill_plugins._jax import cpu_devices
-from graphmill_plugins.jit.programs.jax_cache_hits import compile_and_tell
+from graphmill_plugins.jit.programs.jax_cache_hits import compile_with_cache_hit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _MAGIC: Final = b"graphmill compiled program, format 1\n"
 _SUFFIX: Final = ".program"
-_MOST_BYTES: Final = 1 << 30
+_MAX_BYTES: Final = 1 << 30
 _STALE_SECONDS: Final = 3600.0  # age at which an unfinished file is considered abandoned
-_LONGEST_HEADER: Final = 4096
+_MAX_HEADER_BYTES: Final = 4096
 # Errors of reading a pickle and loading an executable. A file with a correct digest raises them if
 # JAX has changed without a new version.
 _NOT_LOADED: Final = (
@@ -91,7 +91,7 @@ class ProgramCache:
         self, folder: str, max_bytes: int = 0, device: Any = None, kernels: str = ""
     ) -> None:
         self._folder = Path(folder).expanduser()
-        self._max_bytes = max_bytes or _MOST_BYTES
+        self._max_bytes = max_bytes or _MAX_BYTES
         self._device = device if device is not None else cpu_devices()[0]
         self._kernels = kernels
 
@@ -131,7 +131,7 @@ class ProgramCache:
             pass
         except (CacheFileError, OSError) as error:
             note = f"{path.name} was not usable: {error}; "
-        call, is_jaxs = compile_and_tell(lowered, options)
+        call, is_jaxs = compile_with_cache_hit(lowered, options)
         if is_jaxs:
             return Program(call, note=f"{note}not written: it is in JAX's own cache")
         return Program(call, note=note + self._store(path, key, call))
@@ -288,7 +288,7 @@ def _unwrapped(file: bytes, key: str) -> bytes:
     if stream.readline(len(_MAGIC)) != _MAGIC:
         raise CacheFileError("it is not a program of this format")
     try:
-        header = json.loads(stream.readline(_LONGEST_HEADER))
+        header = json.loads(stream.readline(_MAX_HEADER_BYTES))
         expected = header["key"], header["size"], header["sha256"]
     except (ValueError, TypeError, KeyError) as error:
         raise CacheFileError("its header is damaged") from error

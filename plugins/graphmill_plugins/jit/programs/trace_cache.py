@@ -13,12 +13,12 @@ import importlib
 from functools import cache
 from typing import Any, Final
 
-_MOST_TRACES: Final = 8192
+_MAX_TRACES: Final = 8192
 _MODULE: Final = "jax._src.interpreters.partial_eval"
 _PJIT: Final = "jax._src.pjit"
 
 
-def bound_traces(most: int = _MOST_TRACES) -> None:
+def bound_traces(most: int = _MAX_TRACES) -> None:
     """Clear the trace cache if it has more than `most` entries.
 
     Compiled programs are not affected. Nothing happens if this version of JAX has no such cache.

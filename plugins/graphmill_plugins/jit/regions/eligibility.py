@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _UNTRACED_TYPES: Final = frozenset(
     {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # types below 8 bits are packed
 )
+_MAX_CALLS: Final = 1_000
+"""Calls in the expansion of a function; a larger one is run as a call, so that its step can end."""
 _VARIANTS: Final = frozenset({VARIANT})
 
 
@@ -60,6 +62,7 @@ class Eligibility:
         self.choices = LoweringChoices(host, device, bodies)
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
+        self._num_calls: dict[str, int] = {}
         self.waits = WaitingNodes(self.choices)
         self.lists = ListLengthAnalysis(self.choices.bodies)
 
@@ -100,6 +103,7 @@ class Eligibility:
             body = self.choices.bodies(FuncAttr(name), node.graph.library)
         except OpError as error:
             return f"function {name}: {error.message}"
+        num_calls = 1
         for inner in body.graph.nodes:
             if is_argument_or_result(inner):
                 continue
@@ -108,6 +112,10 @@ class Eligibility:
             )
             if reason is not None:
                 return f"{inner.name} ({inner.op}) in function {name}: {reason}"
+            num_calls += sum(self._num_calls.get(f.name, 1) for f in followed_functions(inner))
+        self._num_calls[name] = num_calls
+        if num_calls > _MAX_CALLS:
+            return f"function {name} expands to {num_calls:,} calls, more than {_MAX_CALLS:,}"
         return None
 
 

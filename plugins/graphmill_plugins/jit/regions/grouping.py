@@ -68,7 +68,7 @@ def find_clusters(
     while True:
         found = _grouped(order, waiting, why_not, outside, repeated, separated)
         shared = shared_structures(graph, found, names_variable, pytrees.carries)
-        shared |= repeated.apart([frozenset(members) for members in found])
+        shared |= repeated.incomplete([frozenset(members) for members in found])
         if shared.keys() <= refused.keys():
             return found
         refused |= shared

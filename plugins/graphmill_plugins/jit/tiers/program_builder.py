@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.compiled_cluster import CompiledCluster
 
-_MOST_ATTEMPTS: Final = 4  # to compile one signature, each with more static inputs
+_MAX_ATTEMPTS: Final = 4  # to compile one signature, each with more static inputs
 
 
 class Refusal(NamedTuple):
@@ -78,7 +78,7 @@ class ProgramBuilder:
         folder, max_bytes = self._cache_folder, self._cache_bytes
         cache = compiler.ProgramCache(folder, max_bytes, memory.jax_device) if folder else None
         cause, reason = "a new signature", ""
-        for _ in range(_MOST_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             began = perf_counter()
             try:
                 made = compiler.compile_cluster(self._bodies, self._inputs, values, cache, memory)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from graphmill.spi import ClusterRecord
     from graphmill_plugins.jit.ir.signature import Inputs
 
-_MOST_SHOWN: Final = 8
-_LONGEST_VALUE: Final = 40
-_MOST_RECORDS: Final = 64
+_MAX_SHOWN: Final = 8
+_MAX_VALUE_LENGTH: Final = 40
+_MAX_RECORDS: Final = 64
 _SUSPENDED: Final = (State.TRIAL_SUSPENDED, State.SUSPENDED)
 
 
@@ -53,7 +53,7 @@ class SignatureRecords:
 
     def _keep(self, record: SignatureRecord) -> SignatureRecord:
         records = self._records
-        if len(records) >= _MOST_RECORDS:
+        if len(records) >= _MAX_RECORDS:
             gone = {id(one) for one in self._gone}
             records[:] = [one for one in records if id(one) not in gone]
             self._gone.clear()
@@ -82,12 +82,12 @@ def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
     """
     parts = [
         _array(values[index], is_static=index in inputs.static)
-        for index in inputs.arrays[:_MOST_SHOWN]
+        for index in inputs.arrays[:_MAX_SHOWN]
     ]
-    more = len(inputs.arrays) - _MOST_SHOWN
+    more = len(inputs.arrays) - _MAX_SHOWN
     if more > 0:
         parts.append(f"{more} more")
-    parts += [_pytree(values[index]) for index in inputs.pytrees[:_MOST_SHOWN]]
+    parts += [_pytree(values[index]) for index in inputs.pytrees[:_MAX_SHOWN]]
     count = len(inputs.handles)
     if count:
         parts.append(f"{count} variable{'s' if count > 1 else ''}")
@@ -108,4 +108,4 @@ def _array(value: Any, *, is_static: bool) -> str:
     if not is_static:
         return text
     shown = np.array2string(array, threshold=8, edgeitems=2).replace("\n", "")
-    return f"{text}={shown[:_LONGEST_VALUE]}"
+    return f"{text}={shown[:_MAX_VALUE_LENGTH]}"

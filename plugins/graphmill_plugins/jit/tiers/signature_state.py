@@ -130,9 +130,9 @@ class Signature(StateMachine[State, Event, Action]):
         """
         state = self.state
         rules = {
-            "a program is kept": (self.kept_program is not None) == (state in HAS_PROGRAM),
+            "a program is stored": (self.kept_program is not None) == (state in HAS_PROGRAM),
             "its program serves": (self.program is not None) == (state in SERVED_COMPILED),
-            "the program that serves is the kept one": self.program in (None, self.kept_program),
+            "the serving program is the stored one": self.program in (None, self.kept_program),
             "its calls are timed": self.is_measured == (self.is_compared and state in MEASURED),
             "it holds a slot": self.holds_slot == (state in HOLDS_SLOT),
             "its calls are counted": self.counts_calls == (state in COUNTS_CALLS),
@@ -140,8 +140,11 @@ class Signature(StateMachine[State, Event, Action]):
             and (self.calls_left > 0 or state is not State.COUNTING)
             and (self.calls_left == 0 or state in COUNTS_CALLS - {State.NO_SLOT}),
             "it backs off after a loss": state is not State.BACKING_OFF or self.num_losses > 0,
-            "others are watched for a slot": not self.others_calls or state is State.NO_SLOT,
+            "calls of others are compared for a slot": not self.others_calls
+            or state is State.NO_SLOT,
         }
         broken = [rule for rule, holds in rules.items() if not holds]
         if broken:
-            raise AssertionError(f"{self.subject} is {state.value!r}; wrong: {', '.join(broken)}")
+            raise AssertionError(
+                f"{self.subject} is {state.value!r}; broken invariants: {', '.join(broken)}"
+            )

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from graphmill_plugins.jit.tiers.signature_state import Signature
 
-MOST_COMPILED: Final = 16
-MOST_KEPT: Final = 4 * MOST_COMPILED
+MAX_COMPILED: Final = 16
+MAX_SIGNATURES: Final = 4 * MAX_COMPILED
 CALLS_FOR_A_SLOT: Final = 64
 
 
@@ -34,17 +34,17 @@ class SignatureTable:
 
     def is_full(self) -> bool:
         """Return whether all slots are taken."""
-        return self._num_slots() >= MOST_COMPILED
+        return self._num_slots() >= MAX_COMPILED
 
     def add(self, signature: Signature) -> None:
         """Add a new signature; evict rarely called ones without a slot to make room."""
         table = self._signatures
-        if len(table) >= MOST_KEPT:
+        if len(table) >= MAX_SIGNATURES:
             refused = [one for one in table.values() if one.state is State.NO_SLOT]
             refused.sort(key=lambda one: one.refused_calls)
             for one in refused[: (len(refused) + 1) // 2]:
                 del table[one.key]
-        if len(table) < MOST_KEPT:
+        if len(table) < MAX_SIGNATURES:
             table[signature.key] = signature
 
     def remove(self, key: Hashable) -> None:
@@ -93,13 +93,13 @@ class SignatureTable:
                 raise AssertionError(f"{signature.subject} is stored under another key")
             if signature.state in (State.NEW, State.EVICTED):
                 raise AssertionError(f"a {signature.state.value} signature is in the table")
-        if len(self._signatures) > MOST_KEPT + MOST_COMPILED:
+        if len(self._signatures) > MAX_SIGNATURES + MAX_COMPILED:
             raise AssertionError(
                 f"the table has {len(self._signatures)} signatures, more than "
-                f"{MOST_KEPT + MOST_COMPILED}"
+                f"{MAX_SIGNATURES + MAX_COMPILED}"
             )
-        if self._num_slots() > MOST_COMPILED:
-            raise AssertionError(f"{self._num_slots()} of {MOST_COMPILED} slots are taken")
+        if self._num_slots() > MAX_COMPILED:
+            raise AssertionError(f"{self._num_slots()} of {MAX_COMPILED} slots are taken")
 
     def _num_slots(self) -> int:
         return sum([one.holds_slot for one in self._signatures.values()])

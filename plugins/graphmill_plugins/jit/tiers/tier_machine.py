@@ -15,7 +15,7 @@ from graphmill_plugins.jit.tiers.signature_records import SignatureRecords
 from graphmill_plugins.jit.tiers.signature_state import Signature
 from graphmill_plugins.jit.tiers.signature_table import (
     CALLS_FOR_A_SLOT,
-    MOST_COMPILED,
+    MAX_COMPILED,
     SignatureTable,
 )
 from graphmill_plugins.jit.tiers.states import HAS_PROGRAM, Action, Event, State
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 TRIAL_CALLS: Final = 8  # program calls before the faster of two tiers is chosen
 VARIED_TRIAL_CALLS: Final = 16  # the same if the duration of a call depends on the values
 CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
-MOST_FAILED: Final = 32  # calls with failed checks before the program is suspended
+MAX_FAILED: Final = 32  # calls with failed checks before the program is suspended
 CALLS_SUSPENDED: Final = 4096  # calls for which it is suspended then
-FULL: Final = f"there are {MOST_COMPILED} compiled signatures already"
+FULL: Final = f"there are {MAX_COMPILED} compiled signatures already"
 EVICTED: Final = "it was evicted: another signature has been called more often and has its slot"
 _ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynchronous devices"
 _BEING_COMPILED: Final = "it is being compiled"
@@ -222,7 +222,7 @@ class TierMachine:
         counts.num_checks_failed += 1
         failed, passed = counts.num_checks_failed, counts.num_compiled
         failed_before, passed_before = signature.checks_seen
-        if failed - failed_before < max(MOST_FAILED, passed - passed_before):
+        if failed - failed_before < max(MAX_FAILED, passed - passed_before):
             return
         with self._lock:
             if signature.state not in (State.TRIAL, State.COMPILED):

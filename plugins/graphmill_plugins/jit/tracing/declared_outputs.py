@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Node, OpKernel
     from graphmill_plugins.jit.tracing.traced_kernels import TracedKernels
 
-_MOST_BYTES: Final = 1 << 24  # maximum size of the inputs that the kernel is called with
+_MAX_BYTES: Final = 1 << 24  # maximum size of the inputs that the kernel is called with
 _FILLS: Final[tuple[Callable[..., Any], ...]] = (np.zeros, np.ones)
 
 
@@ -66,7 +66,7 @@ class DeclaredOutputs:
         kernel = self._kernel(node)
         if kernel is None or not all(map(_is_array, inputs)):
             return None
-        if sum(np.dtype(x.dtype).itemsize * int(np.prod(x.shape)) for x in inputs) > _MOST_BYTES:
+        if sum(np.dtype(x.dtype).itemsize * int(np.prod(x.shape)) for x in inputs) > _MAX_BYTES:
             return None
         found = [shapes for fill in _FILLS if (shapes := _shapes_for(node, kernel, inputs, fill))]
         return found[0] if found and all(shapes == found[0] for shapes in found) else None

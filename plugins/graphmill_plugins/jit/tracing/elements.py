@@ -15,7 +15,7 @@ from graphmill_plugins.jit.tracing.static_values import GUARD, guard, is_outside
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-_LARGEST_CONSTANT = 256  # bytes
+_MAX_CONSTANT_BYTES = 256  # bytes
 
 
 class Constant(NamedTuple):
@@ -32,7 +32,7 @@ class Constant(NamedTuple):
     @classmethod
     def of(cls, value: Any) -> Constant | None:
         """Return the comparable form of a value; None if it is traced or large."""
-        if not is_static(value) or value.nbytes > _LARGEST_CONSTANT or value.dtype.hasobject:
+        if not is_static(value) or value.nbytes > _MAX_CONSTANT_BYTES or value.dtype.hasobject:
             return None
         return cls(value.tobytes(), tuple(value.shape), value.dtype.str)
 
@@ -145,7 +145,7 @@ class Elements:
         lax = jax_module().lax
         return lax.dynamic_index_in_dim(self.data, index, 0, keepdims=False)
 
-    def picked(self, indices: Any) -> Any:
+    def gathered(self, indices: Any) -> Any:
         """Return several elements, stacked."""
         if self.data is None:
             raise NotTraceable("elements are read before any is written")

@@ -27,7 +27,7 @@ class Counts:
         self._capacities: dict[int, tuple[Any, int]] = {}
 
     def note(self, counted: Any, count: Any, state: State) -> None:
-        """Record the capacity of the list whose elements a value counts."""
+        """Record the capacity of the list whose size is this value."""
         elements = counted if isinstance(counted, Elements) else state[counted]
         if count is elements.length and not is_static(count):
             self._capacities[id(count)] = count, elements.size

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.iteration_limit import Limit
     from graphmill_plugins.jit.tracing.values import Function, State
 
-_MOST_ROUNDS: Final = 8  # traces of an iteration until the shapes of a loop must be stable
-_SOME_ITERATIONS: Final = 256  # capacity of growing lists if the trip count is unknown
-_MOST_GUESSED: Final = 1 << 26  # maximum size in bytes of such lists
+_MAX_ROUNDS: Final = 8  # traces of an iteration until the shapes of a loop must be stable
+_ASSUMED_ITERATIONS: Final = 256  # capacity of growing lists if the trip count is unknown
+_MAX_ASSUMED_BYTES: Final = 1 << 26  # maximum size in bytes of such lists
 
 
 def trace_while(
@@ -175,7 +175,7 @@ class _Loop:
     def reserve(self, trips: int | None) -> None:
         """Set the capacity of all empty stacks and lists for the expected iterations."""
         self._trips = trips
-        capacity = _SOME_ITERATIONS if trips is None else trips
+        capacity = _ASSUMED_ITERATIONS if trips is None else trips
         for key, value in self._state.items():
             if isinstance(value, Elements) and value.may_grow and value.data is None:
                 self._state[key] = value.reserved(capacity)
@@ -193,7 +193,7 @@ class _Loop:
         self._carried = [key for key, value in self._state.items() if is_array_value(value)]
         for key in self._carried:
             self._state[key] = self._array(self._state[key])
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             self._iteration = iteration = self._traced_iteration()
             if not self._widen(iteration):
                 self._keys = [key for key in self._carried if key in iteration.changed]
@@ -214,10 +214,11 @@ class _Loop:
             *(self._state[key] for key in self._keys),
         ]
         sizes = [v.data.nbytes for v in values if isinstance(v, Elements) and v.length is not None]
-        if sum(sizes) > _MOST_GUESSED:
+        if sum(sizes) > _MAX_ASSUMED_BYTES:
             raise NotTraceable(
                 "the trip count of a loop is unknown, and the lists that grow in it would take "
-                f"{sum(sizes)} bytes for {_SOME_ITERATIONS} iterations, more than {_MOST_GUESSED}"
+                f"{sum(sizes)} bytes for {_ASSUMED_ITERATIONS} iterations, more than "
+                f"{_MAX_ASSUMED_BYTES}"
             )
 
     def run(self, limit: Limit | None = None) -> tuple[list[Any], State]:
@@ -292,7 +293,7 @@ class _Loop:
         if not is_shape(value):
             raise NotTraceable(f"{subject} no value before the loop")
         if _begins_to_grow(value, shape):
-            return value.growing(_SOME_ITERATIONS if self._trips is None else self._trips)
+            return value.growing(_ASSUMED_ITERATIONS if self._trips is None else self._trips)
         try:
             wider = form_of_both(value, shape, f"{subject} in the iterations of a loop")
         except NotTraceable as error:

@@ -22,7 +22,7 @@ from graphmill.spi import (
 )
 from graphmill.spi.compilers import COPY_TO_DEVICE, COPY_TO_HOST
 from graphmill.spi.graphs import calls_of
-from graphmill.spi.kernels import DISTINCT_ROWS
+from graphmill.spi.kernels import UNIQUE_INDICES
 from graphmill.spi.passes import effects_of
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.analysis.trip_count import pass_through, trip_count_of
@@ -67,9 +67,10 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import State
 
 _COPIES: Final = (COPY_TO_DEVICE, COPY_TO_HOST)  # identities, as a program has one memory
-_MOST_FOLDED: Final = 1 << 20  # maximum size in bytes of a folded result
-_FEW_ITERATIONS: Final = 100_000  # loops with more iterations must be cancellable
-_MOST_RESERVED: Final = 4_096  # maximum capacity of lists if the trip count is only a bound
+_MAX_FOLDED_BYTES: Final = 1 << 20  # maximum size in bytes of a folded result
+_MAX_UNCANCELLABLE_ITERATIONS: Final = 100_000  # loops with more iterations must be cancellable
+_MAX_CALLS: Final = 1_000  # maximum number of function calls that one program contains
+_MAX_RESERVED_CAPACITY: Final = 4_096  # maximum capacity of lists if the trip count is only a bound
 
 
 class Tracer:
@@ -113,6 +114,7 @@ class Tracer:
         self.counts = Counts()
         self.rows = DistinctRows(bodies.main.body.graph, bodies.choices)
         self._num_traced = 0
+        self._num_calls = 0
         self._jnp = jax_module().numpy
 
     def run(
@@ -211,7 +213,7 @@ class Tracer:
     # Ordinary nodes
 
     def compute(
-        self, node: Node, inputs: list[Any], state: State, kept: TracedVariable | None = None
+        self, node: Node, inputs: list[Any], state: State, variable: TracedVariable | None = None
     ) -> tuple[Any, ...]:
         """Return the outputs of a node by its kernel.
 
@@ -219,19 +221,19 @@ class Tracer:
             node: the node.
             inputs: its inputs.
             state: the state, which is changed.
-            kept: the traced variable that its kernel keeps between calls; None for none.
+            variable: the traced variable that its kernel keeps between calls; None for none.
 
         Raises:
             NotTraceable: the kernel cannot be traced with these inputs.
         """
-        if kept is None and all(map(is_static, inputs)):
+        if variable is None and all(map(is_static, inputs)):
             folded = self._fold(node, inputs)
             if folded is not None:
                 return folded
         choice = self._kernels.choice(node)
         kernel = self._kernels.get(node)
         definition = kernel.definition
-        if not (definition.is_traceable if kept is None else definition.keeps_variable):
+        if not (definition.is_traceable if variable is None else definition.keeps_variable):
             raise NotTraceable(f"the kernel {definition.source} cannot be traced")
         if not all(map(is_array_value, inputs)):
             raise NotTraceable("an input is neither an array nor a pytree")
@@ -241,10 +243,10 @@ class Tracer:
             text = f"input {traced[0]} must be known at compile time"
             raise NeedsStatic(text, node, traced)
         self.rows.check(node, inputs)
-        if kept is None:
+        if variable is None:
             result = called(kernel, inputs)
         else:
-            result, state[kept] = called_with(kernel, inputs, state[kept])
+            result, state[variable] = called_with(kernel, inputs, state[variable])
         source = f"the kernel {definition.source}"
         if definition.backend is not None:
             self._declared.check(node, f"{source}, backend={definition.backend!r},", inputs, result)
@@ -253,7 +255,7 @@ class Tracer:
         if node not in self.rows:  # values of a deduplication pattern need no check
             self._check(node, choice, inputs, state, "inputs")
         self._check(node, choice, list(found), state, "results")
-        if kept is None and all(value in self._marks for value in inputs):
+        if variable is None and all(value in self._marks for value in inputs):
             self._marks.add(found)
         return found
 
@@ -269,7 +271,7 @@ class Tracer:
         source = f"the kernel {definition.source}"
         found = outputs_of(node, called(kernel, inputs), source)
         leaves = [leaf for value in found for leaf in leaves_of(value)]
-        if sum(np.asarray(leaf).nbytes for leaf in leaves) > _MOST_FOLDED:
+        if sum(np.asarray(leaf).nbytes for leaf in leaves) > _MAX_FOLDED_BYTES:
             return None
         return self._typed(node, found)
 
@@ -290,7 +292,7 @@ class Tracer:
         kernel = self._kernels.get(node)
         if kernel.definition.distinct_rows:
             self._require_distinct_rows(node, inputs, state)
-            kernel.state[DISTINCT_ROWS] = True
+            kernel.state[UNIQUE_INDICES] = True
         self._check(node, choice, inputs, state, "inputs")
         variables: dict[TracedVariable, Variable] = {}
         args = []
@@ -322,7 +324,14 @@ class Tracer:
     # Functions
 
     def call_function(self, attr: FuncAttr, inputs: list[Any], state: State) -> tuple[Any, ...]:
-        """Trace a function of the library; return its results."""
+        """Trace a function of the library; return its results.
+
+        Raises:
+            NotTraceable: the program contains too many calls, as functions call each other twice.
+        """
+        self._num_calls += 1
+        if self._num_calls > _MAX_CALLS:
+            raise NotTraceable(f"the program would contain more than {_MAX_CALLS:,} function calls")
         return tuple(self.run(self._bodies.function(attr), inputs, state)[0])
 
     def _call_node(self, node: Node, inputs: list[Any], state: State) -> tuple[Any, ...]:
@@ -365,9 +374,9 @@ class Tracer:
         test = self._bodies.function(test_function)
         body = self._bodies.function(body_function)
         trips = trip_count_of(test.body, body.body, inputs, self._body)
-        is_long = trips is None or trips.most > _FEW_ITERATIONS
+        is_long = trips is None or trips.most > _MAX_UNCANCELLABLE_ITERATIONS
         capacity = None
-        if trips is not None and (trips.is_exact or trips.most <= _MOST_RESERVED):
+        if trips is not None and (trips.is_exact or trips.most <= _MAX_RESERVED_CAPACITY):
             capacity = trips.most
         functions = self._function(test_function), self._function(body_function)
         try:

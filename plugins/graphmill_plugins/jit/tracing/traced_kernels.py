@@ -178,12 +178,12 @@ def _failure(error: Exception, source: str, owner: object) -> NotTraceable:
     return KernelFault(f"{source}{supplied} failed while it was traced: {text}", (owner, source))
 
 
-def called_with(kernel: OpKernel, inputs: list[Any], kept: Any) -> tuple[Any, Any]:
-    """Call a kernel whose variable has the value `kept`; return the result and the new value."""
+def called_with(kernel: OpKernel, inputs: list[Any], value: Any) -> tuple[Any, Any]:
+    """Call a kernel whose variable has the given value; return the result and the new value."""
     variable = kernel.variable
     if variable is None:
         raise NotTraceable(f"the kernel {kernel.definition.source} has no variable")
-    variable.value = kept
+    variable.value = value
     context = OpKernelContext(None, kernel)  # type: ignore[arg-type]
     result = called(kernel, [context, *inputs])
     return result, variable.value

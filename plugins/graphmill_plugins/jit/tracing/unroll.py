@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphmill_plugins.jit.tracing.values import Function, State
 
-MOST_UNROLLED: Final = 2_000
+MAX_UNROLLED_ITERATIONS: Final = 2_000
 """Maximum number of nodes traced for all iterations of a loop; they take seconds to compile."""
 
 
@@ -43,7 +43,7 @@ def unrolled(
     Raises:
         NotTraceable: the trip count is unknown or too large.
     """
-    most = num_traced() + MOST_UNROLLED
+    most = num_traced() + MAX_UNROLLED_ITERATIONS
     values, after = list(args), dict(state)
     while True:
         found, after = cond(values, after)

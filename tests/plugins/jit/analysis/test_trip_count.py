@@ -1,4 +1,4 @@
-"""Trip counts are read from what ops declare to compute, whoever declares it."""
+"""Trip counts are inferred from the declared arithmetic of ops of any plugin."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_loop_with_a_small_trip_count_has_no_iteration_budget(
 
 
 def test_outputs_of_one_node_that_forwards_are_distinguished(host: graphmill.Host) -> None:
-    """Argument 1 becomes argument 2: the node gives both, and the first of its inputs is 1."""
+    """The node forwards two arguments; the first of its inputs is argument 1."""
 
     def swapping(i: Tensor, x: Tensor, y: Tensor) -> Sequence[Tensor]:
         given = array.identity_n([x, y, math.add_v2(i, np.int32(1))])

@@ -1,4 +1,4 @@
-"""Nodes that may block on others without an edge, as kernels and bodies declare."""
+"""Kernels and function bodies determine which nodes may block on others without an edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host whose sessions functionalize their graphs, and keep the records."""
+"""A host whose sessions functionalize their graphs and store the records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphmill_plugins.jit.functionalize import Region, RegionRecord, functional
 
 
 class Functionalizing:
-    """The pass, and what it found.
+    """The pass, and its records.
 
     Attributes:
         host: runs the pass, and nothing else that compiles.

@@ -1,4 +1,4 @@
-"""Loops and conditionals of control flow 1 become functional nodes where that is proven."""
+"""Loops and conditionals of v1 control flow become functional nodes if that is proven."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHILE, COND = ("while", FUNCTIONALIZED), ("cond", FUNCTIONALIZED)
 
 
 def counting(graph, limit, step=1):
-    """Return how far a loop counts from 0."""
+    """Return the final value of a loop that counts from 0."""
     return graphmill.while_loop(lambda i: i < limit, lambda i: i + step, [graph.constant(0)])
 
 
@@ -107,7 +107,7 @@ def test_reference_variables_are_changed_in_a_branch(functionalizing) -> None:
 
 
 def test_node_between_parts_splits_the_conditional(functionalizing) -> None:
-    """A value of a branch is used by the same branch later on, as gradients do."""
+    """The same branch uses a value again later, as gradients do."""
     graph = graphmill.Graph()
     with graph.as_default():
         x, p = graph.placeholder("int32", (), "x"), graph.placeholder("bool", (), "p")

@@ -1,4 +1,4 @@
-"""Loops and conditionals with TensorFlow's gradients: functionalized, and traced as arrays."""
+"""Loops and conditionals with TensorFlow's gradients, functionalized and traced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_interpreted(functionalizing: Any, name: str) -> None:
 
 
 def traced(name: str) -> tuple[list[Any], list[Any]]:
-    """Return the results of the compiled graph, and what they should be."""
+    """Return the results of the compiled graph, and the expected ones."""
     message, feeds, fetches, wanted = load(name)
     ops = graphmill.default_host().ops
     full = graph_from_graph_def(proto.GraphDef.FromString(message), ops)
@@ -50,6 +50,6 @@ def traced(name: str) -> tuple[list[Any], list[Any]]:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_traced(name: str) -> None:
-    """The trip count of an inner loop may depend on the outer one: there is room for some."""
+    """The trip count of an inner loop may depend on the outer one: lists have spare capacity."""
     for result, expected in zip(*traced(name), strict=True):
         np.testing.assert_allclose(result, expected, 1e-4, 1e-5)

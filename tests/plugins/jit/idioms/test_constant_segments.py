@@ -1,4 +1,4 @@
-"""Sums of sparse rows with constant segments are compiled, and so is training through them (P4)."""
+"""Sparse segment sums with constant segments are compiled, also in training (P4)."""
 
 from __future__ import annotations
 

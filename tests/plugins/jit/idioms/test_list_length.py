@@ -1,4 +1,4 @@
-"""Lists that grow in loops where elements are set, and loops that may end early (row E3)."""
+"""Lists that grow in loops by setting elements, and loops that may exit early (row E3)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def graph(
 
 
 def both(made: Any, *feeds: Any) -> Any:
-    """Return the loop's cluster, in a graph that gives the same interpreted and compiled."""
+    """Return the loop's cluster of a graph with equal interpreted and compiled results."""
     values = []
     for mode in ("off", "eager"):
         with HotSession(made, mode) as hot:
@@ -80,7 +80,7 @@ def tiers(cluster: Any) -> list[str]:
 
 
 def test_early_exit_loop_stacks_one_row_per_iteration() -> None:
-    """The same program for 6, 9 (the most) and 1 turns; who reads the rows is apart."""
+    """One program serves 6, 9 (the maximum) and 1 iterations; readers are in another cluster."""
     cluster = both(graph(), X, X / 100, X * 20)
     assert tiers(cluster) == ["compiled"]
     assert "s" in cluster.nodes
@@ -104,7 +104,7 @@ def test_static_trip_count_gives_static_row_count() -> None:
 
 
 def test_pythons_and_bounds_a_loop_too() -> None:
-    """As AutoGraph writes it: a conditional that otherwise gives its predicate."""
+    """As AutoGraph generates it: a conditional that otherwise returns its predicate."""
     cond = SMALL.replace(
         "sum = Sum(x, all, Tidx=int32)\n    small = Less(sum, top); y = LogicalAnd(less, small)",
         "y = StatelessIf(less, [less, x], Tin=[bool, float32], Tout=[bool], then_branch=t, "
@@ -120,7 +120,7 @@ def test_pythons_and_bounds_a_loop_too() -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 20])
 def test_non_empty_list_never_shrinks(size: int) -> None:
-    """Elements that were never set are zeros."""
+    """Unset elements are zeros."""
     for cond in (LESS, SMALL):
         assert tiers(both(graph(cond, size=size), X, X * 20)) == ["compiled"]
 
@@ -146,7 +146,7 @@ def test_elements_may_be_set_again() -> None:
 
 
 def test_index_far_past_end_is_interpreted() -> None:
-    """There is room for one element a turn."""
+    """The capacity is one element per iteration."""
     body = BODY.replace(
         "set = TensorListSetItem(l, i",
         "far = Const(dtype=int32, value='int32: 30'); at = AddV2(i, far); "
@@ -174,7 +174,7 @@ def test_unbounded_loop_gets_default_capacity() -> None:
 
 
 def test_loop_exceeding_capacity_is_interpreted() -> None:
-    """After some tries the interpreter is asked at once, for a while."""
+    """After some failed calls the interpreter runs immediately, for a while."""
     with HotSession(graph(UNBOUNDED, most=300), "eager") as hot:
         for _ in range(40):
             assert hot.run("y:0", {"x:0": X}).shape == (300, 2)
@@ -249,7 +249,7 @@ def arrays(cond: str, **given: Any) -> Any:
 
 @pytest.mark.parametrize("cond", [SMALL, UNBOUNDED], ids=["bounded", "unbounded"])
 def test_tensor_array_grows_in_early_exit_loop(cond: str) -> None:
-    """As the decoders of TensorFlow 1 have it; who reads the rows is apart."""
+    """As in TensorFlow 1's decoders; readers of the rows are in another cluster."""
     cluster = both(arrays(cond, most=9 if cond is SMALL else 2), X, X / 100, X * 20)
     assert tiers(cluster) == ["compiled"]
     assert {"count", "all", "s"} <= set(cluster.nodes)

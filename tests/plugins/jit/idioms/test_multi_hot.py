@@ -1,4 +1,4 @@
-"""Sums of one-hot vectors are counted, with the same result (P4)."""
+"""Sums of one-hot vectors are replaced by counts, with equal results (P4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates drawn by accident are taken out in the program of a sampled loss (P4)."""
+"""Accidental hits are masked within the program of a sampled loss (P4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which `Unique` nodes only add up the rows of a gradient that come more than once."""
+"""`SparseDedupAnalysis` finds `Unique` nodes that only deduplicate gradient rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.plugins.jit.small_graphs import graph
 from graphmill.lowering.passes import DISABLE_VARIABLE
 from graphmill.plugin.host import default_host
 from graphmill_plugins.jit.idioms.sparse_dedup_analysis import (
-    APART,
     NAME,
     NOT_DISTINCT,
     REASON,
+    USED_OUTSIDE,
     SparseDedupAnalysis,
 )
 from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
@@ -93,8 +93,11 @@ def test_update_across_clusters_is_not_deduplicated() -> None:
     made, rows = found("apply = ResourceSparseApplyAdagrad(v, v, lr, sum, u:0)")
     unique, apply = made.node("u"), made.node("apply")
     everything = set(rows.members[unique])
-    assert rows.apart([everything]) == {}
-    assert rows.apart([everything - {apply}, {apply}]) == {unique: APART, apply: APART}
+    assert rows.incomplete([everything]) == {}
+    assert rows.incomplete([everything - {apply}, {apply}]) == {
+        unique: USED_OUTSIDE,
+        apply: USED_OUTSIDE,
+    }
 
 
 def test_dedup_analysis_adds_no_waits() -> None:

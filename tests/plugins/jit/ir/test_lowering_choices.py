@@ -1,4 +1,4 @@
-"""`LoweringChoices`: the compiler uses the kernel that is chosen for a node, or nothing."""
+"""`LoweringChoices`: the compiler uses the kernel selected for a node, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A body in the order in which it is computed."""
+"""Scheduled bodies have their nodes in the order of computation."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def arrays() -> Inputs:
 
 
 def handles() -> Inputs:
-    """Return the inputs of a cluster that names two variables."""
+    """Return the inputs of a cluster with handles of two variables."""
     named = [f"{n} = VarHandleOp(dtype=float32, shape=[], shared_name='{n}')" for n in "pq"]
     reads = [f"read_{n} = ReadVariableOp({n}, dtype=float32)" for n in "pq"]
     return inputs_of(schedule_body(body(*named, *reads, "c = AddV2(read_p, read_q)")))

@@ -1,4 +1,4 @@
-"""Slices at places that are computed: compiled where their size is known (rows E3, O4)."""
+"""Slices with a traced start are compiled if their size is static (rows E3, O4)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMN_MASKS = "begin_mask=1, end_mask=1, shrink_axis_mask=2"
 
 
 def run(nodes: tuple[str, ...], n: int, **more: Any) -> tuple[Any, list[str], int]:
-    """Return a result, the tiers of its clusters, and how many compilations there were."""
+    """Return a result, the tiers of its clusters, and the number of compilations."""
     types: dict[str, Any] = {"dy": "float32[4]"} if "dy" in more else {}
     made = graph_def(*CONSTANTS, *nodes, x="float32[4,6]", n="int32", **types)
     feeds = {"x:0": X, "n:0": np.int32(n), **{f"{k}:0": v for k, v in more.items()}}

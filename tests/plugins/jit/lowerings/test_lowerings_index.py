@@ -1,4 +1,4 @@
-"""The index of the compiler's own lowerings names the ops that its modules declare."""
+"""The index of the compiler's lowerings names the ops that the modules declare."""
 
 from __future__ import annotations
 

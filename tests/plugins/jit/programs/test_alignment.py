@@ -1,4 +1,4 @@
-"""Compiled steps take large inputs from aligned memory, as JAX does at once (S6)."""
+"""Compiled steps receive large inputs in aligned memory, which JAX uses without a copy (S6)."""
 
 from __future__ import annotations
 

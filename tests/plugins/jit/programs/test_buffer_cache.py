@@ -1,4 +1,4 @@
-"""A compiler's form of a variable's value goes when the value is replaced (row S11)."""
+"""The cached JAX array of a variable is freed when its value is replaced (row S11)."""
 
 from __future__ import annotations
 

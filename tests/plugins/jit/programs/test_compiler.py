@@ -1,4 +1,4 @@
-"""`compile_cluster` and what it makes: constants, variables, checks, faults (rows S6, S12)."""
+"""`compile_cluster` and its programs: constants, variables, checks, faults (rows S6, S12)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PICK = ("k = Const(dtype=int32, value='int32: 0')", "part = GatherV2(x, i, k)")
 
 
 class Compiled:
-    """A body, compiled for some values."""
+    """A body compiled for some values."""
 
     def __init__(self, made, values):
         bodies = ScheduledBodies(made, graphmill.default_host(), EffectsPolicy())
@@ -100,7 +100,7 @@ def test_a_variable_gets_its_new_value_s6():
 
 
 def values_for(made, handle, array):
-    """Return the values of a body's inputs: its arguments, then the variables that it names."""
+    """Return the values of a body's inputs: its arguments, then its variables."""
     assert [dtype.name for dtype in made.arg_types] == ["float32"]
     return [array, handle]
 

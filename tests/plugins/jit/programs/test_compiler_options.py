@@ -1,4 +1,4 @@
-"""Options follow what a program computes."""
+"""Compiler options depend on the operations of a program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def convolution():
 
 @pytest.fixture
 def knows_all(monkeypatch):
-    """Let XLA know each option: that of JAX 0.8 has none for YNNPACK."""
+    """Make every option supported: JAX 0.8 has none for YNNPACK."""
     monkeypatch.setattr(compiler_options, "_is_supported", lambda option, value: True)
 
 
@@ -47,7 +47,7 @@ def test_convolutions_are_not(knows_all):
 
 
 def test_barriers_stay_until_loops_are_fused():
-    """Else each of the two readers computes the absolute values itself."""
+    """Otherwise each of the two readers computes the absolute values."""
 
     def twice(x):
         y = jax.lax.optimization_barrier(jax.numpy.abs(x) + 1)

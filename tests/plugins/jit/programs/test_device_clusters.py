@@ -1,4 +1,4 @@
-"""Clusters on JAX's devices: values stay there, as do constants and variables (rows P2, R2)."""
+"""Clusters on JAX devices keep values, constants and variables there (rows P2, R2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ X = np.arange(SIZE, dtype=np.float32) / SIZE
 
 
 class Moved:
-    """What was copied to a device and back."""
+    """The values copied to and from a device."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.to_device: list[Any] = []
@@ -49,7 +49,7 @@ class Moved:
 
 
 class DeviceSession(Session):
-    """A session all of whose nodes are on a device of JAX, if it has kernels for them."""
+    """A session whose nodes are on a JAX device if it has kernels for them."""
 
     def __init__(self, *nodes: str, mode: str = "tiered", **placeholders: str) -> None:
         made = graph_def(*nodes, **placeholders)
@@ -60,7 +60,7 @@ class DeviceSession(Session):
         super().__init__(graph=made, config=config)
 
     def settled(self, fetches: Any, feeds: Any, targets: Any = ()) -> Any:
-        """Run steps until nothing is left to compile; return what the last one gives."""
+        """Run steps until all compilations have ended; return the last result."""
         for _ in range(6):
             found = self.run(fetches, feeds, targets=list(targets))
             assert graphmill.default_host().background.wait_idle(60)

@@ -1,4 +1,4 @@
-"""Programs donate variable buffers that have no other reader (row S11, decision 0008)."""
+"""Programs donate the buffers of variables without other references (row S11, decision 0008)."""
 
 from __future__ import annotations
 

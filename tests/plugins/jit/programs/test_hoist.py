@@ -1,4 +1,4 @@
-"""Hoisting constant expressions out of programs keeps results."""
+"""Hoisting constant expressions out of programs preserves results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled loops that are not known to end can be stopped (rows S6, S11), and are right."""
+"""Compiled loops with unknown trip counts can be cancelled and are correct (rows S6, S11)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOON = 60.0
 
 
 def a_loop(x):
-    """Count as floats to x, one by one."""
+    """Count up to x in floats."""
     _, value = graphmill.while_loop(lambda i, v: v < x, lambda i, v: (i + 1, v + 1.0), [0, 0.0])
     return value
 
@@ -63,7 +63,7 @@ BUILDS = [a_loop, a_loop_in_a_loop, two_loops, a_loop_in_a_conditional]
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_insufficient_iteration_budget_is_rerun_s6(build, monkeypatch):
-    monkeypatch.setattr(preemptible_loops, "_LONGEST_NS", 10**15)  # however busy the machine is
+    monkeypatch.setattr(preemptible_loops, "_MAX_RUN_NS", 10**15)  # however busy the machine is
     session, x, y = session_of(build)
     with session:
         for value in (0.0, 4.0, 300.0, 0.0, 600.0):
@@ -85,7 +85,7 @@ def test_long_loop_continues_in_stages_s6(build, monkeypatch):
 
 
 def test_long_inner_loops_are_interpreted_s6(monkeypatch):
-    monkeypatch.setattr(preemptible_loops, "_LONGEST_NS", 0)
+    monkeypatch.setattr(preemptible_loops, "_MAX_RUN_NS", 0)
     session, x, y = session_of(a_loop_in_a_loop)
     with session:
         assert session.run(y, {x: 30.0}) == 30.0

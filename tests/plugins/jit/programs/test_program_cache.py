@@ -1,4 +1,4 @@
-"""The persistent compilation cache: what is found, what is refused, and what is mended."""
+"""The persistent compilation cache: hits, refused folders and damaged files."""
 
 from __future__ import annotations
 
@@ -144,11 +144,11 @@ def test_damaged_file_is_reported_and_rewritten(
     cache = ProgramCache(str(folder))
     cache.compile(lowered(), {})
     damage(the_file(folder))
-    mended = cache.compile(lowered(), {})
-    assert not mended.is_loaded
-    assert "was not usable" in mended.note
-    assert mended.note.endswith("written")
-    assert np.array_equal(mended.call((X,), X)[0], X * X + 2)
+    rebuilt = cache.compile(lowered(), {})
+    assert not rebuilt.is_loaded
+    assert "was not usable" in rebuilt.note
+    assert rebuilt.note.endswith("written")
+    assert np.array_equal(rebuilt.call((X,), X)[0], X * X + 2)
     assert cache.compile(lowered(), {}).is_loaded
 
 
@@ -326,7 +326,7 @@ def test_the_next_process_starts_compiled(folder: Path) -> None:
 def test_jax_cached_program_is_not_stored_twice(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JAX loads a program that it kept; serialized again it would be a program without its code."""
+    """A program that JAX loaded from its cache cannot be serialized with its code."""
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "true")
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jax"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

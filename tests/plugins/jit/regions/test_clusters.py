@@ -1,4 +1,4 @@
-"""Clusters are convex, wait for no more than their nodes did, die with no other (P4, E3)."""
+"""Clusters are convex and add neither waits nor dead values (P4, E3)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_untraceable_node_splits_the_cluster(graphmill_host: Host) -> None:
 
 
 def test_blocking_ancestor_is_not_clustered_with_descendant(graphmill_host: Host) -> None:
-    """A cluster never crosses an order that control edges demand."""
+    """Control edges order nodes across clusters."""
     made = graph("a = Neg(x)", "u = Unique(x, after=[a])", "b = Abs(a, after=[u])", **X)
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 
@@ -184,7 +184,7 @@ def test_cluster_must_not_return_a_variable() -> None:
 
 
 class Doubtful(Eligibility):
-    """Refuses some nodes at random besides."""
+    """Also refuses some random nodes."""
 
     def __init__(self, host: Host, seed: int) -> None:
         super().__init__(host)
@@ -198,7 +198,7 @@ class Doubtful(Eligibility):
 
 
 def reachable(start: set[Node], inside: set[Node]) -> set[Node]:
-    """Return the nodes outside that a cluster leads to."""
+    """Return the nodes outside that depend on a cluster."""
     pending = [edge.dst for node in start for edge in node.out_edges if edge.dst not in inside]
     seen: set[Node] = set()
     while pending:

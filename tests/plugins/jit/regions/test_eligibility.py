@@ -1,4 +1,4 @@
-"""Why a node cannot be in a cluster."""
+"""Nodes that cannot be in a cluster, with the reasons."""
 
 from __future__ import annotations
 

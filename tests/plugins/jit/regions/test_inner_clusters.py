@@ -1,4 +1,4 @@
-"""Clusters in the functions of loops that no compiler takes as a whole (row E3)."""
+"""Clusters in the functions of loops that cannot be compiled as a whole (row E3)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_of_a_deterministic_session_nothing_is_compiled() -> None:
 
 
 def test_loop_with_growing_list_returns_the_list() -> None:
-    """It is generated code; who reads the list is outside of it."""
+    """The loop is straight-line code; the reader of the list is outside of it."""
     test = (
         "c(i: int32, l: variant) -> bool: "
         "n = Const(dtype=int32, value='int32: 3'); p = Less(i, n); return p"

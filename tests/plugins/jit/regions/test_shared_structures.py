@@ -1,4 +1,4 @@
-"""Tensor arrays that are used outside of a cluster do not keep others from being compiled (E3)."""
+"""Tensor arrays used outside of a cluster do not prevent compilation of other nodes (E3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = (
 
 
 def test_producers_of_its_values_are_compiled() -> None:
-    """A node that no compiler takes reads the array; the arithmetic before is a cluster."""
+    """An untraceable node reads the array; the arithmetic before it is a cluster."""
     made = graph_def(
         *SHARED,
         "text = AsString(written)",

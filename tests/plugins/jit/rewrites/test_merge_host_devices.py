@@ -1,4 +1,4 @@
-"""What several CPU devices compute becomes one cluster; what belongs to a device stays (P3, R1)."""
+"""Nodes of several CPU devices form one cluster; stateful ones stay (P3, R1)."""
 
 from __future__ import annotations
 

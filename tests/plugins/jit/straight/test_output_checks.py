@@ -1,4 +1,4 @@
-"""Generated code checks kernel outputs in first calls, and always where shapes depend on values."""
+"""Generated code checks outputs in its first calls, and always if types depend on values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphmill_plugins.jit.straight.straight_line import StraightLine
 
 
 def code(give: Any, *nodes: str, **declared: Any) -> StraightLine:
-    """Return the code of nodes whose kernels all are `give`."""
+    """Return the code of nodes whose kernels are all `give`."""
     definition = kernels_of(kernel("Neg", "Split", **declared)(give))[-1]
 
     def create(node: Any, scheduled: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Generated code: one line a node, locals dropped at their last use, errors that name the node."""
+"""Generated code: one line per node, early release of locals, errors that name the node."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_branch_out_of_range_is_the_last_one(index: int, wanted: int) -> None:
 
 
 def test_of_a_reference_the_value_leaves_r2() -> None:
-    """An Assign to a variable without value is never compiled; its result is fetched here."""
+    """An Assign to an uninitialized variable is never compiled; its result is fetched here."""
     made = graph_def("v = VariableV2(dtype=float32, shape=[])", "a = Assign(v, x)", x="float32")
     with HotSession(made) as session:
         assert session.run("a:0", {"x:0": ONE}) == 1

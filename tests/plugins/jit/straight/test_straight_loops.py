@@ -1,4 +1,4 @@
-"""Loops that no compiler takes: generated code, which may wait for queues."""
+"""Loops that cannot be compiled become generated code, which may wait for queues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def queue_ops() -> Any:
 
 
 def total_of(queue: Any, turns: int, *, dequeues: int = 1) -> Any:
-    """Return the sum of what a loop takes out of a queue."""
+    """Return the sum of the elements that a loop dequeues."""
 
     def body(i: Any, total: Any) -> Any:
         for _ in range(dequeues):
@@ -37,7 +37,7 @@ def total_of(queue: Any, turns: int, *, dequeues: int = 1) -> Any:
 
 
 def code_of(session: graphmill.Session) -> list[str]:
-    """Return the source of the loops that became generated code."""
+    """Return the source of the generated loops."""
     return [
         cluster.source
         for executors in session._impl._cache._sorted.values()

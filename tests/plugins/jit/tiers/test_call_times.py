@@ -1,4 +1,4 @@
-"""The timings that decide between the tiers of a cluster."""
+"""Call durations decide between the tiers of a cluster."""
 
 from __future__ import annotations
 

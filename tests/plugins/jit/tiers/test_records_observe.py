@@ -1,4 +1,4 @@
-"""Records are written and never read to decide: no condition in `jit` has a field of one."""
+"""Records only observe: no condition in `jit` reads a field of one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS |= {"num_straight", "num_compiled", "num_checks_failed"}
 
 
 def conditions(tree: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions that decide."""
+    """Yield the conditions."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             yield node.test
@@ -33,7 +33,7 @@ def conditions(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def decisions_by_records(text: str) -> list[str]:
-    """Return the conditions of a module that read a field of something called a record."""
+    """Return the conditions of a module that read a field of a record."""
     return [
         ast.unparse(condition)
         for condition in conditions(ast.parse(text))

@@ -1,4 +1,4 @@
-"""The tiers of a cluster as a state machine: random events, invariants, thresholds, stories."""
+"""The tier state machine: random events, invariants, thresholds, stories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphmill.runtime.state_machine import STORY_LENGTH
 from graphmill_plugins.jit.tiers import signature_records
 from graphmill_plugins.jit.tiers import tier_machine as machine_module
 from graphmill_plugins.jit.tiers.signature_state import Signature
-from graphmill_plugins.jit.tiers.signature_table import CALLS_FOR_A_SLOT, MOST_COMPILED
+from graphmill_plugins.jit.tiers.signature_table import CALLS_FOR_A_SLOT, MAX_COMPILED
 from graphmill_plugins.jit.tiers.states import (
     FINAL,
     HAS_PROGRAM,
@@ -47,7 +47,7 @@ class Background:
 
 
 class Cluster:
-    """Drives a machine as a cluster's kernel does, without kernels, a clock or a compiler."""
+    """Drives a machine like a cluster's kernel, without kernels, clock or compiler."""
 
     def __init__(self, rules: TierRules | None = None) -> None:
         self.background = Background()
@@ -94,7 +94,7 @@ class Cluster:
                 self.machine.queue_full(signature)
 
     def compile_next(self, outcome: str = "program", index: int = 0) -> None:
-        """Do what the background compiler does with one of those that wait."""
+        """Act as the background compiler for one waiting signature."""
         if not self.queue:
             return
         signature = self.queue.pop(index % len(self.queue))
@@ -147,7 +147,7 @@ OUTCOMES = ["program"] * 8 + ["other inputs", "refused", "fault"]
 
 
 class RandomEvents:
-    """Sends random events to a cluster, as many callers and a compiler would."""
+    """Sends random events to a cluster, like many callers and a compiler."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -186,7 +186,7 @@ class RandomEvents:
         self.cluster.takes_jobs = not self.cluster.takes_jobs
 
     def learn(self) -> None:
-        """Let more inputs be known: the keys of all calls that come are others."""
+        """Make more inputs static, which changes the keys of all later calls."""
         self.cluster.more_is_known = True
 
     def refuse(self) -> None:
@@ -194,7 +194,7 @@ class RandomEvents:
             self.cluster.machine.enter(None, "a variable has no value yet", [])
 
     def fork(self) -> None:
-        """Go on in the child of a fork, with or without a compiler."""
+        """Continue in a forked child, with or without a compiler."""
         cluster = self.cluster
         if cluster.queue and self.random.random() < 0.5:
             cluster.machine.start_compiling(cluster.queue[0])
@@ -243,7 +243,7 @@ def test_random_events_use_every_row_of_the_table(
 
 
 class Unread(SignatureRecord):
-    """A record of which nobody may read what was written, but its text and its counts."""
+    """A record whose fields, except text and counts, must not be read."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("tier", "is_wanted", "reason", "state", "straight_ns", "compiled_ns"):
@@ -373,14 +373,14 @@ def test_the_time_of_an_asynchronous_device_is_not_compared() -> None:
 
 def test_slot_goes_to_more_frequent_signature() -> None:
     cluster = Cluster()
-    for key in range(MOST_COMPILED):
+    for key in range(MAX_COMPILED):
         cluster.compiled(key)
     assert cluster.call("new").state is State.NO_SLOT
     assert cluster.record.signatures[-1].reason == FULL
     for _ in range(CALLS_FOR_A_SLOT - 2):
         assert cluster.call("new").state is State.NO_SLOT
     assert cluster.call("new").state is State.QUEUED
-    gone = [key for key in range(MOST_COMPILED) if cluster.machine.find(key) is None]
+    gone = [key for key in range(MAX_COMPILED) if cluster.machine.find(key) is None]
     assert len(gone) == 1
     cluster.machine.validate()
 
@@ -388,10 +388,10 @@ def test_slot_goes_to_more_frequent_signature() -> None:
 def test_slot_is_kept_from_alternating_signatures() -> None:
     cluster = Cluster()
     for _ in range(3 * CALLS_FOR_A_SLOT):
-        for key in range(MOST_COMPILED + 4):
+        for key in range(MAX_COMPILED + 4):
             cluster.call(key)
             cluster.compile_next()
-    assert all(cluster.machine.find(key).state is State.COMPILED for key in range(MOST_COMPILED))
+    assert all(cluster.machine.find(key).state is State.COMPILED for key in range(MAX_COMPILED))
 
 
 def test_program_for_other_inputs_shares_the_record() -> None:

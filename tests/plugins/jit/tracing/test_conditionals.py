@@ -1,4 +1,4 @@
-"""Choices of functions while they are traced (row E3)."""
+"""Conditionals over functions during tracing (row E3)."""
 
 from __future__ import annotations
 

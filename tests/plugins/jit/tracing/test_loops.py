@@ -1,4 +1,4 @@
-"""Loops of functions while they are traced (row E3)."""
+"""Loops over functions during tracing (row E3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random ops in programs: their generators go in and come out (T4: random; rows S6, E3, E10)."""
+"""Random ops in programs: generators are inputs and outputs (T4: random; rows S6, E3, E10)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ PARTS = (
 
 
 def drawn(graph: Any, feeds: Any, steps: int, mode: str = "eager", after_steps: int = 1) -> Any:
-    """Return what each step gives, and the tier of each cluster."""
+    """Return the result of each step, and the tier of each cluster."""
     with HotSession(graph, mode, after_steps) as hot:
         values = [hot.run("y:0", feeds) for _ in range(steps)]
         return values, [cluster.tier for cluster in hot.clusters]
 
 
 def assert_alike(graph: Any, feeds: Any = None) -> None:
-    """Assert that a compiled graph, hot from some step on, draws what an interpreted one does."""
+    """Assert that a compiled graph draws the same numbers as an interpreted one."""
     wanted, _ = drawn(graph, feeds, 6, "off")
     assert len({np.asarray(value).tobytes() for value in wanted}) > 1
     for mode, after in (("eager", 0), ("tiered", 2)):
@@ -87,7 +87,7 @@ def test_functions_with_equal_node_names_have_own_generators_e10() -> None:
 
 
 def test_straight_line_functions_have_own_generators_e10() -> None:
-    """A loop that no compiler takes: its kernels were those of another function."""
+    """The kernels of such a loop were once those of another function."""
     texts = [text.replace("sum =", "s = AsString(u); sum =") for text in (STEP, OTHER_STEP)]
     loops = [f"w{b} = While([i, x], T=[int32, float32], cond=c, body={b})" for b in "bd"]
     made = graph_def(
@@ -149,7 +149,7 @@ def test_steps_that_run_at_once_draw_different_numbers() -> None:
 
 
 def test_kernels_that_keep_no_variable_stay_out_of_programs() -> None:
-    """One that overrides a built-in kernel has a state that nobody else knows."""
+    """A kernel that overrides a built-in one may have private state."""
 
     @kernel("RandomUniform", backend="numpy", stateful=True, effects=("rng",))
     def four(ctx: Any, shape: Any) -> Any:

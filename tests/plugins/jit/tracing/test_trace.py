@@ -52,7 +52,7 @@ def test_required_static_values_are_traced_to_their_sources() -> None:
 
 
 def results(graph: Any, mode: str) -> tuple[list[Any], str, str]:
-    """Return what a graph gives, the outcome of its loop, and the tier of its clusters."""
+    """Return the results of a graph, the outcome of its loop, and its clusters' tiers."""
     with HotSession(graph, mode) as session:
         values = [session.run("out:0", {"x:0": np.int32(x), "n:0": np.int32(9)}) for x in (0, 20)]
         (step,) = explain_all(session.session)
@@ -80,7 +80,7 @@ def test_a_loop_becomes_a_function() -> None:
 
 
 def test_unproven_loop_is_interpreted_with_reason_e3() -> None:
-    """What a `Merge` tells of its inputs has no functional form."""
+    """The index output of a `Merge` has no functional form."""
     graph = loop("u = AddV2(i, m[1])")
     values, reason, _ = results(graph, "eager")
     assert values == results(graph, "off")[0] == [11, 20]

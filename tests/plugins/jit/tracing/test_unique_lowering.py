@@ -1,4 +1,4 @@
-"""`Unique` in a program: equal numbers find the first of them, whatever marks they leave."""
+"""The traced `Unique` maps equal values to their first occurrence, despite hash collisions."""
 
 from __future__ import annotations
 

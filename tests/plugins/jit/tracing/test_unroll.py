@@ -11,7 +11,7 @@ from tests.plugins.jit.small_graphs import HotSession, graph_def
 from graphmill.explain.compilation import COMPILED, STRAIGHT_LINE
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.tracing.static_values import GUARD
-from graphmill_plugins.jit.tracing.unroll import MOST_UNROLLED, unrolled
+from graphmill_plugins.jit.tracing.unroll import MAX_UNROLLED_ITERATIONS, unrolled
 
 pytestmark = pytest.mark.jax
 
@@ -68,4 +68,4 @@ def test_long_loops_are_not_unrolled() -> None:
 
     with pytest.raises(NotTraceable, match="too many iterations"):
         unrolled(cond, body, [np.int32(0)], {GUARD: True}, lambda: turns)
-    assert turns == MOST_UNROLLED
+    assert turns == MAX_UNROLLED_ITERATIONS

@@ -1,14 +1,14 @@
-"""The compiler's folders stand on floors: imports go downward and never in a circle."""
+"""The compiler's folders form layers: imports go downward, without cycles."""
 
 from __future__ import annotations
 
 from graphlib import TopologicalSorter
 
 import pytest
-from tests.unit.test_floors import PLUGINS, imports_of, module_name, python_files
+from tests.unit.test_layers import PLUGINS, imports_of, module_name, python_files
 
 PACKAGE = "graphmill_plugins.jit"
-FLOORS = (
+LAYERS = (
     "ir",
     "analysis",
     "idioms",
@@ -28,7 +28,7 @@ FLOORS = (
 FILES = {module_name(file): file for file in python_files(PLUGINS / "graphmill_plugins" / "jit")}
 
 
-def floor_of(module: str) -> str:
+def layer_of(module: str) -> str:
     parts = module.removeprefix(PACKAGE).strip(".").split(".")
     return parts[0] or "__init__"
 
@@ -45,15 +45,15 @@ def imported_by(module: str) -> set[str]:
     return found
 
 
-def test_every_folder_has_a_floor() -> None:
-    assert {floor_of(module) for module in FILES} == set(FLOORS)
+def test_every_folder_has_a_layer() -> None:
+    assert {layer_of(module) for module in FILES} == set(LAYERS)
 
 
 @pytest.mark.parametrize("module", FILES)
 def test_imports_go_downward(module: str) -> None:
-    own = FLOORS.index(floor_of(module))
+    own = LAYERS.index(layer_of(module))
     for imported in imported_by(module):
-        assert FLOORS.index(floor_of(imported)) <= own, f"{module} imports {imported}"
+        assert LAYERS.index(layer_of(imported)) <= own, f"{module} imports {imported}"
 
 
 def test_no_modules_import_in_a_circle() -> None:
