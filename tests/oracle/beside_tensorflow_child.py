@@ -1,4 +1,4 @@
-"""The process behind `test_beside_tensorflow.py`: prints its findings as one line of JSON."""
+"""The subprocess of `test_beside_tensorflow.py`: prints its findings as one line of JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEPTH = 3  # how deep messages are nested when a message is filled
 
 
 def main(order: str) -> dict[str, object]:
-    """Import both sides in the given order and compare them."""
+    """Import both libraries in the given order and compare them."""
     if order == "tensorflow_first":
         importlib.import_module("tensorflow")
         files = our_files()
@@ -61,7 +61,7 @@ def our_files() -> list[tuple[str, FileDescriptor, str]]:
 
 
 def tensorflows_file(path: str) -> FileDescriptor | None:
-    """Import TensorFlow's module for the .proto file `path`; None where the wheel has none."""
+    """Import TensorFlow's module for the .proto file `path`; None if the wheel has none."""
     name = path.replace("/", ".") + "_pb2"
     if path.startswith("xla/"):
         name = f"tensorflow.compiler.{name}"
@@ -72,7 +72,7 @@ def tensorflows_file(path: str) -> FileDescriptor | None:
 
 
 class Findings:
-    """What the comparison found; its attributes are the report."""
+    """The results of the comparison; the attributes are the report."""
 
     def __init__(self) -> None:
         self.compared = 0
@@ -92,7 +92,7 @@ class Findings:
             self.different_descriptors[ours.full_name] = f"{a} is not {b}"
 
     def compare_messages(self, ours: Descriptor, theirs: Descriptor) -> None:
-        """Compare two messages, all that is nested in them, and their bytes."""
+        """Compare two messages with their nested messages and encodings."""
         self.compared += 1
         a, b = ({field_facts(f) for f in message.fields} for message in (ours, theirs))
         if a != b:
@@ -107,7 +107,7 @@ class Findings:
             self.exchange(ours, theirs)
 
     def exchange(self, ours: Descriptor, theirs: Descriptor) -> None:
-        """Send filled messages both ways."""
+        """Exchange filled messages in both directions."""
         our_class = message_factory.GetMessageClass(ours)
         their_class = message_factory.GetMessageClass(theirs)
         if our_class is their_class:
@@ -127,7 +127,7 @@ class Findings:
 
 
 def field_facts(field: FieldDescriptor) -> tuple[object, ...]:
-    """Return all of a field that its bytes and its meaning depend on."""
+    """Return the properties of a field that affect its encoding and meaning."""
     target = field.message_type or field.enum_type
     oneof = field.containing_oneof
     return (
@@ -150,12 +150,12 @@ def default_of(field: FieldDescriptor) -> object:
 
 
 def most_choices(message: Descriptor) -> int:
-    """Return how many fillings it takes for each member of each oneof to be set once."""
+    """Return how often to fill a message so that each member of each oneof is set once."""
     return max([1, *(len(oneof.fields) for oneof in message.oneofs)])
 
 
 def fill(message: Message, choice: int, depth: int = DEPTH) -> int:
-    """Set every field (of each oneof the member number `choice`); return how many."""
+    """Set every field (of each oneof the member `choice`); return the number of fields."""
     count = 0
     for field in message.DESCRIPTOR.fields:
         oneof = field.containing_oneof
@@ -169,13 +169,13 @@ def fill(message: Message, choice: int, depth: int = DEPTH) -> int:
 
 
 def chosen(oneof: OneofDescriptor, choice: int) -> int:
-    """Return the number of the member to set; the order of declaration may differ."""
+    """Return the field number of the member to set; declarations may differ in order."""
     numbers = sorted(field.number for field in oneof.fields)
     return numbers[choice % len(numbers)]
 
 
 def fill_field(message: Message, field: FieldDescriptor, choice: int, depth: int) -> None:
-    """Set one field to values that depend on its number."""
+    """Set one field to values derived from its number."""
     value = getattr(message, field.name)
     if field.message_type and field.message_type.GetOptions().map_entry:
         key, content = field.message_type.fields
@@ -230,7 +230,7 @@ def messages_in(message: Message) -> Iterator[Message]:
 
 
 def has_unknown(message: Message) -> bool:
-    """Tell whether any part of `message` holds a field that its class does not know."""
+    """Return whether any part of `message` has unknown fields."""
     return any(len(unknown_fields.UnknownFieldSet(part)) for part in messages_in(message))
 
 

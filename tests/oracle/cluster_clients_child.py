@@ -1,4 +1,4 @@
-"""Run TensorFlow's clients against a cluster of three tasks; print what each part gave, as JSON.
+"""Run TensorFlow's clients against a cluster of three tasks; print the results as JSON.
 
 `cluster_clients_child.py TARGET0 TARGET1` runs them: `/job:ps/task:0`, `/job:worker/task:0` and
 `/job:worker/task:1` are the tasks, the targets are those of the two workers. With
@@ -29,7 +29,7 @@ PS, W0, W1 = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 
 
 def failure(action: Any) -> list[Any]:
-    """Return the code of an error, and the name of the op that the client finds at fault."""
+    """Return the code of an error, and the op that the client blames."""
     try:
         action()
     except tf.errors.OpError as error:
@@ -117,7 +117,7 @@ def barrier(first: str, second: str) -> Any:
 
 
 def control_flow(target: str) -> Any:
-    """Run a loop, its gradient and a conditional whose nodes lie on two tasks."""
+    """Run a loop, its gradient and a conditional on two tasks."""
     x = v1.placeholder(tf.float32, [])
 
     def body(i: Any, y: Any) -> Any:

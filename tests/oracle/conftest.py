@@ -1,4 +1,4 @@
-"""The oracle: TensorFlow in the same process."""
+"""Run TensorFlow in the same process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 
 def pytest_collection_modifyitems(items):
-    """Leave TensorFlow's own deprecated calls to TensorFlow."""
+    """Ignore TensorFlow's own deprecation warnings."""
     ignore = pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorflow")
     for item in items:
         if item.get_closest_marker("oracle"):

@@ -1,4 +1,4 @@
-"""Run TensorFlow's clients against the server of a target; print what each part gave, as JSON.
+"""Run TensorFlow's clients against a server; print the results as JSON.
 
 A process of its own, whose TensorFlow runs its graphs on the server. It is started once for
 TensorFlow's server and once for ours: `served_sessions_child.py TARGET`. With `serve` in place of a
@@ -28,7 +28,7 @@ TYPES = "float16 bfloat16 float64 complex64 int8 uint8 int16 uint16 uint32 uint6
 
 
 def failure(action: Any) -> list[Any]:
-    """Return the code of an error, and the name of the op that the client finds at fault."""
+    """Return the code of an error, and the op that the client blames."""
     try:
         action()
     except tf.errors.OpError as error:

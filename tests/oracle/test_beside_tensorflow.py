@@ -1,4 +1,4 @@
-"""Our messages live beside TensorFlow's in one process and speak its bytes.
+"""graphmill's and TensorFlow's messages coexist in one process, with equal encodings.
 
 Each order of import gets a process of its own. In it, every message that the wheel has Python
 classes for is compared field by field, and bytes go from one side to the other and back with
@@ -23,7 +23,7 @@ WITHOUT_PYTHON = {"chunk", "splitter_versions"}
 
 @pytest.fixture(scope="module", params=["tensorflow_first", "graphmill_first"])
 def report(request) -> dict:
-    """Return what the child process found for one order of import."""
+    """Return the findings of the child process for one import order."""
     done = subprocess.run(
         [sys.executable, str(CHILD), request.param],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""G2: checkpoints go between TensorFlow and graphmill in both directions, byte for byte."""
+"""G2: TensorFlow and graphmill read each other's checkpoints and write the same bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Tensors = dict[str, np.ndarray[Any, Any]]
 
 @pytest.fixture(scope="module")
 def io(tf: Any) -> Any:
-    """Give the ops that save and restore."""
+    """Yield the ops that save and restore."""
     del tf  # imported
     from tensorflow.python.ops import gen_io_ops
 

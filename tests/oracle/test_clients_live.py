@@ -1,4 +1,4 @@
-"""Our client gets the same from TensorFlow's server, from ours and from a local session (W1, W2).
+"""Our client gets equal results from TensorFlow's server, ours and a local session (W1, W2).
 
 The servers are processes of their own. Each part builds a graph, runs it on a target and returns
 what it found: values, dtypes, and the class and node of errors.
@@ -38,7 +38,7 @@ CONFIG = graphmill.ConfigProto(operation_timeout_in_ms=60_000)
 
 @contextmanager
 def served_by(command: tuple[str, ...]) -> Iterator[str]:
-    """Start a server; give its target."""
+    """Start a server; yield its target."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
 
 
 def failure(action: Callable[[], Any]) -> list[Any]:
-    """Return the class of an error, and the node at fault."""
+    """Return the class of an error, and the node it names."""
     try:
         action()
     except errors.OpError as error:
@@ -109,7 +109,7 @@ def graphs_that_grow(target: str, graph: graphmill.Graph) -> Any:
 
 
 def variables(target: str, graph: graphmill.Graph) -> Any:
-    """Variables outlive the session that made them where the target is a server."""
+    """Variables on a server outlive the session that created them."""
     variable = graphmill.Variable([1.0, 2.0], name="kept")
     add = variable.assign_add([1.0, 1.0])
     init = graphmill.global_variables_initializer()

@@ -1,4 +1,4 @@
-"""TensorFlow's clients get the same from a cluster of ours as from one of TensorFlow's (W2, W3)."""
+"""TensorFlow's clients get equal results from our clusters and TensorFlow's (W2, W3)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def free_addresses(count: int) -> list[str]:
 
 
 def outcome_on(command: Any) -> dict[str, Any]:
-    """Start a cluster, run the clients on it, end it; return what each part gave."""
+    """Run the clients on a new cluster; return the result of each part."""
     ps, *workers = free_addresses(3)
     cluster = json.dumps({"ps": [ps], "worker": workers})
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""G4, E7: loops and conditionals are built as TensorFlow builds them, and run as it runs them.
+"""G4, E7: loops and conditionals have TensorFlow's nodes and results.
 
 A program is built by both from one source: it is a function of a library, TensorFlow without
 control flow v2 or graphmill, and of an int32 placeholder `x`. It returns tensors.
@@ -31,7 +31,7 @@ class Pair(NamedTuple):
 
 
 def graphmill_library() -> SimpleNamespace:
-    """Return what programs use, from graphmill."""
+    """Return the functions that programs use, from graphmill."""
     graph = graphmill.Graph()
     return SimpleNamespace(
         graph=graph,
@@ -58,7 +58,7 @@ def graphmill_library() -> SimpleNamespace:
 
 
 def tensorflow_library(tf: Any) -> SimpleNamespace:
-    """Return what programs use, from TensorFlow without control flow v2."""
+    """Return the functions that programs use, from TensorFlow without control flow v2."""
     v1 = tf.compat.v1
     v1.disable_control_flow_v2()
     graph = tf.Graph()
@@ -362,7 +362,7 @@ def built(library: Any, program: Callable[[Any, Any], Any]) -> tuple[Any, list[s
 
 
 def rows(graph_def: Any, results: list[str]) -> dict[str, Any]:
-    """Return what must be equal of the nodes that results need."""
+    """Return the properties that must be equal, of the nodes that results need."""
     nodes = {node.name: node for node in graph_def.node}
     found: dict[str, Any] = {}
     waiting = [name.partition(":")[0] for name in results]
@@ -379,7 +379,7 @@ def rows(graph_def: Any, results: list[str]) -> dict[str, Any]:
 
 
 def attrs_of(node: Any) -> dict[str, bytes]:
-    """Return the attrs of a node; not values, and not what TensorFlow notes for itself."""
+    """Return the attrs of a node, without values and TensorFlow's own annotations."""
     left_out = {"value", "shape", "_has_manual_control_dependencies"}
     if "Switch" not in node.op:
         # TensorFlow's op functions ask that a node be where its references are.

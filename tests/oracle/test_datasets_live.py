@@ -1,4 +1,4 @@
-"""Pipelines that tf.data builds give the same elements in the same order."""
+"""Pipelines built by tf.data return equal elements in equal order."""
 
 from __future__ import annotations
 

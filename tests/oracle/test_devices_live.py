@@ -1,4 +1,4 @@
-"""Random loops and conditionals over three CPU devices, beside TensorFlow (rows P1, P3, E7)."""
+"""Random loops and conditionals on three CPU devices equal TensorFlow's (rows P1, P3, E7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = range(40)
 
 
 class Drawer:
-    """Draws a random nest of `while_loop`s and `cond`s, each node on a random device."""
+    """Draws random nested `while_loop`s and `cond`s, each node on a random device."""
 
     def __init__(self, tf, seed):
         self.tf = tf
@@ -92,7 +92,7 @@ class Drawer:
 
 
 def draw(tf, seed):
-    """Return a GraphDef and the names of what it computes from x0 and x1."""
+    """Return a GraphDef and the names of results computed from x0 and x1."""
     tf1 = tf.compat.v1
     tf1.disable_control_flow_v2()
     with tf1.Graph().as_default() as graph:
@@ -104,7 +104,7 @@ def draw(tf, seed):
 
 
 def ask_tensorflow(tf, graph_def, names, feeds):
-    """Run on one device, with nothing optimised: TensorFlow's Grappler gets some of these wrong."""
+    """Run on one device without optimisation, because Grappler miscompiles some of these."""
     tf1 = tf.compat.v1
     plain = tf1.GraphDef.FromString(graph_def.SerializeToString())
     for node in plain.node:

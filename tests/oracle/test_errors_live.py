@@ -1,4 +1,4 @@
-"""Bad graphs, feeds and fetches fail alike in TensorFlow's session and ours (S3, S6, S12)."""
+"""Bad graphs, feeds and fetches fail alike in TensorFlow and graphmill (S3, S6, S12)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FRONT_END = {"InvalidArgument", "NotFound", "AlreadyExists"}
 
 @dataclass
 class Bad:
-    """Describe what is bad: nodes as (name, op, inputs, attrs), feeds and fetches."""
+    """A bad input: nodes as (name, op, inputs, attrs), feeds and fetches."""
 
     nodes: list[tuple[str, str, list[str], dict[str, Any]]]
     fetches: list[str] = field(default_factory=lambda: ["y:0"])
@@ -128,7 +128,7 @@ def ours(bad: Bad, host) -> str:
 
 
 def theirs(bad: Bad, tf) -> tuple[str, bool]:
-    """Return the class of TensorFlow's error, and whether its runtime found it."""
+    """Return the class of TensorFlow's error, and whether its runtime raised it."""
     from graphmill.testing.oracle.tensorflow_oracle import session_config
 
     graph = tf.Graph()

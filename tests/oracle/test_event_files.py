@@ -1,4 +1,4 @@
-"""TensorFlow reads the event and TFRecord files that graphmill writes, and the other way round."""
+"""TensorFlow and graphmill read each other's event and TFRecord files."""
 
 from __future__ import annotations
 
@@ -83,3 +83,25 @@ def test_image_summaries_show_the_same_pixels():
         tf.io.decode_png(one.image.encoded_image_string).numpy().tolist()
         == tf.io.decode_png(two.image.encoded_image_string).numpy().tolist()
     )
+
+
+def test_debug_dump_dir_loads_the_folder_of_a_watch(tmp_path):
+    from tensorflow.python.debug.lib.debug_data import DebugDumpDir
+
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        graphmill.ops.math.neg(graphmill.ops.math.log(x, name="layer/y"), name="z")
+    options = graphmill.RunOptions()
+    options.debug_options.global_step = 7
+    options.debug_options.debug_tensor_watch_opts.add(
+        node_name="layer/y", debug_ops=["DebugIdentity"], debug_urls=[f"file://{tmp_path}"]
+    )
+    with graphmill.Session(graph=graph) as session:
+        session.run("z:0", {"x:0": [1.0]}, options=options)
+    dump = DebugDumpDir(str(tmp_path))
+    metadata = dump.core_metadata
+    assert (metadata.global_step, metadata.input_names) == (7, ["x:0"])
+    assert dump.node_inputs("z") == ["layer/y"]
+    (watched,) = dump.watch_key_to_data("layer/y:0:DebugIdentity")
+    assert watched.get_tensor().tolist() == [0.0]

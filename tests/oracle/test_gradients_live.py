@@ -1,4 +1,4 @@
-"""Gradients equal TensorFlow's: of every op that has cases, and through its control flow.
+"""Gradients equal TensorFlow's for every op with cases, and through its control flow.
 
 Each case of one op becomes a graph; `tf.gradients` and `graphmill.gradients` are asked for the
 gradients of its outputs, weighed by fixed numbers.
@@ -120,7 +120,7 @@ PROGRAMS = {
 
 @pytest.fixture(params=["v1", "v2"])
 def control_flow(request, tf):
-    """Have TensorFlow build primitives, or calls of functions."""
+    """Let TensorFlow build primitives, or calls of functions."""
     v1 = tf.compat.v1
     was_on = v1.control_flow_v2_enabled()
     (v1.enable_control_flow_v2 if request.param == "v2" else v1.disable_control_flow_v2)()

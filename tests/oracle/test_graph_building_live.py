@@ -1,4 +1,4 @@
-"""G4: our builder makes the nodes that `tf.compat.v1` makes: names, inputs, attrs, devices."""
+"""G4: the builder makes `tf.compat.v1`'s nodes: names, inputs, attrs, devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.oracle
 
 
 def operators(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Names of nodes, and of the constants that operands become."""
+    """Names of nodes, and of constants made from operands."""
     for y in (x + 1, 2 * x, x - x, 1.5 / x, x // 2.0, x % 2, x**2, -x, abs(x)):
         del y
     i / 2, 3 / i, i // 2, 2**i, x < 1, x >= x, b & True, ~b, i & 3, i | i
@@ -34,7 +34,7 @@ def slices(g: Any, x: Any, i: Any, b: Any) -> None:
 
 
 def name_scopes(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Scopes that nest, repeat, are entered again and left."""
+    """Nested, repeated and re-entered scopes."""
     with g.name_scope("a") as scope:
         x + 1
         with g.name_scope("b"):
@@ -61,7 +61,7 @@ def devices(g: Any, x: Any, i: Any, b: Any) -> None:
 
 
 def control(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Control dependencies, pruned where an input waits already."""
+    """Control dependencies, pruned if an input already waits."""
     with g.control_dependencies([x, i]):
         y = x + 1
         y * y
@@ -72,7 +72,7 @@ def control(g: Any, x: Any, i: Any, b: Any) -> None:
 
 
 def colocation(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Colocation groups, and the devices that come with them."""
+    """Colocation groups and their devices."""
     with g.device("/gpu:1"):
         y = x + 1
     with g.device("/cpu:0"), g.colocate_with(y.op):

@@ -1,4 +1,4 @@
-"""A mixed cluster: TensorFlow's server is task 0 and the master, ours is task 1 (row W3)."""
+"""A mixed cluster: TensorFlow's server is the master, task 0; ours is task 1 (row W3)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tf1(tf):
 
 @pytest.fixture(scope="module")
 def target(tf):
-    """Give the target of TensorFlow's server, whose cluster has one of ours."""
+    """Yield the target of TensorFlow's server, whose cluster includes ours."""
     pytest.importorskip("grpc")
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     with graphmill.Server({"worker": addresses}, "worker", 1):
@@ -50,7 +50,7 @@ def control_flow(request, tf1):
 
 
 def on_ours(tf1, target, fetches, feeds=({},), init=None, **options):
-    """Run a graph once for each dict of feeds; all fetches depend on our task."""
+    """Run a graph for each dict of feeds; all fetches depend on our task."""
     with tf1.Session(target, graph=tf1.get_default_graph()) as session:
         if init is not None:
             session.run(init)

@@ -1,4 +1,4 @@
-"""G2: models that TensorFlow writes, in every form, are read as it wrote them."""
+"""G2: models written by TensorFlow, in every format, are read correctly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.oracle
 
 @pytest.fixture(scope="module")
 def graph(tf: Any) -> Any:
-    """A graph with a large constant, a variable, a loop, a function and strings of any bytes."""
+    """A graph with a large constant, a variable, a loop, a function and arbitrary byte strings."""
     v1 = tf.compat.v1
     graph = tf.Graph()
     with graph.as_default():

@@ -1,4 +1,4 @@
-"""Whole models give TensorFlow's results; GRAPHMILL_BENCH_MODELS names their folder."""
+"""Whole models return TensorFlow's results; GRAPHMILL_BENCH_MODELS names their folder."""
 
 from __future__ import annotations
 

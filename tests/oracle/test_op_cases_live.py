@@ -40,7 +40,7 @@ def runners(make_runner):
 
 
 def ours(case, runners):
-    """Return our answer: the kernel's, or a session's where the kernel needs one."""
+    """Return graphmill's result: of the kernel, or of a session if the kernel needs one."""
     try:
         return runners[0].run(case)
     except NotApplicableError:

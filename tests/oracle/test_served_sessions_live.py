@@ -1,4 +1,4 @@
-"""TensorFlow's clients get the same from our server as from TensorFlow's: values and codes (W2)."""
+"""TensorFlow's clients get equal results from our server and TensorFlow's (W2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THEIRS = (PYTHON, str(CHILD), "serve")
 
 
 def outcome_on(command: tuple[str, ...]) -> dict[str, Any]:
-    """Start a server, run the clients on it, end it; return what each part gave."""
+    """Run the clients on a new server; return the result of each part."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -20,7 +20,7 @@ FILES = [ROOT / "examples" / "digits" / "digits_frozen.pb", *sorted(MODELS.glob(
 
 
 def compared(tf, content: bytes) -> tuple[int, int, list[str]]:
-    """Return how many shapes are the same, of how many, and what contradicts TensorFlow."""
+    """Return the numbers of equal and of all shapes, and the contradictions."""
     graph_def = tf.compat.v1.GraphDef.FromString(content)
     with tf.Graph().as_default() as theirs:
         tf.import_graph_def(graph_def, name="")

@@ -1,4 +1,4 @@
-"""TensorFlow runs random graphs of control flow as the naive evaluator does (E7).
+"""TensorFlow agrees with the reference evaluator on random control flow graphs (E7).
 
 That holds the evaluator, which all executors are held to (tests/integration), to TensorFlow itself.
 Thousands more: `tools/verify_executors.py --tensorflow`.

@@ -32,7 +32,7 @@ def free_ports(count):
 
 @pytest.fixture(scope="module")
 def workers(tf):
-    """Give the workers of both tasks, as our master reaches them."""
+    """Yield the workers of both tasks, as our master calls them."""
     pytest.importorskip("grpc")
     from graphmill_plugins.distributed.master.grpc_worker import GrpcWorker
 
@@ -51,7 +51,7 @@ def workers(tf):
 
 @pytest.fixture
 def new_session(workers):
-    """Give what makes a session on both tasks that follows a graph."""
+    """Yield a function that opens a session on both tasks that follows a graph."""
     host, config = graphmill.default_host(), proto.ConfigProto()
     devices = create_devices(host, config, NEAR)
     made = []

@@ -1,4 +1,4 @@
-"""Optimizers step as TensorFlow's do, with slots of the same names; savers share their files."""
+"""Optimizers update like TensorFlow's, with equal slot names; savers share files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_optimizers_step_alike(name, use_resource, tf):
 
 
 def make_trained():
-    """Return a graph with variables of both kinds, an optimizer and a saver, and its start."""
+    """Return a graph with variables of both kinds, an optimizer, a saver and its initializer."""
     graph = graphmill.Graph()
     with graph.as_default():
         v = graphmill.Variable(TABLE, name="layer/v")
