@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from graphmill.proto import TensorProto
 
 # Larger tensors of a single repeated value become a broadcast view of that value.
-_LARGEST_FILLED_BYTES: Final = 16 * 1024 * 1024
-_LARGEST_MESSAGE_BYTES: Final = 2**31 - 1  # limit of protobuf
-_LARGEST_SIZE: Final = 2**63 - 1
-_LARGEST_ELEMENT_BYTES: Final = 16
-_LARGEST_RANK: Final = 64  # limit of NumPy
+_MAX_FILLED_BYTES: Final = 16 * 1024 * 1024
+_MAX_MESSAGE_BYTES: Final = 2**31 - 1  # limit of protobuf
+_MAX_SIZE: Final = 2**63 - 1
+_MAX_ELEMENT_BYTES: Final = 16
+_MAX_RANK: Final = 64  # limit of NumPy
 
 _FIELDS: Final[dict[DType, str]] = {
     dtypes.float32: "float_val",
@@ -97,13 +97,13 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
         return shape
     if min(shape) < 0:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)} with a negative size")
-    if len(shape) > _LARGEST_RANK:
+    if len(shape) > _MAX_RANK:
         raise InvalidArgumentError(
-            f"TensorProto has {len(shape)} dimensions; an array has at most {_LARGEST_RANK}"
+            f"TensorProto has {len(shape)} dimensions; an array has at most {_MAX_RANK}"
         )
     # For an array without elements, NumPy checks the product of the other dimensions.
-    others = math.prod(filter(None, shape)) * _LARGEST_ELEMENT_BYTES if 0 in shape else 0
-    if max(math.prod(shape), others) > _LARGEST_SIZE:
+    others = math.prod(filter(None, shape)) * _MAX_ELEMENT_BYTES if 0 in shape else 0
+    if max(math.prod(shape), others) > _MAX_SIZE:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)}: too many elements")
     return shape
 
@@ -182,7 +182,7 @@ def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto
         message.tensor_shape.dim.add(size=size)
     if dtype is dtypes.string:
         message.string_val.extend(_string_bytes(item) for item in array.ravel().tolist())
-    elif array.nbytes > _LARGEST_MESSAGE_BYTES:
+    elif array.nbytes > _MAX_MESSAGE_BYTES:
         raise InvalidArgumentError(
             f"tensor of {array.nbytes} bytes does not fit into a TensorProto (at most 2 GiB); "
             "store it in a variable and save that in a checkpoint"
@@ -246,7 +246,7 @@ def _fill(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     size = math.prod(shape)
     if values.size >= size:
         return values[:size].reshape(shape)
-    if values.size == 1 and size * values.itemsize > _LARGEST_FILLED_BYTES:
+    if values.size == 1 and size * values.itemsize > _MAX_FILLED_BYTES:
         return np.broadcast_to(values[0], shape)
     try:
         filled = np.empty(size, values.dtype)

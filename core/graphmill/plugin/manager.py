@@ -166,6 +166,22 @@ class PluginManager:
             return
         if problem := self._problem_with(plugin):
             self.refuse(record, "failed", problem)
+        elif ordered := self._ordered_hook(plugin):
+            warnings.warn(
+                f"{ordered} of {record.owner} asks for an order, which has no effect: the order of "
+                "plugins never matters. Remove tryfirst and trylast",
+                PluginWarning,
+                stacklevel=2,
+            )
+
+    def _ordered_hook(self, plugin: object) -> str:
+        """Return the first hook of a plugin with `tryfirst` or `trylast`, or ""."""
+        for caller in self._hooks.get_hookcallers(plugin) or []:
+            for implementation in caller.get_hookimpls():
+                is_ordered = implementation.tryfirst or implementation.trylast
+                if implementation.plugin is plugin and is_ordered:
+                    return caller.name
+        return ""
 
     def _problem_with(self, plugin: object) -> str:
         """Return the problem with a plugin that pluggy accepts but we do not, or ""."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphmill.registry import Provenance
@@ -14,7 +13,6 @@ Status = Literal["loaded", "disabled", "failed", "conflict"]
 Source = Literal["entry point", "environment", "argument"]
 
 
-@dataclass(slots=True, eq=False)
 class PluginRecord:
     """State and contents of one plugin. Only the plugin manager writes it.
 
@@ -35,16 +33,42 @@ class PluginRecord:
             "hooks" lists its hooks that register nothing.
     """
 
-    name: str
-    module: str
-    source: Source
-    distribution: str = ""
-    version: str = ""
-    status: Status = "loaded"
-    error: str = ""
-    exception: BaseException | None = None
-    is_required: bool = False
-    registered: dict[str, list[str]] = field(default_factory=dict)
+    __slots__ = (
+        "distribution",
+        "error",
+        "exception",
+        "is_required",
+        "module",
+        "name",
+        "registered",
+        "source",
+        "status",
+        "version",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        source: Source,
+        distribution: str = "",
+        version: str = "",
+        status: Status = "loaded",
+        error: str = "",
+        exception: BaseException | None = None,
+        is_required: bool = False,
+        registered: dict[str, list[str]] | None = None,
+    ) -> None:
+        self.name = name
+        self.module = module
+        self.source = source
+        self.distribution = distribution
+        self.version = version
+        self.status = status
+        self.error = error
+        self.exception = exception
+        self.is_required = is_required
+        self.registered = {} if registered is None else registered
 
     @property
     def owner(self) -> Provenance:

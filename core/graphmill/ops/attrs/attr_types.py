@@ -18,7 +18,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -80,12 +79,27 @@ class AttrPlaceholder:
         return f"AttrPlaceholder({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True, eq=True)
 class FuncAttr:
-    """A function as attr value: its name, and the attrs to instantiate it with (canonical)."""
+    """A function as attr value, which is never changed.
 
-    name: str
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    Attributes:
+        name: its name.
+        attrs: the attrs to instantiate it with, in canonical form.
+    """
+
+    __slots__ = ("attrs", "name")
+
+    def __init__(self, name: str, attrs: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.attrs = {} if attrs is None else attrs
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FuncAttr):
+            return NotImplemented
+        return self.name == other.name and self.attrs == other.attrs
+
+    def __repr__(self) -> str:
+        return f"FuncAttr(name={self.name!r}, attrs={self.attrs!r})"
 
     def __hash__(self) -> int:
         return hash((self.name, frozenset(self.attrs.items())))

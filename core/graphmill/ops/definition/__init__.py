@@ -1,1 +1,1 @@
-"""Op definitions: what an op takes and gives, its traits, its registry, its Python function."""
+"""Op definitions: inputs, outputs, attrs, traits, the registry, the Python functions."""

@@ -79,9 +79,9 @@ _TABLE: Final[dict[str, str]] = {
     """,
     # Their handles are strings, so their definitions do not reveal the state.
     "state": """
-        TensorArrayCloseV2 TensorArrayConcatV2 TensorArrayGatherV2 TensorArrayGradV2
-        TensorArrayReadV2 TensorArrayScatterV2 TensorArraySizeV2 TensorArraySplitV2 TensorArrayV2
-        TensorArrayWriteV2
+        DatasetFromGraph TensorArrayCloseV2 TensorArrayConcatV2 TensorArrayGatherV2
+        TensorArrayGradV2 TensorArrayReadV2 TensorArrayScatterV2 TensorArraySizeV2
+        TensorArraySplitV2 TensorArrayV2 TensorArrayWriteV2
     """,
     "log": "Print",
     "fs.write log": "PrintV2",
@@ -89,6 +89,7 @@ _TABLE: Final[dict[str, str]] = {
         ExperimentalLatencyStatsDataset ExperimentalSleepDataset LatencyStatsDataset SleepDataset
         SleepIdentityOp SleepOp Timestamp
     """,
+    "clock state": "Unbatch",
     "process": "Abort",
     "python": "PyFunc PyFuncStateless EagerPyFunc",
     "net": """
@@ -126,7 +127,7 @@ _TABLE: Final[dict[str, str]] = {
         ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
     """,
     "rng state": """
-        AnonymousRandomSeedGenerator AnonymousSeedGenerator GlobalShuffleDataset
+        AnonymousRandomSeedGenerator AnonymousSeedGenerator Batch GlobalShuffleDataset
         LearnedUnigramCandidateSampler NegTrain
         RandomDatasetV2 RandomShuffleQueue RandomShuffleQueueV2 RngReadAndSkip RngSkip
         ShuffleAndRepeatDatasetV2 ShuffleDatasetV2 ShuffleDatasetV3 StatefulRandomBinomial

@@ -6,8 +6,9 @@ op_def_util.cc. `graphmill.ops.attrs.attr_types` describes attr values in Python
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.dtypes import DType
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
@@ -33,13 +34,12 @@ if TYPE_CHECKING:
 
 _FUNCTION_TYPES = ("func", "list(func)")
 _WHILE = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
-_MOST_TENSORS = 1 << 24  # limit for one list, so that an attr cannot exhaust memory
+_MAX_TENSORS = 1 << 24  # limit for one list, so that an attr cannot exhaust memory
 
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
 
 
-@dataclass(frozen=True, slots=True)
-class ArgDef:
+class ArgDef(NamedTuple):
     """An input or output of an op.
 
     Attributes:
@@ -91,10 +91,10 @@ class ArgDef:
 
     def _checked_length(self, attrs: Mapping[str, Any]) -> int:
         length: int = _bound(attrs, self.number_attr)
-        if length > _MOST_TENSORS:
+        if length > _MAX_TENSORS:
             raise InvalidArgumentError(
                 f"attr {self.number_attr!r} requests {length} tensors of {self.name!r}; at most "
-                f"{_MOST_TENSORS} are allowed"
+                f"{_MAX_TENSORS} are allowed"
             )
         return length
 
@@ -104,8 +104,7 @@ class ArgDef:
         return f"{self.name}:{f'Ref({count}{types})' if self.is_ref else count + types}"
 
 
-@dataclass(frozen=True, slots=True)
-class AttrDef:
+class AttrDef(NamedTuple):
     """An attr of an op.
 
     Attributes:
@@ -149,7 +148,8 @@ class AttrDef:
         return attr_check.describe(self)
 
 
-@dataclass(frozen=True, slots=True)
+# Methods are written out: generating them would take a large part of the time of an import.
+@dataclass(init=False, repr=False, eq=False, match_args=False)
 class OpDef:
     """The definition of an op.
 
@@ -172,42 +172,84 @@ class OpDef:
             `graphmill.ops.inference.value_inference`.
 
     `traits`, `shape_function` and `value_function` are not stored in messages and are ignored when
-    definitions are compared.
+    definitions are compared. A definition is never changed; use `dataclasses.replace`.
     """
 
     name: str
-    input_args: tuple[ArgDef, ...] = ()
-    output_args: tuple[ArgDef, ...] = ()
-    attrs: tuple[AttrDef, ...] = ()
-    is_stateful: bool = False
-    is_commutative: bool = False
-    is_aggregate: bool = False
-    allows_uninitialized_input: bool = False
-    is_distributed: bool = False
-    deprecated_version: int = 0
-    family: str = ""
-    control_outputs: tuple[str, ...] = ()
-    summary: str = ""
-    description: str = ""
-    deprecated_reason: str = ""
-    traits: OpTraits = field(default=DEFAULT_TRAITS, repr=False, compare=False)
-    shape_function: ShapeFunction | None = field(default=None, repr=False, compare=False)
-    value_function: ValueFunction | None = field(default=None, repr=False, compare=False)
-    # Derived once, because every node needs them.
-    _attrs: dict[str, AttrDef] = field(init=False, repr=False, compare=False)
-    _defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
-    _inputs: _TypePlan | None = field(init=False, repr=False, compare=False)
-    _outputs: _TypePlan | None = field(init=False, repr=False, compare=False)
-    _calls: tuple[FunctionCall, ...] = field(init=False, repr=False, compare=False)
+    input_args: tuple[ArgDef, ...]
+    output_args: tuple[ArgDef, ...]
+    attrs: tuple[AttrDef, ...]
+    is_stateful: bool
+    is_commutative: bool
+    is_aggregate: bool
+    allows_uninitialized_input: bool
+    is_distributed: bool
+    deprecated_version: int
+    family: str
+    control_outputs: tuple[str, ...]
+    summary: str
+    description: str
+    deprecated_reason: str
+    traits: OpTraits
+    shape_function: ShapeFunction | None
+    value_function: ValueFunction | None
 
-    def __post_init__(self) -> None:
-        derive = object.__setattr__
-        derive(self, "_attrs", {attr.name: attr for attr in self.attrs})
-        defaults = {a.name: a.default for a in self.attrs if a.default is not NO_DEFAULT}
-        derive(self, "_defaults", defaults)
-        derive(self, "_inputs", _type_plan(self.input_args))
-        derive(self, "_outputs", _type_plan(self.output_args))
-        derive(self, "_calls", _all_calls(self.attrs, self.traits))
+    def __init__(
+        self,
+        name: str,
+        input_args: tuple[ArgDef, ...] = (),
+        output_args: tuple[ArgDef, ...] = (),
+        attrs: tuple[AttrDef, ...] = (),
+        is_stateful: bool = False,
+        is_commutative: bool = False,
+        is_aggregate: bool = False,
+        allows_uninitialized_input: bool = False,
+        is_distributed: bool = False,
+        deprecated_version: int = 0,
+        family: str = "",
+        control_outputs: tuple[str, ...] = (),
+        summary: str = "",
+        description: str = "",
+        deprecated_reason: str = "",
+        traits: OpTraits = DEFAULT_TRAITS,
+        shape_function: ShapeFunction | None = None,
+        value_function: ValueFunction | None = None,
+    ) -> None:
+        self.name = name
+        self.input_args = input_args
+        self.output_args = output_args
+        self.attrs = attrs
+        self.is_stateful = is_stateful
+        self.is_commutative = is_commutative
+        self.is_aggregate = is_aggregate
+        self.allows_uninitialized_input = allows_uninitialized_input
+        self.is_distributed = is_distributed
+        self.deprecated_version = deprecated_version
+        self.family = family
+        self.control_outputs = control_outputs
+        self.summary = summary
+        self.description = description
+        self.deprecated_reason = deprecated_reason
+        self.traits = traits
+        self.shape_function = shape_function
+        self.value_function = value_function
+        # Derived once, because every node needs them.
+        self._attrs = {attr.name: attr for attr in attrs}
+        self._defaults = {a.name: a.default for a in attrs if a.default is not NO_DEFAULT}
+        self._inputs = _type_plan(input_args)
+        self._outputs = _type_plan(output_args)
+        self._calls = _all_calls(attrs, traits)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OpDef):
+            return NotImplemented
+        return self is other or _compared(self) == _compared(other)
+
+    def __hash__(self) -> int:
+        return hash(_compared(self))
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def attr(self, name: str) -> AttrDef:
         """Return the definition of an attr.
@@ -362,6 +404,26 @@ class OpDef:
         outs = ", ".join(map(str, self.output_args))
         attrs = "; ".join(["", *map(str, self.attrs)])
         return f"Op<{self.name}({ins}) -> ({outs}){attrs}>"
+
+
+# Everything that a message holds.
+_compared = attrgetter(
+    "name",
+    "input_args",
+    "output_args",
+    "attrs",
+    "is_stateful",
+    "is_commutative",
+    "is_aggregate",
+    "allows_uninitialized_input",
+    "is_distributed",
+    "deprecated_version",
+    "family",
+    "control_outputs",
+    "summary",
+    "description",
+    "deprecated_reason",
+)
 
 
 def _type_plan(args: tuple[ArgDef, ...]) -> _TypePlan | None:

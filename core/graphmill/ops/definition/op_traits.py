@@ -336,35 +336,38 @@ def check_traits(op_def: OpDef) -> None:
     """
     traits = op_def.traits
     for effect in sorted(effect_set(traits.effects or ()) - EFFECTS):
-        there_are = ", ".join(sorted(EFFECTS))
         near = suggest(effect, EFFECTS)
-        raise _misfit(op_def, f"there is no effect {effect!r}{near}; there are {there_are}", ())
+        raise _misfit(
+            op_def, f"unknown effect {effect!r}{near}; effects are {', '.join(sorted(EFFECTS))}", ()
+        )
     inputs = {arg.name for arg in op_def.input_args}
     for use in traits.resources or ():
         for name in filter(None, (use.input, use.rows, use.updates)):
             if name not in inputs:
-                raise _misfit(op_def, f"resources name the input {name!r}", inputs)
+                raise _misfit(op_def, f"resources name the unknown input {name!r}", inputs)
     functions = {attr.name for attr in op_def.attrs if attr.type in ("func", "list(func)")}
     for call in traits.calls:
         if call.attr not in functions:
-            raise _misfit(op_def, f"calls name the function attr {call.attr!r}", functions)
+            raise _misfit(
+                op_def, f"calls name {call.attr!r}, which is not a function attr", functions
+            )
     if traits.forwards and len(op_def.input_args) < len(op_def.output_args):
-        raise _misfit(op_def, "it forwards inputs to outputs, of which it has more", inputs)
+        raise _misfit(op_def, "forwards needs an input for each output", inputs)
     if traits.validates and not (op_def.input_args and len(op_def.output_args) == 1):
-        raise _misfit(op_def, "it validates input 0, which is to be its only output", inputs)
+        raise _misfit(op_def, "validates needs an input and exactly one output", inputs)
     if traits.diagnoses and op_def.output_args and not op_def.input_args:
-        raise _misfit(op_def, "it diagnoses input 0 and has none", inputs)
+        raise _misfit(op_def, "diagnoses needs an input", inputs)
     integers = {attr.name for attr in op_def.attrs if attr.type in ("int", "list(int)")}
     for name in traits.int32_attrs:
         if name not in integers:
-            raise _misfit(op_def, f"int32_attrs name the int attr {name!r}", integers)
+            raise _misfit(op_def, f"int32_attrs name {name!r}, which is not an int attr", integers)
     takes_none = traits.source not in (Source.NONE, Source.PLACEHOLDER_WITH_DEFAULT)
     if takes_none and op_def.input_args:
-        raise _misfit(op_def, f"it is a {traits.source.value} and takes inputs", ())
+        raise _misfit(op_def, f"a {traits.source.value} cannot have inputs", ())
     if traits.randomness is Randomness.SEEDED:
-        _check_attrs(op_def, "its generator is seeded", ("seed", "seed2"))
+        _check_attrs(op_def, "a seeded generator", ("seed", "seed2"))
     if traits.source is Source.CONSTANT:
-        _check_attrs(op_def, "it is a constant", ("value",))
+        _check_attrs(op_def, "a constant", ("value",))
     _check_role(op_def, traits.control_flow.value, _FORMS.get(traits.control_flow))
     _check_role(op_def, traits.boundary.value, _FORMS.get(traits.boundary))
     _check_role(op_def, traits.arithmetic.value, _FORMS.get(traits.arithmetic))
@@ -378,20 +381,20 @@ def _check_role(op_def: OpDef, role: str, form: _Form | None) -> None:
         ("outputs", op_def.output_args, form.outputs),
     ):
         if count is not None and len(args) != count:
-            given = f"its role is {role!r}, which has {count} {what}, not {len(args)}"
-            raise _misfit(op_def, given, {arg.name for arg in args})
-    _check_attrs(op_def, f"its role is {role!r}", form.attrs)
+            counts = f"the role {role!r} needs {count} {what}, not {len(args)}"
+            raise _misfit(op_def, counts, {arg.name for arg in args})
+    _check_attrs(op_def, f"the role {role!r}", form.attrs)
 
 
-def _check_attrs(op_def: OpDef, why: str, names: tuple[str, ...]) -> None:
+def _check_attrs(op_def: OpDef, subject: str, names: tuple[str, ...]) -> None:
     for name in names:
         if not op_def.has_attr(name):
-            missing = f"{why}, for which it needs the attr {name!r}"
+            missing = f"{subject} needs the attr {name!r}"
             raise _misfit(op_def, missing, set(op_def.attr_types))
 
 
-def _misfit(op_def: OpDef, what: str, there_are: object) -> InvalidArgumentError:
-    names = ", ".join(sorted(there_are)) if isinstance(there_are, set) else ""
+def _misfit(op_def: OpDef, what: str, existing: object) -> InvalidArgumentError:
+    names = ", ".join(sorted(existing)) if isinstance(existing, set) else ""
     return InvalidArgumentError(
         f"the traits of op {op_def.name!r} do not fit it: {what}"
         + (f"; it has {names}" if names else ""),

@@ -60,8 +60,8 @@ _IF: Final = (
 _CASE: Final = (FunctionCall("branches", CallKind.BRANCH, 1),)
 _CALL: Final = (FunctionCall("f", CallKind.ONCE),)
 _CALLS: Final[tuple[tuple[str, tuple[FunctionCall, ...]], ...]] = (
-    ("While StatelessWhile _While", _WHILE),
-    ("If StatelessIf _If", _IF),
+    ("While StatelessWhile _While XlaWhile", _WHILE),
+    ("If StatelessIf _If XlaIf", _IF),
     ("Case StatelessCase", _CASE),
     ("PartitionedCall StatefulPartitionedCall", _CALL),
     ("RemoteCall", (FunctionCall("f", CallKind.ONCE, 1),)),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Partial = NDArray[Any] | None
     ValueFunction = Callable[["ValueContext"], Partial]
 
-LARGEST: Final = 256
+MAX_STATIC_ELEMENTS: Final = 256
 """Values with more elements are not inferred; shapes have fewer."""
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import ArgDef, OpDef
     from graphmill.ops.inputs.default_graph import GraphLike
 
-_LARGEST_RANK = 64  # limit of NumPy; more deeply nested lists are not tensors
+_MAX_RANK = 64  # limit of NumPy; more deeply nested lists are not tensors
 
 # If several Python numbers share a type attr, the last of these types among theirs wins.
 _WEAK_ORDER = (dtypes.bool, dtypes.int32, dtypes.int64, dtypes.uint64, dtypes.float32)
@@ -134,9 +134,9 @@ class _Item:
         self.array = None
         self.parts: list[_Item] | None = None
         if isinstance(source, (list, tuple)) and _holds_tensor(source):
-            if depth > _LARGEST_RANK:
+            if depth > _MAX_RANK:
                 raise InvalidArgumentError(
-                    f"a list nested more than {_LARGEST_RANK} deep is not a tensor"
+                    f"a list nested more than {_MAX_RANK} deep is not a tensor"
                 )
             self.parts = [_Item(part, depth + 1) for part in source]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.ops.inference.value_inference import LARGEST
+from graphmill.ops.inference.value_inference import MAX_STATIC_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def _concat(op: ValueContext) -> Partial:
         length = shape[0] if shape.rank == 1 else None
         if part is not None and part.ndim == 1:
             sizes += part.tolist()
-        elif length is not None and length <= LARGEST:
+        elif length is not None and length <= MAX_STATIC_ELEMENTS:
             sizes += [None] * length
         else:
             return None
@@ -126,14 +126,19 @@ def _range(op: ValueContext) -> Partial:
     if any(bound is None or bound.ndim or bound.item() is None for bound in bounds):
         return None
     numbers = [bound.item() for bound in bounds]  # type: ignore[union-attr]
-    if numbers[2] == 0 or abs((numbers[1] - numbers[0]) // numbers[2]) > LARGEST:
+    if numbers[2] == 0 or abs((numbers[1] - numbers[0]) // numbers[2]) > MAX_STATIC_ELEMENTS:
         return None
     return _vector(list(range(*numbers)))
 
 
 def _fill(op: ValueContext) -> Partial:
     dims, value = op.integers(0), op.integers(1)
-    if dims is None or value is None or dims.shape != (1,) or not 0 <= (dims[0] or -1) <= LARGEST:
+    if (
+        dims is None
+        or value is None
+        or dims.shape != (1,)
+        or not 0 <= (dims[0] or -1) <= MAX_STATIC_ELEMENTS
+    ):
         return None
     return _vector([value.item()] * dims[0])
 
