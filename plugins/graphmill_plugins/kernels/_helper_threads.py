@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Piece = Callable[[], object]
 
-_MOST: Final = 8  # threads; more are limited by memory bandwidth
+_MAX_THREADS: Final = 8  # threads; more are limited by memory bandwidth
 
 
 def _processors() -> int:
@@ -96,9 +96,10 @@ class Helpers:
     """
 
     def __init__(self, processors: int) -> None:
-        self.processors = min(processors, _MOST)
+        self.processors = min(processors, _MAX_THREADS)
         self._lock = threading.Lock()
         self._idle: deque[_Helper] | None = None
+        self._max_threads: Callable[[], int] = lambda: _MAX_THREADS
         track_forks(self)
 
     def run(self, pieces: Sequence[Piece]) -> None:
@@ -107,7 +108,8 @@ class Helpers:
         if idle is None:
             idle = self._start()
         job = _Job(pieces)
-        for _ in range(len(pieces) - 1):
+        # The limit changes who computes a piece, never what a piece is, and so no result.
+        for _ in range(min(len(pieces), self._max_threads()) - 1):
             try:
                 helper = idle.pop()
             except IndexError:
@@ -116,6 +118,9 @@ class Helpers:
         job.finish()
 
     def _start(self) -> deque[_Helper]:
+        from graphmill.spi.process import INTRA_OP  # few graphs need helpers
+
+        self._max_threads = lambda: INTRA_OP.limit or _MAX_THREADS
         watch_forks()
         with self._lock:
             if self._idle is None:

@@ -22,6 +22,7 @@ OPS: dict[str, str] = {
         "HostConst Identity IdentityN Placeholder PlaceholderV2 PlaceholderWithDefault "
         "PreventGradient RefIdentity Snapshot StopGradient _EagerConst"
     ),
+    "array.immutable_const": "ImmutableConst",
     "array.multi_hot": "_MultiHot",
     "array.pad": "MirrorPad MirrorPadGrad Pad PadV2",
     "array.patches": "ExtractImagePatches ExtractVolumePatches",
@@ -81,13 +82,20 @@ OPS: dict[str, str] = {
         "OrderedMapClear OrderedMapIncompleteSize OrderedMapPeek OrderedMapSize OrderedMapStage "
         "OrderedMapUnstage OrderedMapUnstageNoKey Stage StageClear StagePeek StageSize Unstage"
     ),
+    "dataset.assertions": "AssertNextDataset AssertPrevDataset ExperimentalAssertNextDataset",
     "dataset.auto_shard": "AutoShardDataset ExperimentalAutoShardDataset",
-    "dataset.choose_fastest": "ChooseFastestDataset ExperimentalChooseFastestDataset",
+    "dataset.choose_fastest": (
+        "ChooseFastestBranchDataset ChooseFastestDataset ExperimentalChooseFastestDataset"
+    ),
     "dataset.compression": "CompressElement UncompressElement",
     "dataset.consume": (
         "ComputeBatchSize DatasetCardinality DatasetToSingleElement DatasetToTFRecord "
         "ExperimentalDatasetCardinality ExperimentalDatasetToTFRecord InitializeTableFromDataset "
         "ReduceDataset"
+    ),
+    "dataset.data_service": (
+        "DataServiceDataset DataServiceDatasetV2 DataServiceDatasetV3 DataServiceDatasetV4 "
+        "DistributedSave IteratorGetModelProto RegisterDataset RegisterDatasetV2"
     ),
     "dataset.functions": (
         "DirectedInterleaveDataset ExperimentalDirectedInterleaveDataset "
@@ -105,6 +113,7 @@ OPS: dict[str, str] = {
         "DeleteMemoryCache DeleteRandomSeedGenerator DeleteSeedGenerator DummyIterationCounter "
         "DummyMemoryCache DummySeedGenerator"
     ),
+    "dataset.iterator_state": "DeserializeIterator SerializeIterator",
     "dataset.iterators": (
         "AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 DeleteIterator "
         "ExperimentalIteratorGetDevice Iterator IteratorFromStringHandle "
@@ -118,6 +127,7 @@ OPS: dict[str, str] = {
         "MultiDeviceIteratorToStringHandle"
     ),
     "dataset.optional": "OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone",
+    "dataset.options": "GetOptions",
     "dataset.pace": (
         "ExperimentalSleepDataset ExperimentalThreadPoolDataset ExperimentalThreadPoolHandle "
         "SleepDataset ThreadPoolDataset ThreadPoolHandle"
@@ -134,6 +144,12 @@ OPS: dict[str, str] = {
         "SlidingWindowDataset"
     ),
     "dataset.sampling": "SamplingDataset",
+    "dataset.save_load": "LoadDataset SaveDataset SaveDatasetV2",
+    "dataset.serialization": "DatasetFingerprint DatasetFromGraph DatasetToGraph DatasetToGraphV2",
+    "dataset.snapshots": (
+        "ListSnapshotChunksDataset SnapshotChunkDataset SnapshotDatasetReader SnapshotDatasetV2 "
+        "SnapshotNestedDatasetReader"
+    ),
     "dataset.sources": (
         "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "
         "ExperimentalRandomDataset FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
@@ -142,6 +158,13 @@ OPS: dict[str, str] = {
         "TensorSliceDataset TextLineDataset WindowOp"
     ),
     "dataset.sql": "ExperimentalSqlDataset SqlDataset",
+    "dataset.stats": (
+        "BytesProducedStatsDataset ExperimentalBytesProducedStatsDataset "
+        "ExperimentalLatencyStatsDataset ExperimentalSetStatsAggregatorDataset "
+        "ExperimentalStatsAggregatorHandle ExperimentalStatsAggregatorSummary LatencyStatsDataset "
+        "SetStatsAggregatorDataset StatsAggregatorHandle StatsAggregatorHandleV2 "
+        "StatsAggregatorSetSummaryWriter StatsAggregatorSummary"
+    ),
     "dataset.transforms": (
         "AssertCardinalityDataset BatchDataset BatchDatasetV2 CacheDataset CacheDatasetV2 "
         "ConcatenateDataset ExperimentalIgnoreErrorsDataset "
@@ -166,6 +189,7 @@ OPS: dict[str, str] = {
         "CollectiveReduceV3"
     ),
     "functional.batch": "BatchFunction",
+    "functional.batch_tensors": "Batch",
     "functional.gradient": "SymbolicGradient",
     "functional.map_defun": "MapDefun",
     "functional.ops": (
@@ -174,7 +198,8 @@ OPS: dict[str, str] = {
         "_DeviceRetval _If _ListToArray _Retval _While"
     ),
     "functional.py_func": "EagerPyFunc PyFunc PyFuncStateless",
-    "functional.unbatch": "UnbatchGrad",
+    "functional.unbatch": "Unbatch",
+    "functional.unbatch_grad": "UnbatchGrad",
     "image.boxes": (
         "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 "
         "NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps"
@@ -238,7 +263,10 @@ OPS: dict[str, str] = {
         "IgammaGradA Igammac Lgamma Ndtri Polygamma Spence Zeta"
     ),
     "jax.nn_block_lstm": "BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2",
-    "jax.nn_conv": "Conv Conv2D Conv3D DepthwiseConv2dNative",
+    "jax.nn_conv": (
+        "Conv Conv2D Conv3D DepthwiseConv2dNative _FusedConv2D _FusedConv3D "
+        "_FusedDepthwiseConv2dNative"
+    ),
     "jax.nn_conv_grad": (
         "Conv2DBackpropFilter Conv2DBackpropInput Conv3DBackpropFilter Conv3DBackpropFilterV2 "
         "Conv3DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropFilter "
@@ -274,13 +302,14 @@ OPS: dict[str, str] = {
         "MutableHashTableOfTensorsV2 MutableHashTableV2"
     ),
     "lookup.text_file": "InitializeTableFromTextFile InitializeTableFromTextFileV2",
-    "math.cast": "Cast",
+    "math.cast": "Cast _HostCast",
     "math.clustering": "KMC2ChainInitialization KmeansPlusPlusInitialization",
     "math.compare": (
         "ApproximateEqual ClipByValue Equal Greater GreaterEqual Less LessEqual LogicalAnd "
         "LogicalNot LogicalOr NotEqual Select SelectV2"
     ),
     "math.complex": "Angle Complex ComplexAbs Conj Imag Real",
+    "math.composition": "_UnaryOpsComposition",
     "math.count": (
         "Bincount Bucketize DenseBincount DenseCountSparseOutput HistogramFixedWidth "
         "RaggedBincount RaggedCountSparseOutput SparseBincount SparseCountSparseOutput"
@@ -297,6 +326,7 @@ OPS: dict[str, str] = {
         "RightShift Rint Round Rsqrt Sigmoid Sign Sin Sinh Sqrt Square SquaredDifference Sub Tan "
         "Tanh"
     ),
+    "math.fused_matmul": "_FusedMatMul",
     "math.gradient": "InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad",
     "math.igamma_grad": "IgammaGradA",
     "math.matmul": "BatchMatMul BatchMatMulV2 BatchMatMulV3 MatMul SparseMatMul",
@@ -333,7 +363,10 @@ OPS: dict[str, str] = {
         "Conv3DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropFilter "
         "DepthwiseConv2dNativeBackpropInput"
     ),
-    "nn.conv.kernels": "Conv Conv2D Conv3D DepthwiseConv2dNative",
+    "nn.conv.kernels": (
+        "Conv Conv2D Conv3D DepthwiseConv2dNative _FusedConv2D _FusedConv3D "
+        "_FusedDepthwiseConv2dNative"
+    ),
     "nn.ctc.decode": "CTCBeamSearchDecoder CTCGreedyDecoder",
     "nn.ctc.loss": "CTCLoss CTCLossV2",
     "nn.data_format": "DataFormatDimMap DataFormatVecPermute",
@@ -343,6 +376,7 @@ OPS: dict[str, str] = {
         "InTopK InTopKV2 L2Loss SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits "
         "TopK TopKV2"
     ),
+    "nn.norm.fused": "_FusedBatchNormEx",
     "nn.norm.global_norm": "BatchNormWithGlobalNormalization BatchNormWithGlobalNormalizationGrad",
     "nn.norm.grad_kernels": "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 LRNGrad",
     "nn.norm.kernels": "BiasAdd BiasAddV1 FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 LRN",
@@ -373,6 +407,7 @@ OPS: dict[str, str] = {
     "parsing.sequence": "ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample",
     "parsing.tensor": "DecodeCompressed DecodePaddedRaw DecodeRaw ParseTensor SerializeTensor",
     "quantized.arithmetic": "QuantizedAdd QuantizedMul",
+    "quantized.calibration": "CustomAggregator",
     "quantized.convert": "Dequantize QuantizeV2",
     "quantized.fake_quant": (
         "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "
@@ -400,6 +435,7 @@ OPS: dict[str, str] = {
         "QuantizedRelu6 QuantizedReshape"
     ),
     "quantized.norm": "QuantizedBatchNormWithGlobalNormalization QuantizedInstanceNorm",
+    "quantized.packed": "XlaDequantize",
     "quantized.resize": "QuantizedResizeBilinear",
     "quantized.round_trip": (
         "QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 "
@@ -494,7 +530,9 @@ OPS: dict[str, str] = {
         "Substr"
     ),
     "string.format": "AsString StringFormat",
-    "string.hash": "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong",
+    "string.hash": (
+        "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong _TensorToHashBucketFast"
+    ),
     "string.reduce": "ReduceJoin UnsortedSegmentJoin",
     "string.regex": "RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace",
     "string.script": "UnicodeScript",
@@ -558,6 +596,8 @@ OPS: dict[str, str] = {
     "variant.composite_tensor": (
         "CompositeTensorVariantFromComponents CompositeTensorVariantToComponents"
     ),
+    "xla.call_module": "XlaCallModule",
+    "xla.control_flow": "XlaIf XlaWhile",
     "xla.conv": "XlaConv XlaConvV2",
     "xla.gather": "XlaGather",
     "xla.ops": (

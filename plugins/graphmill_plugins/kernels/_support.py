@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-import os
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
+from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import ArrayNamespace, Value
 
-_MOST_COUNTED = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
+POINTER_SIZE = 8
+SMALL_REQUEST = 1 << 20
+"""Bytes that a kernel may allocate without asking."""
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
@@ -132,15 +133,6 @@ def checked_shape(vector: Value, what: str = "shape") -> tuple[int, ...]:
     return sizes
 
 
-@cache
-def _memory_of_machine() -> int:
-    """Return the bytes of memory that the machine has; a terabyte if it is unknown."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**40
-
-
 def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int = 1) -> None:
     """Check that a tensor of a shape can be allocated, before it is.
 
@@ -151,17 +143,30 @@ def check_size(shape: Sequence[int], what: str = "the output", *, itemsize: int 
 
     Raises:
         InvalidArgumentError: the number of elements overflows 64 bits, as in TensorFlow.
-        ResourceExhaustedError: the elements do not fit in the machine's memory.
+        ResourceExhaustedError: it is larger than the session's memory budget.
     """
     count = math.prod(shape)
-    if count > _MOST_COUNTED:
+    if count > _MAX_INT64:
         raise InvalidArgumentError(
             f"{what} of shape {list(shape)} has more elements than 64 bits can count"
         )
-    if count * itemsize > _memory_of_machine():
-        raise ResourceExhaustedError(
-            f"{what} of shape {list(shape)} has {count} elements, more than fit in memory"
-        )
+    if count * itemsize > SMALL_REQUEST:
+        ask_for_memory(count * itemsize, f"{what} of shape {list(shape)} has {count} elements")
+
+
+def ask_for_memory(nbytes: int, what: str) -> None:
+    """Check that an allocation is within the session's memory budget.
+
+    Args:
+        nbytes: its size. `SMALL_REQUEST` bytes are always granted, so callers need not ask.
+        what: what it is for, with a verb: "the output has 10 elements".
+
+    Raises:
+        ResourceExhaustedError: it is not.
+    """
+    from graphmill.spi.kernels import request_memory  # few steps need so much
+
+    request_memory(nbytes, what)
 
 
 def is_numpy(xp: ArrayNamespace) -> bool:

@@ -35,7 +35,7 @@ def addable(value: Any) -> AddableVariant:
         InvalidArgumentError: it cannot.
     """
     if not isinstance(value, AddableVariant):
-        raise InvalidArgumentError(f"a variant that holds {value!r} has no zero and no sum")
+        raise InvalidArgumentError(f"variants that hold {value!r} cannot be added or zeroed")
     return value
 
 

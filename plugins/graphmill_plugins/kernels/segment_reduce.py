@@ -5,7 +5,7 @@ however short, and reduces wide rows at a fifth of the speed of `ufunc.reduce`. 
 faster ways:
 
 - If all runs are short, combine the first rows of all runs at once, then their second rows, and so
-  on: `combine_in_turns`.
+  on: `combine_in_rounds`.
 - If rows are wide, reduce each run by itself: `combine_runs`.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SHORT_RUN = 8  # rows
 _WIDE = 96  # elements of a row
-_FEW = 2048  # elements of the results of all runs
+_MAX_FEW_ELEMENTS = 2048  # elements of the results of all runs
 
 
 def run_starts(ids: Value) -> Value:
@@ -49,13 +49,13 @@ def within_runs(lengths: Value) -> Value:
 
 
 def are_short(starts: Value, count: int) -> bool:
-    """Whether all runs are short enough for `combine_in_turns`; `count` is the number of rows."""
+    """Whether all runs are short enough for `combine_in_rounds`; `count` is the number of rows."""
     return bool(run_lengths(starts, count).max(initial=0) <= _SHORT_RUN)
 
 
 def are_few(starts: Value, rows: Value) -> bool:
-    """Whether so few runs of narrow rows make `ufunc.reduceat` as fast as `combine_in_turns`."""
-    return bool(starts.size * math.prod(rows.shape[1:]) < _FEW)
+    """Whether so few runs of narrow rows make `ufunc.reduceat` as fast as `combine_in_rounds`."""
+    return bool(starts.size * math.prod(rows.shape[1:]) < _MAX_FEW_ELEMENTS)
 
 
 def are_wide(rows: Value) -> bool:
@@ -73,7 +73,7 @@ def combine_runs(
 ) -> None:
     """Reduce each run of `rows[order]` into the row of `target` given by its id.
 
-    The arguments are those of `combine_in_turns`. These rows of `target` are overwritten.
+    The arguments are those of `combine_in_rounds`. These rows of `target` are overwritten.
     """
     ends = [*starts[1:].tolist(), ids.size]
     for row, start, end in zip(ids[starts].tolist(), starts.tolist(), ends, strict=True):
@@ -81,7 +81,7 @@ def combine_runs(
         ufunc.reduce(run, axis=0, dtype=target.dtype, out=target[row])
 
 
-def combine_in_turns(
+def combine_in_rounds(
     ufunc: np.ufunc,
     target: Value,
     ids: Value,
@@ -89,7 +89,7 @@ def combine_in_turns(
     rows: Value,
     order: Value | None = None,
     *,
-    turn: int = 0,
+    position: int = 0,
 ) -> None:
     """Combine `rows[order]` into the rows of `target` that sorted `ids` select.
 
@@ -100,16 +100,16 @@ def combine_in_turns(
         starts: the indices in `ids` at which runs begin.
         rows: the rows, in any order.
         order: the index in `rows` for each id; None if they have the order of `ids`.
-        turn: the position within each run to start from.
+        position: the position within each run to start from.
     """
     lengths = run_lengths(starts, ids.size)
     while starts.size:
-        more = lengths > turn
+        more = lengths > position
         starts, lengths = starts[more], lengths[more]
-        target_rows, chosen = ids[starts], starts + turn
+        target_rows, chosen = ids[starts], starts + position
         chosen = chosen if order is None else order[chosen]
         target[target_rows] = ufunc(target.take(target_rows, axis=0), rows.take(chosen, axis=0))
-        turn += 1
+        position += 1
 
 
 def without_nan(ufunc: np.ufunc, updates: Value) -> Value:

@@ -11,7 +11,7 @@ from graphmill.spi.process import track_forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import CancellationManager
+    from graphmill.spi import Cancellation
 
 
 class Waiter:
@@ -27,10 +27,10 @@ class Waiter:
     def __init__(self, done: Callable[..., None], request: Any = None) -> None:
         self.done = done
         self.request = request
-        self._cancellation: CancellationManager | None = None
+        self._cancellation: Cancellation | None = None
         self._token: int | None = None
 
-    def note_token(self, cancellation: CancellationManager, token: int) -> None:
+    def note_token(self, cancellation: Cancellation, token: int) -> None:
         """Remember the cancellation token, which is deregistered when the caller is served."""
         self._cancellation, self._token = cancellation, token
 
@@ -69,7 +69,7 @@ class WaitQueue:
         """Add a caller at the end; call it under the lock."""
         self._waiters.append(waiting)
 
-    def watch(self, waiting: Waiter, cancellation: CancellationManager | None) -> None:
+    def watch(self, waiting: Waiter, cancellation: Cancellation | None) -> None:
         """Remove a caller when its step is cancelled; call it without the lock."""
         if cancellation is None:
             return

@@ -1,4 +1,4 @@
-"""Fixtures for tests of kernels by themselves, without graph and session."""
+"""Fixtures for tests of kernels without graph and session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _dtype(value: Any) -> Any:
 
 @pytest.fixture
 def bind_kernel(graphmill_host: Any) -> Callable[..., OpKernel]:
-    """Return a function that binds an op's kernel for inputs like those given."""
+    """Return a function that binds an op's kernel for given inputs."""
 
     def make(op: str, *inputs: Any, backend: str = "numpy", **attrs: Any) -> OpKernel:
         op_def = graphmill_host.ops.get(op)
@@ -80,7 +80,7 @@ def _static(value: Any) -> Any:
 
 
 class StatefulContext:
-    """Stand in for `OpKernelContext`: the resources of one device, and NumPy."""
+    """A substitute for `OpKernelContext`: the resources of one device, and NumPy."""
 
     def __init__(self) -> None:
         self.resources = ResourceMgr()
@@ -93,5 +93,5 @@ class StatefulContext:
 
 @pytest.fixture
 def ctx() -> StatefulContext:
-    """Return a context for kernels with state, without a session around it."""
+    """Return a context for stateful kernels without a session."""
     return StatefulContext()

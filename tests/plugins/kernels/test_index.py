@@ -1,4 +1,4 @@
-"""The index of kernel modules is up to date, and spares imports."""
+"""The index of kernel modules is up to date and avoids imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products that are shared out over helper threads, and the threads themselves."""
+"""Matrix products split over helper threads, and the threads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from graphmill.runtime.process import blas_threads
+from graphmill.runtime.process.intra_op import INTRA_OP
 from graphmill_plugins.kernels import _matmul
 from graphmill_plugins.kernels._helper_threads import HELPERS, Helpers
 
@@ -87,13 +88,30 @@ def test_blas_has_its_threads_back_afterwards() -> None:
 
 def test_unknown_blas_library_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_threads, "_loaded_libraries", list)
-    assert blas_threads.find_blas_threads() is None
+    assert blas_threads.find_blas_threads.__wrapped__() is None
 
 
 def test_all_pieces_run_once() -> None:
     ran: list[int] = []
     Helpers(3).run([lambda number=number: ran.append(number) for number in range(50)])
     assert sorted(ran) == list(range(50))
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_more_threads_than_the_limit_take_pieces(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(INTRA_OP, "limit", limit)
+    all_wait = threading.Barrier(limit)
+    ran_in: set[int] = set()
+
+    def piece() -> None:
+        ran_in.add(threading.get_ident())
+        if len(ran_in) <= limit:
+            all_wait.wait(timeout=60)  # until each thread has a piece
+
+    Helpers(4).run([piece] * (4 * limit))
+    assert len(ran_in) == limit
 
 
 def test_block_error_is_raised_after_all_blocks_end() -> None:

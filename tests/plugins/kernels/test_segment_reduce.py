@@ -8,7 +8,7 @@ import pytest
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
     are_wide,
-    combine_in_turns,
+    combine_in_rounds,
     combine_runs,
     run_starts,
 )
@@ -23,7 +23,7 @@ def test_rounds_combine_like_sequential_updates(ufunc, count):
     ufunc.at(want, places, rows)
     order = np.argsort(places, kind="stable")
     ids = places[order]
-    combine_in_turns(ufunc, got, ids, run_starts(ids), rows, order)
+    combine_in_rounds(ufunc, got, ids, run_starts(ids), rows, order)
     np.testing.assert_array_equal(got, want)
 
 

@@ -1,4 +1,4 @@
-"""Many short rows are reduced as a few long ones are."""
+"""Reductions of many short rows equal `ufunc.reduce`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of indices go by their columns, equal ones in the order in which they came."""
+"""Index rows are sorted by column, stably."""
 
 from __future__ import annotations
 

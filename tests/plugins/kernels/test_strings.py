@@ -1,4 +1,4 @@
-"""Helpers for strings: equal ones are worked on once, packed ones keep their places."""
+"""String helpers process equal strings once, and packed strings keep their positions."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_numpy, scalar_int, shape_text, to_ints
+from graphmill_plugins.kernels._support import check_size, is_numpy, scalar_int, shape_text, to_ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -238,6 +238,8 @@ def _from_diagonals(
     _check_padding(padding)
     sizes = scalar_int("num_rows", num_rows), scalar_int("num_cols", num_cols)
     rows, columns = _matrix_size(diagonal.shape[-1], lower, upper, *sizes)
+    outer = diagonal.shape[: -1 if count == 1 else -2]
+    check_size((*outer, rows, columns), itemsize=diagonal.dtype.itemsize)
     if count == 1:
         diagonal = diagonal[..., None, :]
     if not diagonal.size:

@@ -54,7 +54,7 @@ def edit_distance(
     for group, (_, truth), distance in zip(groups, pairs, _distances(pairs), strict=True):
         if normalize:
             distance = distance / len(truth) if truth else (np.inf if distance else 0.0)
-        if not all(0 <= at < size for at, size in zip(group, sizes, strict=True)):
+        if not all(0 <= index < size for index, size in zip(group, sizes, strict=True)):
             raise InternalError(f"group {list(group)} is outside of the shape {list(sizes)}")
         result[group] = distance
     return result

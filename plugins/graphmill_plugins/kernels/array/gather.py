@@ -45,9 +45,9 @@ def check_indices(indices: Value, size: int) -> None:
 def _raise_bad_index(indices: Value, size: int) -> None:
     bad = (indices < 0) | (indices >= size)
     position = np.argwhere(bad)[0] if indices.ndim else ()
-    at = f"indices[{','.join(map(str, position))}]" if indices.ndim else "indices"
+    where = f"indices[{','.join(map(str, position))}]" if indices.ndim else "indices"
     value = indices[tuple(position)]
-    raise InvalidArgumentError(f"{at} = {value} is not in [0, {size})")
+    raise InvalidArgumentError(f"{where} = {value} is not in [0, {size})")
 
 
 def _gather(dtype: np.dtype[Any], batch_dims: int) -> Callable[[Value, Value, int], Value]:
@@ -114,10 +114,10 @@ def outside(indices: Value, sizes: tuple[int, ...]) -> Value:
 def bad_vector(indices: Value, bad: Value, shape: tuple[int, ...]) -> InvalidArgumentError:
     """Return the error that names the first bad index vector."""
     position = tuple(np.argwhere(bad)[0]) if np.ndim(bad) else ()
-    at = ",".join(map(str, position))
+    where = ",".join(map(str, position))
     vector = ", ".join(map(str, indices[position].tolist()))
     return InvalidArgumentError(
-        f"indices[{at}] = [{vector}] does not index into param shape {shape_text(shape)}"
+        f"indices[{where}] = [{vector}] does not index into param shape {shape_text(shape)}"
     )
 
 

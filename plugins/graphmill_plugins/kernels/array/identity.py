@@ -97,7 +97,7 @@ def placeholder(ctx: Any, *, dtype: np.dtype[Any], shape: Shape) -> Value:
 def empty(xp: ArrayNamespace, shape: Value, *, dtype: np.dtype[Any]) -> Value:
     """Make a tensor of zeros (empty strings); contents are unspecified unless `init` is set."""
     sizes = checked_shape(shape)
-    check_size(sizes)
+    check_size(sizes, itemsize=dtype.itemsize)
     if dtype.kind == "O":
         return np.full(sizes, b"", object)
     return xp.zeros(sizes, dtype)

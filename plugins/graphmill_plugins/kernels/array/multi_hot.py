@@ -25,11 +25,13 @@ def multi_hot(
     def count(indices: Value) -> Value:
         rank = indices.ndim + 1
         reduced = {checked_axis(axis, rank, "reduction dimension") for axis in axes}
-        kept = [axis for axis in range(indices.ndim) if axis not in reduced]
+        kept_axes = [axis for axis in range(indices.ndim) if axis not in reduced]
         summed = [axis for axis in range(indices.ndim) if axis in reduced]
-        shape = [indices.shape[axis] for axis in kept]
+        shape = [indices.shape[axis] for axis in kept_axes]
         inner = math.prod(indices.shape[axis] for axis in summed)
-        rows = indices.transpose(*kept, *summed).reshape(math.prod(shape), inner).astype(np.int64)
+        rows = (
+            indices.transpose(*kept_axes, *summed).reshape(math.prod(shape), inner).astype(np.int64)
+        )
         found = _counts(xp, rows, depth).astype(dtype).reshape(*shape, depth)
         if indices.ndim in reduced:
             found = xp.sum(found, axis=-1, dtype=dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_numpy, is_string, shape_text
+from graphmill_plugins.kernels._support import check_size, is_numpy, is_string, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,10 +39,11 @@ def pad_constant(xp: ArrayNamespace, x: Value, paddings: Paddings, value: Any) -
     """Pad `x` with a constant."""
     if not x.ndim:
         return x
+    sizes = [before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True)]
+    check_size(sizes, itemsize=x.dtype.itemsize)
     if not is_numpy(xp):
         return xp.pad(x, paddings, constant_values=value)
     # np.pad takes tens of microseconds, even for small arrays.
-    sizes = [before + n + after for n, (before, after) in zip(x.shape, paddings, strict=True)]
     result = np.empty(sizes, x.dtype)
     result.fill(value)
     result[
@@ -76,20 +77,20 @@ def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]
 
     def surround(x: Value, paddings: Value) -> Value:
         sources = [
-            mirrored_places(size, pair, mode, axis)
+            mirrored_indices(size, pair, mode, axis)
             for axis, (size, pair) in enumerate(
                 zip(x.shape, checked_paddings(paddings, x.ndim), strict=True)
             )
         ]
-        for axis, places in enumerate(sources):
-            if places is not None:
-                x = xp.take(x, places, axis=axis)
+        for axis, indices in enumerate(sources):
+            if indices is not None:
+                x = xp.take(x, indices, axis=axis)
         return x
 
     return surround
 
 
-def mirrored_places(size: int, pair: Sequence[int], mode: str, axis: int) -> Value | None:
+def mirrored_indices(size: int, pair: Sequence[int], mode: str, axis: int) -> Value | None:
     """Return the source index of each element of a padded dimension, None without padding.
 
     Args:

@@ -10,6 +10,7 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import (
+    check_size,
     checked_axis,
     is_numpy,
     object_array,
@@ -168,14 +169,15 @@ def one_hot(
                 raise InvalidArgumentError(
                     f"{name} must be a scalar, but got: {shape_text(value.shape)}"
                 )
+        check_size((*indices.shape, count), itemsize=T.itemsize)
         along = checked_axis(axis, indices.ndim + 1)
-        write = _mark_numpy if is_numpy(xp) and indices.size * count > _FEW else mark
+        write = _mark_numpy if is_numpy(xp) and indices.size * count > _MAX_COMPARED else mark
         return write(indices.astype(np.int64), count, along, (on_value, off_value), T)
 
     return spread
 
 
-_FEW = 4096  # elements up to which comparing each is faster than writing the marks
+_MAX_COMPARED = 4096  # elements up to which comparing each is faster than writing the marks
 
 
 def _mark(

@@ -16,7 +16,7 @@ from graphmill_plugins.kernels.array.gather import bad_vector, outside
 from graphmill_plugins.kernels.array.index_ops import scatter_kernels
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
-    combine_in_turns,
+    combine_in_rounds,
     run_starts,
     without_nan,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 
-_FEW = 64  # rows up to which sorting costs more than the slow path of `ufunc.at`
+_MAX_UNSORTED_ROWS = 64  # rows up to which sorting costs more than the slow path of `ufunc.at`
 
 
 def _flat_rows(
@@ -66,7 +66,7 @@ def _combine_into(ufunc: np.ufunc, target: Value, target_rows: Value, rows: Valu
     """Combine rows into the rows of `target`; several rows may have one target."""
     if rows.shape[1] == 1:
         ufunc.at(target[:, 0], target_rows, rows[:, 0])  # has a fast path for one dimension only
-    elif rows.shape[0] <= _FEW or target.dtype.kind in "Ob":
+    elif rows.shape[0] <= _MAX_UNSORTED_ROWS or target.dtype.kind in "Ob":
         ufunc.at(target, target_rows, rows)
     else:
         among = np.add if ufunc is np.subtract else ufunc
@@ -74,7 +74,7 @@ def _combine_into(ufunc: np.ufunc, target: Value, target_rows: Value, rows: Valu
         ids = target_rows[order]
         starts = run_starts(ids)
         if are_short(starts, ids.size):
-            combine_in_turns(ufunc, target, ids, starts, rows, order)
+            combine_in_rounds(ufunc, target, ids, starts, rows, order)
             return
         sums = among.reduceat(rows[order], starts, axis=0, dtype=target.dtype)
         target[ids[starts]] = ufunc(target[ids[starts]], sums)

@@ -13,6 +13,7 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import (
     INT32_MAX,
+    check_size,
     checked_axis,
     checked_shape,
     is_numpy,
@@ -101,8 +102,8 @@ def reshape(_xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], V
                 )
             sizes = [sizes]  # a scalar counts as a vector of one size
         if sizes and min(sizes) < -1:
-            at, bad = next((i, s) for i, s in enumerate(sizes) if s < -1)
-            raise InvalidArgumentError(f"Size {at} must be non-negative, not {bad}")
+            index, bad = next((i, s) for i, s in enumerate(sizes) if s < -1)
+            raise InvalidArgumentError(f"Size {index} must be non-negative, not {bad}")
         try:
             return x.reshape(sizes)
         except (ValueError, TypeError, ZeroDivisionError):
@@ -243,6 +244,7 @@ def broadcast_to(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value
 
     def repeat(x: Value, shape: Value) -> Value:
         sizes = checked_shape(shape)
+        check_size(sizes, itemsize=T.itemsize)
         try:
             return xp.broadcast_to(x, sizes)
         except ValueError:
@@ -305,6 +307,7 @@ def fill(xp: ArrayNamespace, dims: Value, value: Value, *, T: np.dtype[Any]) -> 
         if shape != (1,):  # a vector of one element counts as a scalar
             raise InvalidArgumentError(f"value must be a scalar, got shape {shape_text(shape)}")
         value = value.reshape(())
+    check_size(sizes, itemsize=T.itemsize)
     if T.kind != "O" and not is_numpy(xp):
         return xp.full(sizes, value, T)
     result = np.empty(sizes, T)
@@ -376,9 +379,10 @@ def tile(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value], Value
                 f"Expected multiples argument to be a vector of length {x.ndim} but got length "
                 f"{len(times)}"
             )
+        shape = [count * size for count, size in zip(times, x.shape, strict=True)]
+        check_size(shape, itemsize=T.itemsize)
         spread = x.reshape([size for s in x.shape for size in (1, s)])
         full = [size for pair in zip(times, x.shape, strict=True) for size in pair]
-        shape = [count * size for count, size in zip(times, x.shape, strict=True)]
         return xp.broadcast_to(spread, full).reshape(shape)
 
     return on_objects(repeat, T)

@@ -16,9 +16,9 @@ from graphmill_plugins.kernels._support import checked_axis, is_narrow, shape_te
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_FEW = 64  # elements up to which `np.argwhere` is faster
+_MAX_ARGWHERE_SIZE = 64  # elements up to which `np.argwhere` is faster
 _MANY = 2048  # integers from which on a hash table is faster than sorting
-_MOST_HASHES = 16  # attempts, after which the remaining values are sorted
+_MAX_HASH_ROUNDS = 16  # attempts, after which the remaining values are sorted
 _SPREADING = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Fibonacci hashing
 _WIDEST = 8  # largest range of values per element at which a table is faster than sorting
 
@@ -69,7 +69,7 @@ def _first_of_each_by_hash(x: Value) -> Value:
     table = np.empty(1 << bits, np.intp)
     first = np.empty(x.size, np.intp)
     remaining, values, factor = np.arange(x.size), x, _SPREADING
-    for _ in range(_MOST_HASHES):
+    for _ in range(_MAX_HASH_ROUNDS):
         keys = (values.astype(np.uint64) * np.uint64(factor) >> np.uint64(64 - bits)).view(np.int64)
         table[keys[::-1]] = remaining[::-1]
         found = table[keys]
@@ -166,10 +166,10 @@ def list_diff(x: Value, y: Value, *, out_idx: np.dtype[Any]) -> tuple[Value, Val
             )
     if x.dtype.kind == "O":
         without = frozenset(y.tolist())
-        kept = np.array([value not in without for value in x.tolist()], np.bool_)
+        is_kept = np.array([value not in without for value in x.tolist()], np.bool_)
     else:
-        kept = ~np.isin(x, y)
-    positions = np.flatnonzero(kept)
+        is_kept = ~np.isin(x, y)
+    positions = np.flatnonzero(is_kept)
     return x[positions], positions.astype(out_idx)
 
 
@@ -180,7 +180,7 @@ def where(condition: Value) -> Value:
         raise InvalidArgumentError("WhereOp: a scalar has no indices, expected rank 1 or more")
     if condition.dtype == np.float16:
         raise UnimplementedError("No WhereOp available for float16; try Where of `x != 0`")
-    if condition.ndim == 1 or not _FEW <= condition.size < 1 << 32:
+    if condition.ndim == 1 or not _MAX_ARGWHERE_SIZE <= condition.size < 1 << 32:
         return np.argwhere(condition)
     return _indices(np.flatnonzero(condition).astype(np.uint32), condition.shape)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PCM = 1
 _BYTES = 2  # of a sample
 _SCALE = np.float32(1 << 15)
-_MOST = (1 << 32) - 1
+_MAX_UINT32 = (1 << 32) - 1
 
 
 class _Format(NamedTuple):
@@ -105,9 +105,9 @@ def decode_wav(contents: Value, desired_channels: int, desired_samples: int) -> 
     check_size((count, channels), "the audio")
     out = np.zeros((count, channels), np.float32)
     if channels:
-        picked = np.minimum(np.arange(channels), form.channels - 1)
-        kept = samples[:count, picked]
-        out[: len(kept)] = kept.astype(np.float32) / _SCALE
+        channel_indices = np.minimum(np.arange(channels), form.channels - 1)
+        selected = samples[:count, channel_indices]
+        out[: len(selected)] = selected.astype(np.float32) / _SCALE
     return out, np.int32(form.rate)
 
 

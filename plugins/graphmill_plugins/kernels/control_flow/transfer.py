@@ -82,5 +82,6 @@ class Recv(_Transfer):
         def received(value: Value, is_dead: bool, error: BaseException | None) -> None:
             done(DEAD if is_dead else value, error)
 
-        args = TransferArgs(self.device, self.on_host, ctx.cancellation)
+        cancellation, kernel = ctx.cancellation, ctx.kernel
+        args = TransferArgs(self.device, self.on_host, cancellation, kernel.node_name, kernel.op)
         _rendezvous(ctx).recv_async(self.key(ctx), args, received)

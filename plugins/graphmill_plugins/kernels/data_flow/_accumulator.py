@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.dtypes import DType
-    from graphmill.spi import CancellationManager, Shape, Value
+    from graphmill.spi import Cancellation, Shape, Value
 
 _log = logging.getLogger("graphmill.kernels")
 
@@ -57,6 +57,10 @@ class Accumulator(ABC):
         with self._lock:
             return self._count
 
+    def awaited(self, required: int) -> str:
+        """Describe what a take waits for; without the lock, so the numbers are estimates."""
+        return f"{required} gradients of accumulator '{self.name}' ({self._count} so far)"
+
     def set_step(self, step: int) -> None:
         """Set the step; gradients of older steps are dropped from now on."""
         with self._lock:
@@ -86,7 +90,7 @@ class Accumulator(ABC):
         self,
         required: int,
         done: Callable[..., None],
-        cancellation: CancellationManager | None = None,
+        cancellation: Cancellation | None = None,
     ) -> None:
         """Call `done(result)` once `required` gradients have arrived, and reset the sum.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.dtypes import DType
-    from graphmill.spi import CancellationManager, Shape, Value
+    from graphmill.spi import Cancellation, Shape, Value
 
     Element = tuple[Value, ...]
     """One entry of a queue: a value for each component."""
@@ -51,12 +51,16 @@ class Attempt(ABC):
         self.done = done
         self.error: BaseException | None = None
         self.has_ended = False
-        self._cancellation: CancellationManager | None = None
+        self._cancellation: Cancellation | None = None
         self._token: int | None = None
 
     @abstractmethod
     def run(self, queue: Queue) -> int:
         """Make progress under the lock; return `_BLOCKED`, `_PROGRESSED` or `_COMPLETE`."""
+
+    @abstractmethod
+    def awaited(self, queue: Queue) -> str:
+        """Describe what the attempt waits for; without the lock, so the numbers are estimates."""
 
     def result(self) -> list[Element] | None:
         """Return the dequeued elements; None for an enqueue."""
@@ -71,7 +75,7 @@ class Attempt(ABC):
         else:
             self.done(self.result(), None)
 
-    def watch(self, queue: Queue, cancellation: CancellationManager) -> None:
+    def watch(self, queue: Queue, cancellation: Cancellation) -> None:
         """Cancel the attempt when its step is cancelled, unless it has ended."""
         token = cancellation.register(lambda: queue.cancel(self))
         if token is None:
@@ -79,7 +83,7 @@ class Attempt(ABC):
         elif not queue.note_token(self, cancellation, token):
             cancellation.deregister(token)
 
-    def note_token(self, cancellation: CancellationManager, token: int) -> None:
+    def note_token(self, cancellation: Cancellation, token: int) -> None:
         """Store the cancellation token, which `finish` deregisters; under the lock."""
         self._cancellation, self._token = cancellation, token
 
@@ -108,6 +112,10 @@ class Enqueue(Attempt):
             return _COMPLETE
         return _PROGRESSED if batch else _BLOCKED
 
+    def awaited(self, queue: Queue) -> str:
+        """Describe the room that the attempt waits for."""
+        return f"room in {queue}"
+
 
 class Close(Attempt):
     """Close a queue after the enqueues that arrived earlier."""
@@ -120,6 +128,10 @@ class Close(Attempt):
             self.error = CancelledError(f"Queue '{queue.name}' is already closed.")
         queue.is_closed = True
         return _COMPLETE
+
+    def awaited(self, queue: Queue) -> str:
+        """Describe the enqueues that the attempt waits for."""
+        return f"earlier enqueues into {queue}"
 
 
 class Dequeue(Attempt):
@@ -157,6 +169,11 @@ class Dequeue(Attempt):
     def result(self) -> list[Element]:
         """Return the dequeued elements."""
         return self._taken
+
+    def awaited(self, queue: Queue) -> str:
+        """Describe the elements that the attempt waits for."""
+        missing = self._count - len(self._taken)
+        return f"{'an element' if missing == 1 else f'{missing} elements'} of {queue}"
 
     def _run_closed(self, queue: Queue) -> int | None:
         """Handle a closed queue with too few elements; return None if the attempt continues."""
@@ -218,6 +235,13 @@ class Queue(ABC):
         self._enqueues.clear()
         self._dequeues.clear()
 
+    def __str__(self) -> str:
+        capacity = "unlimited" if self.capacity == UNBOUNDED else self.capacity
+        limits = f"{len(self.entries)} elements, capacity {capacity}{self._more_limits()}"
+        closed = ", closed" if self.is_closed else ""
+        pending = f"{len(self._enqueues)} enqueues and {len(self._dequeues)} dequeues pending"
+        return f"{self.kind} '{self.name}' ({limits}{closed}, {pending})"
+
     @property
     def size(self) -> int:
         """Number of elements."""
@@ -251,7 +275,7 @@ class Queue(ABC):
                 return None
             return self.take()
 
-    def submit(self, attempt: Attempt, cancellation: CancellationManager | None = None) -> None:
+    def submit(self, attempt: Attempt, cancellation: Cancellation | None = None) -> None:
         """Try an attempt, or leave it pending; `attempt.done` is called now or later."""
         waiting = self._dequeues if attempt.is_dequeue else self._enqueues
         with self._lock:
@@ -278,7 +302,7 @@ class Queue(ABC):
     def close(
         self,
         done: Done,
-        cancellation: CancellationManager | None = None,
+        cancellation: Cancellation | None = None,
         *,
         cancel_pending: bool = False,
     ) -> None:
@@ -296,7 +320,7 @@ class Queue(ABC):
         _finish(ended)
         done(None, None)
 
-    def note_token(self, attempt: Attempt, cancellation: CancellationManager, token: int) -> bool:
+    def note_token(self, attempt: Attempt, cancellation: Cancellation, token: int) -> bool:
         """Store an attempt's cancellation token; return False if it has ended meanwhile."""
         with self._lock:
             if attempt.has_ended:
@@ -315,6 +339,10 @@ class Queue(ABC):
     @abstractmethod
     def put_back(self, elements: Sequence[Element]) -> None:
         """Put dequeued elements back; under the lock."""
+
+    def _more_limits(self) -> str:
+        """Return further limits as text, with a comma before them; "" for none."""
+        return ""
 
     def _new_entries(self) -> Any:
         return deque()

@@ -100,6 +100,9 @@ class RandomShuffleQueue(Queue):
         # In TensorFlow's order: the element dequeued last is put back first.
         self.entries.extend(reversed(elements))
 
+    def _more_limits(self) -> str:
+        return f", min_after_dequeue {self.min_after_dequeue}" if self.min_after_dequeue else ""
+
     def _new_entries(self) -> Any:
         return []
 

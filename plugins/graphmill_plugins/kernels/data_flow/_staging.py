@@ -15,7 +15,7 @@ from graphmill.spi.process import fork_safe_lock, track_forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import CancellationManager
+    from graphmill.spi import Cancellation
 
     Done = Callable[..., None]
     Attempt = Callable[[], "tuple[Any] | None"]
@@ -36,7 +36,7 @@ class Request:
         self.attempt, self.done = attempt, done
         self.has_ended = False
         self.outcome: tuple[Any, BaseException | None] = (None, None)
-        self.cancellation: CancellationManager | None = None
+        self.cancellation: Cancellation | None = None
         self.token: int | None = None
 
     def finish(self) -> None:
@@ -71,7 +71,7 @@ class Store:
         self,
         attempt: Attempt,
         done: Done,
-        cancellation: CancellationManager | None = None,
+        cancellation: Cancellation | None = None,
         *,
         is_take: bool = False,
     ) -> None:
@@ -88,7 +88,7 @@ class Store:
         if cancellation is not None and not request.has_ended:
             self._watch(request, cancellation)
 
-    def _watch(self, request: Request, cancellation: CancellationManager) -> None:
+    def _watch(self, request: Request, cancellation: Cancellation) -> None:
         token = cancellation.register(lambda: self.cancel(request))
         if token is None:
             self.cancel(request)

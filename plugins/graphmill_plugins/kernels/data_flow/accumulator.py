@@ -7,6 +7,7 @@ gradients have arrived, without blocking a thread.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +166,8 @@ def take_gradient(
 ) -> None:
     """Return the sum or mean once enough gradients have arrived, and reset it."""
     found = _typed(ctx, handle, dtype, DenseAccumulator)
-    found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
+    required = _scalar(num_required, "num_required")
+    found.take(required, done, ctx.wait(partial(found.awaited, required)))
 
 
 @kernel("SparseAccumulatorTakeGradient", async_=True, waits=True, effects=_STATE)
@@ -174,7 +176,8 @@ def sparse_take_gradient(
 ) -> None:
     """Return indices, rows and shape once enough gradients have arrived, and reset the sum."""
     found = _typed(ctx, handle, dtype, SparseAccumulator)
-    found.take(_scalar(num_required, "num_required"), done, ctx.cancellation)
+    required = _scalar(num_required, "num_required")
+    found.take(required, done, ctx.wait(partial(found.awaited, required)))
 
 
 def _typed(

@@ -55,6 +55,10 @@ class Barrier(Store):
         self.is_closed = self.rejects_all = False
         self._next_index = _FIRST_INDEX
 
+    def __str__(self) -> str:
+        counts = f"{len(self.ready)} complete, {len(self.incomplete)} incomplete"
+        return f"barrier '{self.name}' ({counts})"
+
     def insert(self, keys: list[bytes], component: int, values: list[Value]) -> None:
         """Add a component to the elements of some keys; under the lock.
 
@@ -230,7 +234,7 @@ class BarrierTakeManyKernel:
             taken = barrier.take(count, allows_fewer=self._allows_fewer)
             return None if taken is None else (_stacked(ctx, barrier, taken),)
 
-        barrier.submit(take, done, ctx.cancellation, is_take=True)
+        barrier.submit(take, done, ctx.wait(lambda: f"{count} elements of {barrier}"), is_take=True)
 
 
 def _stacked(

@@ -6,6 +6,7 @@ room or for elements blocks no thread.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Shape, Value
-    from graphmill_plugins.kernels.data_flow._queue import Element, Queue
+    from graphmill_plugins.kernels.data_flow._queue import Attempt, Element, Queue
 
     Done = Callable[..., None]
 
@@ -66,6 +67,10 @@ class _TransferKernel:
         return count
 
 
+def _submit(ctx: OpKernelContext, queue: Queue, attempt: Attempt) -> None:
+    queue.submit(attempt, ctx.wait(partial(attempt.awaited, queue)))
+
+
 def _names(types: Sequence[DType]) -> str:
     return ", ".join(dtype.name for dtype in types)
 
@@ -87,7 +92,7 @@ class EnqueueKernel(_TransferKernel):
         if queue.put_now(element):
             done()
         else:
-            queue.submit(Enqueue([element], done), ctx.cancellation)
+            _submit(ctx, queue, Enqueue([element], done))
 
 
 @kernel("QueueEnqueueMany", "QueueEnqueueManyV2", async_=True, waits=True, effects=_STATE)
@@ -105,7 +110,7 @@ class EnqueueManyKernel(_TransferKernel):
         ]
         elements = list(zip(*columns, strict=True))
         if elements:
-            queue.submit(Enqueue(elements, done), ctx.cancellation)
+            _submit(ctx, queue, Enqueue(elements, done))
         else:
             done()
 
@@ -154,7 +159,7 @@ class DequeueKernel(_TransferKernel):
             else:
                 done(list(elements[0]))
 
-        queue.submit(Dequeue(1, taken), ctx.cancellation)
+        _submit(ctx, queue, Dequeue(1, taken))
 
 
 @kernel(
@@ -192,8 +197,7 @@ class DequeueManyKernel(_TransferKernel):
                 done(_batch(queue, elements))
 
         if count:
-            attempt = Dequeue(count, taken, allow_fewer=self._allow_fewer)
-            queue.submit(attempt, ctx.cancellation)
+            _submit(ctx, queue, Dequeue(count, taken, allow_fewer=self._allow_fewer))
         else:
             done(_batch(queue, []))
 

@@ -207,7 +207,8 @@ def queue_close(
         done(error=error) if error is not None else done()
 
     queue = queue_of(ctx, handle)
-    queue.close(closed, ctx.cancellation, cancel_pending=cancel_pending_enqueues)
+    wait = ctx.wait(lambda: f"earlier enqueues into {queue}")
+    queue.close(closed, wait, cancel_pending=cancel_pending_enqueues)
 
 
 @kernel("QueueIsClosed", "QueueIsClosedV2", stateful=True, effects=_STATE)

@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.state.value import keepable, resource_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
+    from graphmill.spi import Cancellation, OpKernelConstruction, OpKernelContext, Value
 
     Done = Callable[..., None]
 
@@ -47,6 +47,13 @@ class Area(Store):
         self.elements: dict[int, list[Value]] = {}
         self.partial: dict[int, dict[int, Value]] = {}
         self.size_in_bytes = 0
+
+    def __str__(self) -> str:
+        limits = [f"capacity {self.capacity}"] if self.capacity else []
+        if self.memory_limit:
+            limits.append(f"{self.size_in_bytes} of {self.memory_limit} bytes")
+        counts = [f"{self.count} elements", f"{len(self.partial)} incomplete"]
+        return ", ".join((*counts, *limits))
 
     def has_room(self, values: list[Value]) -> bool:
         """Return whether one more element with these values fits.
@@ -124,6 +131,10 @@ class _AreaKernel:
             lambda: Area(self._capacity, self._memory_limit),
         )
 
+    def _wait(self, ctx: OpKernelContext, area: Area, what: str) -> Cancellation:
+        """Return the step's cancellation for a request that waits for `what` in the area."""
+        return ctx.wait(lambda: f"{what} in staging area '{self._name}' ({area})")
+
     def _checked(self, values: list[Value]) -> list[Value]:
         """Return the components of an element, checked against the number of outputs."""
         if len(values) != len(self._dtypes):
@@ -150,7 +161,7 @@ class StageKernel(_AreaKernel):
             area.size_in_bytes += _bytes_of(stored)
             return (None,)
 
-        area.submit(put, done, ctx.cancellation)
+        area.submit(put, done, self._wait(ctx, area, "room"))
 
 
 @kernel("Unstage", async_=True, waits=True, effects=_STATE)
@@ -168,7 +179,7 @@ class UnstageKernel(_AreaKernel):
             area.size_in_bytes -= _bytes_of(values)
             return (self._checked(values),)
 
-        area.submit(take, done, ctx.cancellation, is_take=True)
+        area.submit(take, done, self._wait(ctx, area, "an element"), is_take=True)
 
 
 @kernel("StagePeek", async_=True, waits=True, host_memory=("index",), effects=_STATE)
@@ -185,7 +196,8 @@ class StagePeekKernel(_AreaKernel):
         def peek() -> tuple[Any] | None:
             return (self._checked(area.queue[position]),) if position < len(area.queue) else None
 
-        area.submit(peek, done, ctx.cancellation, is_take=True)
+        wait = self._wait(ctx, area, f"element {position}")
+        area.submit(peek, done, wait, is_take=True)
 
 
 @kernel("StageSize", "MapSize", "OrderedMapSize", stateful=True, effects=_STATE)
@@ -266,7 +278,7 @@ class MapStageKernel(_MapKernel):
                 area.insert_components(element_key, components, len(self._dtypes))
             return (None,)
 
-        area.submit(put, done, ctx.cancellation)
+        area.submit(put, done, self._wait(ctx, area, "room"))
 
 
 @kernel(
@@ -293,7 +305,8 @@ class MapTakeKernel(_MapKernel):
                 return None
             return (_taken(area, element_key, component_indices, is_peek=self._is_peek),)
 
-        area.submit(take, done, ctx.cancellation, is_take=True)
+        wait = self._wait(ctx, area, f"key {element_key}")
+        area.submit(take, done, wait, is_take=True)
 
 
 @kernel(
@@ -318,7 +331,7 @@ class MapTakeAnyKernel(_MapKernel):
             values = _taken(area, element_key, component_indices, is_peek=False)
             return ((np.int64(element_key), values),)
 
-        area.submit(take, done, ctx.cancellation, is_take=True)
+        area.submit(take, done, self._wait(ctx, area, "an element"), is_take=True)
 
 
 def _taken(area: Area, key: int, indices: list[int], *, is_peek: bool) -> list[Value]:

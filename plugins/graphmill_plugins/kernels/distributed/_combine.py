@@ -97,7 +97,7 @@ def _reduced(merge: Callable[[Array, Array], Array], is_mean: bool, requests: Re
 
 
 def _divided(value: Array, count: int) -> Array:
-    """Divide as C++ does: integers round towards zero, and the type stays."""
+    """Divide as C++ does: integers round towards zero, and keep their type."""
     divisor = np.asarray(count, value.dtype)
     if value.dtype.kind != "i":
         return np.asarray(value / divisor)

@@ -24,7 +24,7 @@ _ITERATIONS: Final = re.compile(r":(\d+)(?=/|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Membership:
     """The identity of a collective and of one of its members.
 
     Attributes:
@@ -62,7 +62,7 @@ class Member:
     def join(
         self,
         ctx: OpKernelContext,
-        place: Place,
+        membership: Membership,
         value: Value | None,
         done: Done,
         expected: tuple[np.dtype[Any], tuple[int, ...]] | None = None,
@@ -71,7 +71,7 @@ class Member:
 
         Args:
             ctx: the context of the call.
-            place: the identity of the collective and the member.
+            membership: the identity of the collective and the member.
             value: the member's tensor; None if it only receives.
             done: called with the result, on the node's device, or with the error.
             expected: dtype and shape of the received tensor.
@@ -85,16 +85,16 @@ class Member:
             agreed["dtype"], agreed["shape"] = expected[0], list(expected[1])
         request = CollectiveRequest(
             self._kind,
-            place.group_key,
-            place.group_size,
-            place.instance_key,
+            membership.group_key,
+            membership.group_size,
+            membership.instance_key,
             "/".join(_ITERATIONS.findall(ctx.iteration_name)),
             device.name,
             ctx.node_name,
             value,
             agreed,
             self._combine,
-            place.rank,
+            membership.rank,
             self._timeout,
             self._members,
         )
@@ -105,4 +105,5 @@ class Member:
             else:
                 done(device.to_device(result), None)
 
-        ctx.collectives.execute_async(request, ctx.cancellation, received)
+        wait = ctx.wait(lambda: f"the other members of {request}")
+        ctx.collectives.execute_async(request, wait, received)

@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.distributed._combine import (
     reduction,
     scattered_reduction,
 )
-from graphmill_plugins.kernels.distributed._member import Member, Place
+from graphmill_plugins.kernels.distributed._member import Member, Membership
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _NET = ("net",)
 _KEYS = ("group_size", "group_key", "instance_key")
 
 
-def _place_in_attrs(construction: OpKernelConstruction) -> Place:
+def _membership_in_attrs(construction: OpKernelConstruction) -> Membership:
     """Return the group and collective that a node's attrs specify.
 
     Raises:
@@ -41,10 +41,10 @@ def _place_in_attrs(construction: OpKernelConstruction) -> Place:
     key, size, instance = map(construction.attr, ("group_key", "group_size", "instance_key"))
     if size < 1:
         raise InvalidArgumentError(f"group_size must be positive integer but got {size}")
-    return Place(key, size, instance)
+    return Membership(key, size, instance)
 
 
-def _place_in_inputs(group_size: Value, group_key: Value, instance_key: Value) -> Place:
+def _membership_in_inputs(group_size: Value, group_key: Value, instance_key: Value) -> Membership:
     """Return the group and collective that a node's inputs specify.
 
     Raises:
@@ -55,7 +55,7 @@ def _place_in_inputs(group_size: Value, group_key: Value, instance_key: Value) -
     key, size, instance = (
         scalar_int(name, value) for name, value in zip(names, values, strict=True)
     )
-    return Place(key, size, instance)
+    return Membership(key, size, instance)
 
 
 def _reduce(construction: OpKernelConstruction) -> Member:
@@ -92,12 +92,12 @@ class CollectiveKernel:
     """Combine tensors with the other members of a group given by attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
-        self._place = _place_in_attrs(construction)
+        self._membership = _membership_in_attrs(construction)
         self._member = _MEMBERS[construction.op](construction)
 
     def __call__(self, ctx: OpKernelContext, input_: Value, done: Done) -> None:
         """Join the collective."""
-        self._member.join(ctx, self._place, input_, done)
+        self._member.join(ctx, self._membership, input_, done)
 
 
 @kernel(
@@ -127,8 +127,8 @@ class CollectiveV2Kernel:
     ) -> None:
         """Join the collective; the ordering token acts only as a dependency."""
         del ordering_token
-        place = _place_in_inputs(group_size, group_key, instance_key)
-        self._member.join(ctx, place, input_, done)
+        membership = _membership_in_inputs(group_size, group_key, instance_key)
+        self._member.join(ctx, membership, input_, done)
 
 
 @kernel("CollectiveBcastSend", async_=True, effects=_NET)
@@ -136,7 +136,7 @@ class BcastSend:
     """Send a tensor to the other members of a group given by attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
-        self._place = _place_in_attrs(construction)
+        self._membership = _membership_in_attrs(construction)
         self._shape: tuple[int, ...] = construction.attr("shape")
         self._member = Member(construction, "Broadcast", broadcast)
 
@@ -147,7 +147,7 @@ class BcastSend:
                 f"Declared shape of op {ctx.node_name} {shape_text(self._shape)} does not match "
                 f"shape of input {shape_text(input_.shape)}"
             )
-        self._member.join(ctx, self._place, input_, done)
+        self._member.join(ctx, self._membership, input_, done)
 
 
 @kernel("CollectiveBcastRecv", async_=True, effects=_NET)
@@ -155,13 +155,13 @@ class BcastRecv:
     """Receive a tensor from a member of a group given by attrs."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
-        self._place = _place_in_attrs(construction)
+        self._membership = _membership_in_attrs(construction)
         self._expected = np.dtype(construction.attr("T")), tuple(construction.attr("shape"))
         self._member = Member(construction, "Broadcast", broadcast)
 
     def __call__(self, ctx: OpKernelContext, done: Done) -> None:
         """Join the broadcast."""
-        self._member.join(ctx, self._place, None, done, self._expected)
+        self._member.join(ctx, self._membership, None, done, self._expected)
 
 
 @kernel("CollectiveBcastSendV2", async_=True, effects=_NET, host_memory=_KEYS)
@@ -181,8 +181,8 @@ class BcastSendV2:
         done: Done,
     ) -> None:
         """Join the broadcast."""
-        place = _place_in_inputs(group_size, group_key, instance_key)
-        self._member.join(ctx, place, input_, done)
+        membership = _membership_in_inputs(group_size, group_key, instance_key)
+        self._member.join(ctx, membership, input_, done)
 
 
 @kernel("CollectiveBcastRecvV2", async_=True, effects=_NET, host_memory=(*_KEYS, "shape"))
@@ -203,5 +203,5 @@ class BcastRecvV2:
         done: Done,
     ) -> None:
         """Join the broadcast."""
-        place = _place_in_inputs(group_size, group_key, instance_key)
-        self._member.join(ctx, place, None, done, (self._dtype, to_ints(shape)))
+        membership = _membership_in_inputs(group_size, group_key, instance_key)
+        self._member.join(ctx, membership, None, done, (self._dtype, to_ints(shape)))

@@ -14,7 +14,7 @@ from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import ResourceHandle, kernel
 from graphmill_plugins.kernels._support import scalar_int
 from graphmill_plugins.kernels.distributed._combine import exchange, reduction
-from graphmill_plugins.kernels.distributed._member import Member, Place
+from graphmill_plugins.kernels.distributed._member import Member, Membership
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,15 +86,15 @@ class InitializeCommunicator:
         self, ctx: OpKernelContext, group_key: Value, rank: Value, group_size: Value, done: Done
     ) -> None:
         """Join the group."""
-        key, place = scalar_int("group_key", group_key), scalar_int("rank", rank)
+        key, own_rank = scalar_int("group_key", group_key), scalar_int("rank", rank)
         size = scalar_int("group_size", group_size)
-        made = Communicator(key, size, place)
+        made = Communicator(key, size, own_rank)
         handle = ResourceHandle(ctx.device.name, "", ctx.node_name, "Communicator", made)
 
         def met(_: Any, error: Any = None) -> None:
             done(None if error is not None else handle, error)
 
-        self._member.join(ctx, Place(key, size, "communicator", place), None, met)
+        self._member.join(ctx, Membership(key, size, "communicator", own_rank), None, met)
 
 
 def _check_ranks(requests: Sequence[CollectiveRequest]) -> list[None]:
@@ -151,5 +151,5 @@ class CollectiveV3Kernel:
             )
         group: Communicator = communicator.expect(Communicator)
         instance = ("of communicator", next(group.numbers))
-        place = Place(group.group_key, group.group_size, instance, group.rank)
-        self._member.join(ctx, place, input_, done)
+        membership = Membership(group.group_key, group.group_size, instance, group.rank)
+        self._member.join(ctx, membership, input_, done)

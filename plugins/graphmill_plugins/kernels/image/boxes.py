@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 64  # boxes that are compared in one batch
-_FEWEST: Final = 16  # the smallest batch, used if few boxes are to be selected
+_MIN_BATCH: Final = 16  # the smallest batch, used if few boxes are to be selected
 
 
 class Limits(NamedTuple):
@@ -92,8 +92,8 @@ def overlap_of(overlaps: Any) -> Similarity:
 def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[int], list[float]]:
     """Return the selected boxes, best first, and their (possibly decayed) scores."""
     if limits.sigma <= 0:
-        picked = _suppress_at_once(similarity, scores, limits)
-        return picked, [float(score) for score in scores[picked]]
+        selected = _suppress_at_once(similarity, scores, limits)
+        return selected, [float(score) for score in scores[selected]]
     return _suppress_by_fading(similarity, scores, limits)
 
 
@@ -116,23 +116,23 @@ def _best_first(scores: Any, least: float) -> Any:
 def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> list[int]:
     """Repeatedly select the best box and drop all that overlap it, in batches of boxes."""
     order = _best_first(scores, limits.score)
-    picked: list[int] = []
-    at_once = min(_AT_ONCE, max(_FEWEST, 2 * limits.most))
+    selected: list[int] = []
+    at_once = min(_AT_ONCE, max(_MIN_BATCH, 2 * limits.most))
     for start in range(0, order.size, at_once):
         some = order[start : start + at_once]
-        if picked:
-            overlaps = similarity(some[:, None], np.array(picked)) > limits.overlap
+        if selected:
+            overlaps = similarity(some[:, None], np.array(selected)) > limits.overlap
             some = some[~overlaps.any(axis=1)]
         overlaps = similarity(some, some[:, None]) > limits.overlap
         by_box = np.packbits(overlaps, axis=1, bitorder="little")
         dropped = 0  # a bit for each box of the batch that overlaps a selected one
         for position, box in enumerate(some.tolist()):
-            if len(picked) >= limits.most:
-                return picked
+            if len(selected) >= limits.most:
+                return selected
             if not dropped >> position & 1:
-                picked.append(box)
+                selected.append(box)
                 dropped |= int.from_bytes(by_box[position].tobytes(), "little")
-    return picked
+    return selected
 
 
 def _suppress_by_fading(
@@ -145,14 +145,14 @@ def _suppress_by_fading(
     """
     fade = np.float32(-0.5 / limits.sigma)
     order = _best_first(scores, limits.score)
-    picked: list[int] = []
-    picked_scores: list[float] = []
+    selected: list[int] = []
+    selected_scores: list[float] = []
     boxes, left, taken = order[:0], np.empty(0, np.float32), 0
-    while len(picked) < limits.most:
+    while len(selected) < limits.most:
         best = int(np.argmax(left)) if left.size else -1
         if taken < order.size and (best < 0 or left[best] <= scores[order[taken]]):
             more = order[taken : taken + _AT_ONCE]
-            overlaps = similarity(more[:, None], np.array(picked, np.intp))
+            overlaps = similarity(more[:, None], np.array(selected, np.intp))
             faded = scores[more] * np.exp(fade * np.square(overlaps)).prod(axis=1)
             is_alive = np.isfinite(left)
             boxes = np.concatenate([boxes[is_alive], more])
@@ -161,11 +161,11 @@ def _suppress_by_fading(
             continue
         if best < 0 or not left[best] > limits.score:
             break
-        picked.append(int(boxes[best]))
-        picked_scores.append(float(left[best]))
-        left *= np.exp(fade * np.square(similarity(picked[-1], boxes)))
+        selected.append(int(boxes[best]))
+        selected_scores.append(float(left[best]))
+        left *= np.exp(fade * np.square(similarity(selected[-1], boxes)))
         left[best] = -np.inf
-    return picked, picked_scores
+    return selected, selected_scores
 
 
 def _check_boxes(boxes: Value, scores: Value) -> None:
@@ -182,8 +182,8 @@ def _check_boxes(boxes: Value, scores: Value) -> None:
 def _indices(boxes: Value, scores: Value, limits: Limits) -> tuple[Value, Value]:
     _check_boxes(boxes, scores)
     check_limits(limits)
-    picked, picked_scores = suppress(iou_of(boxes), scores.astype(np.float32), limits)
-    return np.array(picked, np.int32), np.array(picked_scores, np.float32).astype(scores.dtype)
+    selected, selected_scores = suppress(iou_of(boxes), scores.astype(np.float32), limits)
+    return np.array(selected, np.int32), np.array(selected_scores, np.float32).astype(scores.dtype)
 
 
 @kernel("NonMaxSuppression", host=True, dynamic_shape=True)
@@ -221,11 +221,11 @@ def non_max_suppression_v3(
     return _indices(boxes, scores, limits)[0]
 
 
-def _padded(picked: Value, count: int, wanted: bool) -> Value:
+def _padded(selected: Value, count: int, wanted: bool) -> Value:
     if not wanted:
-        return picked
-    out = np.zeros(count, picked.dtype)
-    out[: len(picked)] = picked
+        return selected
+    out = np.zeros(count, selected.dtype)
+    out[: len(selected)] = selected
     return out
 
 
@@ -244,8 +244,8 @@ def non_max_suppression_v4(
         scalar("iou_threshold", iou_threshold),
         scalar("score_threshold", score_threshold),
     )
-    picked, _ = _indices(boxes, scores, limits)
-    return _padded(picked, limits.most, pad_to_max_output_size), np.int32(len(picked))
+    selected, _ = _indices(boxes, scores, limits)
+    return _padded(selected, limits.most, pad_to_max_output_size), np.int32(len(selected))
 
 
 @kernel("NonMaxSuppressionV5", host=True, dynamic_shape=True)
@@ -265,12 +265,12 @@ def non_max_suppression_v5(
         scalar("score_threshold", score_threshold),
         scalar("soft_nms_sigma", soft_nms_sigma),
     )
-    picked, picked_scores = _indices(boxes, scores, limits)
+    selected, selected_scores = _indices(boxes, scores, limits)
     pad = pad_to_max_output_size
     return (
-        _padded(picked, limits.most, pad),
-        _padded(picked_scores, limits.most, pad),
-        np.int32(len(picked)),
+        _padded(selected, limits.most, pad),
+        _padded(selected_scores, limits.most, pad),
+        np.int32(len(selected)),
     )
 
 

@@ -16,7 +16,9 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.image import _png16
+from graphmill_plugins.kernels.image._png_chunks import check_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
-_MOST_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
+_MAX_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
 _METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
 _ANY_FILE = 1 << 22  # up to so many pixels, files of any length are accepted
-_MOST_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8, "WEBP": 1 << 23}
+_MAX_PIXELS_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8, "WEBP": 1 << 23}
 """The maximum number of pixels for each byte of a file, from the format's compression ratio."""
 
 
@@ -57,18 +59,21 @@ def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
                 f"Unknown image file format. One of {', '.join(formats)} required."
             ) from None
     _check_size(image, len(contents))
+    if image.format == "PNG":
+        check_chunks(contents)
     return image
 
 
 def _check_size(image: Any, length: int) -> None:
     """Raise InvalidArgumentError for more pixels than a file of `length` bytes can hold."""
     width, height = image.size
-    most = min(_MOST_PIXELS, max(_ANY_FILE, _MOST_PER_BYTE[image.format] * length))
+    most = min(_MAX_PIXELS, max(_ANY_FILE, _MAX_PIXELS_PER_BYTE[image.format] * length))
     if width * height > most:
         raise errors.InvalidArgumentError(
             f"the image is too large: {width} x {height}; a {image.format} of {length} bytes has "
             f"at most {most} pixels"
         )
+    check_size((height, width, 4), "the image")
 
 
 @contextlib.contextmanager
@@ -204,6 +209,8 @@ def _frames(image: Any, channels: int, length: int) -> Any:
     """Return (frames, height, width, channels) of an animation."""
     frames = []
     count = _frame_count(image)
+    width, height = image.size
+    check_size((count, height, width, channels), "the animation")
     with _refusing(pillow()):
         for number in range(count):
             image.seek(number)

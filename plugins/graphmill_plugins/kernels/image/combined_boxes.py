@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MANY_CLASSES: Final = 4  # from so many classes on, overlaps of shared boxes are cached
-_MOST_SHARED: Final = 1 << 13  # boxes up to which all pairs may be compared
+_MAX_SHARED_BOXES: Final = 1 << 13  # boxes up to which all pairs may be compared
 _AT_ONCE: Final = 16
 
 
@@ -47,11 +47,11 @@ def _positive(name: str, value: Value) -> int:
     return number
 
 
-def _picked(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]:
+def _selected(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]:
     """Return coordinates, scores and classes of the selected boxes of one image, best first."""
     count = scores.shape[1]
-    if boxes.shape[1] == 1 and count >= _MANY_CLASSES and len(boxes) <= _MOST_SHARED:
-        chosen = _SharedBoxes(boxes[:, 0], scores, limits).picked()
+    if boxes.shape[1] == 1 and count >= _MANY_CLASSES and len(boxes) <= _MAX_SHARED_BOXES:
+        chosen = _SharedBoxes(boxes[:, 0], scores, limits).selected()
     else:
         by_class = (
             (boxes[:, number if boxes.shape[1] > 1 else 0], number) for number in range(count)
@@ -59,10 +59,10 @@ def _picked(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]
         chosen = [suppress(iou_of(own), scores[:, number], limits)[0] for own, number in by_class]
     box_indices = np.array([index for each in chosen for index in each], np.intp)
     classes = np.repeat(np.arange(count), [len(each) for each in chosen])
-    picked_scores = scores[box_indices, classes]
-    order = np.argsort(-picked_scores, kind="stable")
+    selected_scores = scores[box_indices, classes]
+    order = np.argsort(-selected_scores, kind="stable")
     box_indices, classes = box_indices[order], classes[order]
-    return boxes[box_indices, classes if boxes.shape[1] > 1 else 0], picked_scores[order], classes
+    return boxes[box_indices, classes if boxes.shape[1] > 1 else 0], selected_scores[order], classes
 
 
 class _SharedBoxes:
@@ -84,7 +84,7 @@ class _SharedBoxes:
         self._corners = _corners(boxes[self._used])
         self._overlapping: dict[int, int] = {}
 
-    def picked(self) -> list[list[int]]:
+    def selected(self) -> list[list[int]]:
         """Return the selected boxes of each class, best first."""
         return [self._of_class(scores) for scores in np.ascontiguousarray(self._scores.T)]
 
@@ -182,9 +182,9 @@ def combined_non_max_suppression(
     out_classes = np.zeros((batch, total), np.float32)
     valid = np.zeros(batch, np.int32)
     for image in range(batch):
-        found, picked_scores, classes = _picked(boxes[image], scores[image], limits)
-        count = valid[image] = min(total, len(picked_scores))
+        found, selected_scores, classes = _selected(boxes[image], scores[image], limits)
+        count = valid[image] = min(total, len(selected_scores))
         out_boxes[image, :count] = np.clip(found, 0, 1)[:count] if clip_boxes else found[:count]
-        out_scores[image, :count] = picked_scores[:count]
+        out_scores[image, :count] = selected_scores[:count]
         out_classes[image, :count] = classes[:count]
     return out_boxes, out_scores, out_classes, valid

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TYPES = {"T": dtypes.INTEGER}
 _F = np.float32
-_MOST_PIXELS = (1 << 31) - 1
+_MAX_PIXELS = (1 << 31) - 1
 _EPSILON = 0.0000001
 
 
@@ -155,9 +155,9 @@ def _sample(
         raise InvalidArgumentError(f"Min object covered must be non-negative: {float(least)}")
     height, width = (int(side) for side in image_size[:2])
     for name, side in (("height", height), ("width", width)):
-        if not 0 <= side < _MOST_PIXELS:
+        if not 0 <= side < _MAX_PIXELS:
             raise InvalidArgumentError(
-                f"image {name} must not be negative, and below {_MOST_PIXELS}: {side}"
+                f"image {name} must not be negative, and below {_MAX_PIXELS}: {side}"
             )
     things = _objects(boxes, width, height, wanted)
     lowest, highest = (_F(ratio) for ratio in wanted.aspect_ratio)

@@ -104,7 +104,7 @@ def draw_bounding_boxes_v2(images: Value, boxes: Value, colors: Value) -> Value:
     return _drawn(images, boxes, colors)
 
 
-class _Placing(NamedTuple):
+class _WindowAlignment(NamedTuple):
     """How window positions are given: from the centre or the corner, normalised or in pixels."""
 
     centered: bool
@@ -134,7 +134,9 @@ def _noise(image: Any, shape: tuple[int, ...], kind: str) -> Any:
     return rng.uniform(image.min(), image.max(), shape).astype(np.float32)
 
 
-def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: str) -> Value:
+def _glimpse(
+    x: Value, size: Value, offsets: Value, alignment: _WindowAlignment, noise: str
+) -> Value:
     """Return a window of each image at its offset, with noise outside of the image.
 
     Raises:
@@ -153,7 +155,7 @@ def _glimpse(x: Value, size: Value, offsets: Value, placing: _Placing, noise: st
     shape = (height, width, x.shape[3])
     check_size((len(x), *shape))
     out = np.empty((len(x), *shape), np.float32)
-    starts = placing.starts(x, (height, width), offsets).tolist()
+    starts = alignment.starts(x, (height, width), offsets).tolist()
     for image, glimpse, (top, left) in zip(x, out, starts, strict=True):
         rows = range(max(top, 0), min(top + height, x.shape[1]))
         columns = range(max(left, 0), min(left + width, x.shape[2]))
@@ -198,8 +200,8 @@ def extract_glimpse(
 
     As in TensorFlow, seeds do not affect the noise.
     """
-    placing = _Placing(centered, normalized, 1)
-    return _glimpse(x, size, offsets, placing, _kind(uniform_noise, noise))
+    alignment = _WindowAlignment(centered, normalized, 1)
+    return _glimpse(x, size, offsets, alignment, _kind(uniform_noise, noise))
 
 
 @kernel("ExtractGlimpseV2", host=True, expensive=True, effects=("rng",))
@@ -213,5 +215,5 @@ def extract_glimpse_v2(
     noise: str,
 ) -> Value:
     """Return a window of each image at a point, centred and normalised by default."""
-    placing = _Placing(centered, normalized, 2)
-    return _glimpse(x, size, offsets, placing, _kind(uniform_noise, noise))
+    alignment = _WindowAlignment(centered, normalized, 2)
+    return _glimpse(x, size, offsets, alignment, _kind(uniform_noise, noise))

@@ -29,7 +29,7 @@ _UNITS_AT: Final = 13  # in a JPEG that begins with a JFIF header; then both den
 _HEADER_SIZE: Final = 20
 _XMP: Final = b"http://ns.adobe.com/xap/1.0/\0"
 _LAST_16_BITS: Final = (1 << 16) - 1
-_LONGEST_SEGMENT: Final = (1 << 16) - 3
+_MAX_SEGMENT_BYTES: Final = (1 << 16) - 3
 
 
 def _encode(pixels: Any, form: str, **options: Any) -> bytes:
@@ -61,9 +61,9 @@ def _xmp_segment(xmp: bytes) -> bytes:
     if not xmp:
         return b""
     content = _XMP + xmp
-    if len(content) > _LONGEST_SEGMENT:
+    if len(content) > _MAX_SEGMENT_BYTES:
         raise errors.InvalidArgumentError(
-            f"xmp_metadata has {len(xmp)} bytes; a JPEG holds {_LONGEST_SEGMENT - len(_XMP)}"
+            f"xmp_metadata has {len(xmp)} bytes; a JPEG holds {_MAX_SEGMENT_BYTES - len(_XMP)}"
         )
     return b"\xff\xe1" + (len(content) + 2).to_bytes(2, "big") + content
 

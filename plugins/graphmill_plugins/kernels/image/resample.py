@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 _F = np.float32
 _TABLE = 1024  # steps between two pixels in the table of cubic weights
 _SMALLEST_SUM = 1000 * np.finfo(np.float32).tiny
-_MOST_CACHED = 1 << 18  # elements of a matrix
-_MOST_TAPS = 8  # inputs per output up to which gathers beat a product; fewer for NumPy (no fusion)
-_MOST_OF_NUMPY = 2
-_FEW_CHANNELS = 16
+_MAX_CACHED_ELEMENTS = 1 << 18  # elements of a matrix
+_MAX_TAPS = 8  # inputs per output up to which gathers beat a product; fewer for NumPy (no fusion)
+_MAX_NUMPY_TAPS = 2
+_MAX_GATHERED_CHANNELS = 16
 _WORTH_PICKING = 8  # gather only if the axis has at least so many inputs per tap
 _FLOATS = (dtypes.float32, dtypes.float64)
 
@@ -93,7 +93,7 @@ def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
 
 def _weights(make: Callable[..., Any], size: int, wanted: int, *how: bool) -> Any:
     """Return the matrix that `make` computes; small ones are cached for the following steps."""
-    is_small = size * wanted <= _MOST_CACHED
+    is_small = size * wanted <= _MAX_CACHED_ELEMENTS
     return _cached(make, size, wanted, *how) if is_small else make(size, wanted, *how)
 
 
@@ -111,20 +111,20 @@ def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Valu
     gathered. Otherwise the result is a matrix product, of whole planes if there are few channels.
     """
     images = images.astype(np.float32)
-    limit = _MOST_OF_NUMPY if xp is np else _MOST_TAPS
+    limit = _MAX_NUMPY_TAPS if xp is np else _MAX_TAPS
     of_rows, of_columns = _taps(down, limit), _taps(across, limit)
-    if of_rows is None and of_columns is None and images.shape[3] <= _FEW_CHANNELS:
+    if of_rows is None and of_columns is None and images.shape[3] <= _MAX_GATHERED_CHANNELS:
         planes = xp.moveaxis(images, -1, 1)
         made = xp.matmul(xp.matmul(down, planes), xp.asarray(across.T))
         return xp.moveaxis(made, 1, -1)
     if of_rows is not None:
-        images = _picked(xp, images, *of_rows, axis=1)
+        images = _gathered_sums(xp, images, *of_rows, axis=1)
     else:
         batch, height, width, channels = images.shape
         rows = xp.matmul(down, images.reshape(batch, height, width * channels))
         images = rows.reshape(batch, len(down), width, channels)
     if of_columns is not None:
-        return _picked(xp, images, *of_columns, axis=2)
+        return _gathered_sums(xp, images, *of_columns, axis=2)
     return xp.matmul(across, images)
 
 
@@ -144,7 +144,9 @@ def _taps(matrix: Any, limit: int) -> tuple[Any, Any] | None:
     return indices, weights
 
 
-def _picked(xp: ArrayNamespace, images: Value, indices: Any, weights: Any, axis: int) -> Value:
+def _gathered_sums(
+    xp: ArrayNamespace, images: Value, indices: Any, weights: Any, axis: int
+) -> Value:
     """Return the weighted sums of a few gathered inputs along an axis."""
     shape = [-1 if each == axis else 1 for each in range(4)]
     total: Any = 0

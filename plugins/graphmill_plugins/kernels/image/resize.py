@@ -142,8 +142,8 @@ def nearest_pixels(size: int, wanted: int, align_corners: bool, half: bool) -> A
     """Return for each output pixel the input pixel nearest to it."""
     position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
     # C++'s roundf rounds halves away from zero, NumPy's `round` to even numbers.
-    picked = np.floor(position + np.float32(0.5)) if align_corners else np.floor(position)
-    return np.clip(picked.astype(np.intp), 0, size - 1)
+    nearest = np.floor(position + np.float32(0.5)) if align_corners else np.floor(position)
+    return np.clip(nearest.astype(np.intp), 0, size - 1)
 
 
 @kernel("ResizeNearestNeighbor", types={"T": _PIXEL_TYPES}, static=("size",), expensive=True)

@@ -119,8 +119,8 @@ def _transformed(
     def read(y: Value, x: Value) -> Value:
         there = (y >= 0) & (y <= rows - 1) & (x >= 0) & (x <= columns - 1)
         y, x = (xp.where(there, position, _F(0)).astype(np.int32) for position in (y, x))
-        picked = images[numbers, y, x]
-        return xp.where(there[..., None], picked, fill)
+        pixels = images[numbers, y, x]
+        return xp.where(there[..., None], pixels, fill)
 
     if interpolation == "NEAREST":
         values = read(_round(xp, row), _round(xp, column))

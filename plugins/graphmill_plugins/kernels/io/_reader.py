@@ -24,7 +24,7 @@ from graphmill_plugins.kernels.dataset.pipeline.files import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import CancellationManager
+    from graphmill.spi import Cancellation
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
     from graphmill_plugins.kernels.dataset.pipeline.files import RecordReader
 
@@ -39,9 +39,7 @@ class Read:
 
     __slots__ = ("cancellation", "count", "done", "queue")
 
-    def __init__(
-        self, queue: Queue, count: int, done: Done, cancellation: CancellationManager
-    ) -> None:
+    def __init__(self, queue: Queue, count: int, done: Done, cancellation: Cancellation) -> None:
         self.queue, self.count, self.done, self.cancellation = queue, count, done, cancellation
 
 

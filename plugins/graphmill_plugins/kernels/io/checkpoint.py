@@ -146,8 +146,8 @@ def save_slices(
     names, slices = texts(tensor_names), texts(shapes_and_slices)
     if not len(names) == len(slices) == len(data):
         raise errors.InvalidArgumentError(
-            f"Expected equal numbers, got {len(names)} tensor names, {len(slices)} shapes and "
-            f"slices and {len(data)} tensors"
+            f"Expected one of each per tensor, got {len(names)} tensor names, {len(slices)} shapes "
+            f"and slices and {len(data)} tensors"
         )
     writer = V1Writer(files.as_path(sole_text(filename, "Input 0 (filename)")))
 

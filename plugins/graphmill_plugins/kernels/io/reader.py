@@ -140,6 +140,12 @@ def reader_of(ctx: OpKernelContext, handle: Any) -> Reader:
     return ctx.resources.lookup(container, name, Reader)
 
 
+def _submit(ctx: OpKernelContext, reader: Any, queue: Any, count: int, done: Any) -> None:
+    works = queue_of(ctx, queue)
+    wait = ctx.wait(lambda: f"a work unit from {works}")
+    reader_of(ctx, reader).submit(Read(works, count, done, wait))
+
+
 @kernel("ReaderRead", "ReaderReadV2", async_=True, waits=True, host=True, effects=_READ)
 def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> None:
     """Return the next key and record."""
@@ -150,8 +156,7 @@ def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> No
         else:
             done(tuple(map(string_scalar, records[0])))
 
-    read = Read(queue_of(ctx, queue), 1, taken, ctx.cancellation)
-    reader_of(ctx, reader).submit(read)
+    _submit(ctx, reader, queue, 1, taken)
 
 
 @kernel("ReaderReadUpTo", "ReaderReadUpToV2", async_=True, waits=True, host=True, effects=_READ)
@@ -169,8 +174,7 @@ def reader_read_up_to(
         else:
             done(tuple(string_array(list(part)) for part in zip(*records, strict=True)))
 
-    read = Read(queue_of(ctx, queue), count, taken, ctx.cancellation)
-    reader_of(ctx, reader).submit(read)
+    _submit(ctx, reader, queue, count, taken)
 
 
 @kernel("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2", stateful=True, effects=_STATE)

@@ -168,8 +168,8 @@ def _copy(
         count = min(length, last + 1 - start)
         part = reader.read_slice(name, TensorSlice(((start, count), (0, columns))))
         is_read = (old_rows >= start) & (old_rows < start + count)
-        picked = part[old_rows[is_read] - start][:, source]
-        out[np.ix_(new_rows[is_read], target)] = picked
+        values = part[old_rows[is_read] - start][:, source]
+        out[np.ix_(new_rows[is_read], target)] = values
 
 
 def _initialize(out: Value, is_missing: Value, values: Value) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels.jax.nn_conv import convolve, over_slices, slices_as_channels
-from graphmill_plugins.kernels.nn.conv.numpy_grad import turned
+from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ def transposed(function: Callable[[Value], Value], shape: Sequence[int], gradien
     return jax.linear_transpose(function, argument)(gradient)[0]
 
 
-def turned_volumes(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
+def flipped_convolution(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
     """Return the gradient of volumes for windows with stride one: a convolution."""
     kernel = weights[::-1, ::-1, ::-1].swapaxes(-1, -2)
-    return over_slices(gradient, kernel, [turned(axis) for axis in axes])
+    return over_slices(gradient, kernel, [transposed_axis(axis) for axis in axes])
 
 
 def spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Value:
@@ -54,20 +54,20 @@ def spread_products(gradient: Value, weights: Value, axes: Sequence[Axis]) -> Va
 
 def _block(parts: Value, block: Sequence[int], reach: Sequence[int], axes: Sequence[Axis]) -> Value:
     """Return the taps of one block (batch, windows …, stride …, depth), moved to their windows."""
-    picked, pads = [], []
+    slices, pads = [], []
     for number, axis in zip(block, axes, strict=True):
         first = number * axis.stride
-        picked.append(slice(first, first + axis.stride))
+        slices.append(slice(first, first + axis.stride))
         pads.append((0, max(0, first + axis.stride - axis.kernel)))
     moves = [(number, last - 1 - number) for number, last in zip(block, reach, strict=True)]
-    part = parts[(slice(None), *(slice(None) for _ in axes), *picked)]
+    part = parts[(slice(None), *(slice(None) for _ in axes), *slices)]
     return jnp.pad(part, [(0, 0), *moves, *pads, (0, 0)])
 
 
 def _side_by_side(blocks: Value, axes: Sequence[Axis]) -> Value:
     """Return blocks (batch, windows …, stride …, depth) as (batch, inputs …, depth)."""
     rank = len(axes)
-    order = [place for axis in range(rank) for place in (1 + axis, 1 + rank + axis)]
+    order = [axis_index for axis in range(rank) for axis_index in (1 + axis, 1 + rank + axis)]
     rows = blocks.transpose(0, *order, 2 * rank + 1)
     sizes = [blocks.shape[1 + number] * axis.stride for number, axis in enumerate(axes)]
     rows = rows.reshape(blocks.shape[0], *sizes, blocks.shape[-1])

@@ -61,8 +61,8 @@ def _gather_vectors(
         if ignore:
             spot = jnp.asarray(params).at[tuple(_coordinates(indices, sizes))]
             return spot.get(mode="fill", fill_value=0)
-        places = jnp.clip(indices.astype(np.int64), 0, np.array(sizes, np.int64) - 1)
-        return jnp.asarray(params)[tuple(jnp.moveaxis(places, -1, 0))]
+        clipped = jnp.clip(indices.astype(np.int64), 0, np.array(sizes, np.int64) - 1)
+        return jnp.asarray(params)[tuple(jnp.moveaxis(clipped, -1, 0))]
 
     return take
 
@@ -105,13 +105,13 @@ def _inplace(how: str) -> Callable[[Value, Value, Value], Value]:
     return update
 
 
-def _put(sizes: tuple[int, ...], dtype: np.dtype[Any], place: Index, dy: Value) -> Value:
-    check_slice_shape(dy.shape, np.broadcast_to(np.int8(0), sizes)[place].shape)
-    return jnp.zeros(sizes, dtype).at[place].set(dy)
+def _put(sizes: tuple[int, ...], dtype: np.dtype[Any], index: Index, dy: Value) -> Value:
+    check_slice_shape(dy.shape, np.broadcast_to(np.int8(0), sizes)[index].shape)
+    return jnp.zeros(sizes, dtype).at[index].set(dy)
 
 
-def _write(x: Value, place: Index, value: Value) -> Value:
-    return jnp.asarray(x).at[place].set(value)
+def _write(x: Value, index: Index, value: Value) -> Value:
+    return jnp.asarray(x).at[index].set(value)
 
 
 GATHERS = gather_kernels("jax", jnp, gather=_gather, at_vectors=_gather_vectors)

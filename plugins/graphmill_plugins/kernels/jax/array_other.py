@@ -74,5 +74,5 @@ def upper_bound(sorted_inputs: Value, values: Value, *, out_type: np.dtype[Any])
 def unravel_index(indices: Value, dims: Value) -> Value:
     """Convert flat indices into one coordinate for each of `dims`."""
     check_not_empty(indices)
-    places = jnp.unravel_index(indices, to_ints(dims))
-    return jnp.stack(places).astype(dims.dtype)
+    coordinates = jnp.unravel_index(indices, to_ints(dims))
+    return jnp.stack(coordinates).astype(dims.dtype)

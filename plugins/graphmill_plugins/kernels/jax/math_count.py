@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def _count_into(
-    shape: tuple[int, ...], places: tuple[Value, ...], weights: Value, binary: bool
+    shape: tuple[int, ...], indices: tuple[Value, ...], weights: Value, binary: bool
 ) -> Value:
     """Add weights (or ones) into bins at `places`; values out of range are dropped."""
-    *rows, bins = places
+    *rows, bins = indices
     if weights.size and weights.shape != bins.shape:
         raise InvalidArgumentError(
             "weights must be empty or of the shape of the values: "
@@ -45,10 +45,10 @@ def dense_bincount(x: Value, size: Value, weights: Value, *, binary_output: bool
     if x.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {x.ndim}")
     shape = (*x.shape[:-1], bins_of(size))
-    places: tuple[Value, ...] = (x,)
+    indices: tuple[Value, ...] = (x,)
     if x.ndim == 2:
-        places = (np.broadcast_to(np.arange(x.shape[0])[:, None], x.shape), x)
-    return _count_into(shape, places, weights, binary_output)
+        indices = (np.broadcast_to(np.arange(x.shape[0])[:, None], x.shape), x)
+    return _count_into(shape, indices, weights, binary_output)
 
 
 @kernel("HistogramFixedWidth", backend="jax", static=("nbins",))
@@ -62,5 +62,5 @@ def histogram_fixed_width(
     wide = value_range.astype(np.float64)
     step = (wide[1] - wide[0]) / count
     above = (jnp.maximum(values, value_range[0]) - value_range[0]).astype(np.float64)
-    places = jnp.minimum(above / step, count - 1).astype(np.int32)
-    return jnp.zeros(count, dtype).at[places.reshape(-1)].add(1, mode="drop")
+    indices = jnp.minimum(above / step, count - 1).astype(np.int32)
+    return jnp.zeros(count, dtype).at[indices.reshape(-1)].add(1, mode="drop")

@@ -41,8 +41,8 @@ def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[V
         grads = cs_grad + state[0], h_grad + state[1]
         to_cs, gates = step_gradient(jnp, cell, weights, cs_prev, now, *grads)
         found = to_cs, dot(jnp, gates, by_state)
-        kept = (jnp.where(is_within, new, old) for new, old in zip(found, state, strict=True))
-        return tuple(kept), jnp.where(is_within, gates, jnp.zeros_like(gates))
+        new_state = (jnp.where(is_within, new, old) for new, old in zip(found, state, strict=True))
+        return tuple(new_state), jnp.where(is_within, gates, jnp.zeros_like(gates))
 
     start = jnp.zeros_like(inputs.cs_prev), jnp.zeros_like(inputs.h_prev)
     state, gates = lax.scan(one, start, rows, reverse=True)

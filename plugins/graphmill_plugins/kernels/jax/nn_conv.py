@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-_FEW_WINDOWS = 64
+_MAX_GATHERED_WINDOWS = 64
 _MANY_CHANNELS = 64
 _VOLUME = 3  # spatial axes
-_FEW_TAPS = 25
-_FEW_CHANNELS = 4
+_MAX_SHIFTED_TAPS = 25
+_MAX_SHIFTED_CHANNELS = 4
 
 
 def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -51,9 +51,9 @@ def convolve(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Valu
 
 def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     """Convolve with a window of one tap: a product over the channels."""
-    picked = tuple(slice(0, (axis.out - 1) * axis.stride + 1, axis.stride) for axis in axes)
+    slices = tuple(slice(0, (axis.out - 1) * axis.stride + 1, axis.stride) for axis in axes)
     weights = kernel.reshape(kernel.shape[-2:])
-    return jnp.matmul(x[(slice(None), *picked)], weights)
+    return jnp.matmul(x[(slice(None), *slices)], weights)
 
 
 def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
@@ -64,10 +64,10 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
     images), and blocks as large as the stride for few channels (the first layer for RGB images).
     """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
-    is_heavy = windows <= _FEW_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
-    is_small = math.prod(axis.kernel for axis in axes) <= _FEW_TAPS
+    is_heavy = windows <= _MAX_GATHERED_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
+    is_small = math.prod(axis.kernel for axis in axes) <= _MAX_SHIFTED_TAPS
     is_thin = is_small and x.shape[-1] == 1
-    has_blocks = is_small and x.shape[-1] <= _FEW_CHANNELS and all(map(_is_strided, axes))
+    has_blocks = is_small and x.shape[-1] <= _MAX_SHIFTED_CHANNELS and all(map(_is_strided, axes))
     if groups > 1:
         return convolve(x, kernel, axes, groups)
     if is_thin:

@@ -13,14 +13,14 @@ from graphmill import dtypes
 from graphmill_plugins._lazy_jax import jax, jnp, lax
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.jax._conv_gradients import (
+    flipped_convolution,
     gradient_over_slices,
     gradient_product,
     spread_products,
     transposed,
-    turned_volumes,
 )
 from graphmill_plugins.kernels.jax.nn_conv import convolve, grouped_depthwise, shifted_depthwise
-from graphmill_plugins.kernels.nn.conv.numpy_grad import turned
+from graphmill_plugins.kernels.nn.conv.numpy_grad import transposed_axis
 from graphmill_plugins.kernels.nn.conv.ops import conv_gradient_kernels
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
     from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
-_FEW_TAPS: Final = 25
+_MAX_SPREAD_TAPS: Final = 25
 _MANY_WINDOWS: Final = 1 << 10
 _VOLUME: Final = 3  # axes
 
@@ -56,7 +56,7 @@ def _of_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
 def _input_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
     if _spreads(plan):
         return spread_products
-    return turned_volumes if _turns(plan) else None
+    return flipped_convolution if _is_flipped_convolution(plan) else None
 
 
 def _spreads(plan: ConvPlan) -> bool:
@@ -65,7 +65,7 @@ def _spreads(plan: ConvPlan) -> bool:
     XLA's transposed convolution inserts zeros for strides, and is slow for a single channel.
     """
     axes = plan.axes
-    is_thin = plan.shape[-1] == 1 and math.prod(axis.kernel for axis in axes) <= _FEW_TAPS
+    is_thin = plan.shape[-1] == 1 and math.prod(axis.kernel for axis in axes) <= _MAX_SPREAD_TAPS
     is_strided = any(axis.stride > 1 for axis in axes)
     return (
         (is_thin or is_strided)
@@ -76,14 +76,18 @@ def _spreads(plan: ConvPlan) -> bool:
     )
 
 
-def _turns(plan: ConvPlan) -> bool:
+def _is_flipped_convolution(plan: ConvPlan) -> bool:
     """Return whether to compute the gradient as a convolution of volumes by the flipped kernel.
 
     XLA convolves volumes several times slower than images with their slices as channels.
     """
     if len(plan.axes) != _VOLUME or plan.groups > 1 or 0 in (*plan.shape, *plan.out):
         return False
-    pads = [pad for axis in plan.axes for pad in (turned(axis).before, turned(axis).after)]
+    pads = [
+        pad
+        for axis in plan.axes
+        for pad in (transposed_axis(axis).before, transposed_axis(axis).after)
+    ]
     return min(pads) >= 0 and all(axis.stride == 1 for axis in plan.axes)
 
 

@@ -66,7 +66,10 @@ def solve_tridiagonal(
         pivot_row = (xp.where(swap, d, b), xp.where(swap, e, zero), xp.where(swap, other, side))
         other_row = (xp.where(swap, b, d), xp.where(swap, zero, e), xp.where(swap, side, other))
         return (
-            tuple(kept - factor * used for kept, used in zip(other_row, pivot_row, strict=True)),
+            tuple(
+                element - factor * pivot_element
+                for element, pivot_element in zip(other_row, pivot_row, strict=True)
+            ),
             (pivot, *pivot_row),
         )
 
@@ -136,7 +139,7 @@ def _solve_lower(xp: ArrayNamespace, scan: Scan, bands: Value, rhs: Value) -> Va
         value = value / band[..., 0, None]
         return (value, *carry[:-1]) if carry else (), value
 
-    used = xp.arange(size) >= xp.arange(count)[:, None]
-    rows = xp.moveaxis(xp.where(used, bands, xp.zeros_like(bands)), -1, 0)
+    is_used = xp.arange(size) >= xp.arange(count)[:, None]
+    rows = xp.moveaxis(xp.where(is_used, bands, xp.zeros_like(bands)), -1, 0)
     _, found = scan(substitute, (nothing,) * (count - 1), (rows, xp.moveaxis(rhs, -2, 0)))
     return xp.moveaxis(found, 0, -2)

@@ -214,8 +214,19 @@ def matrix_exponential(x: Value, *, T: np.dtype[Any]) -> Value:
 
 @kernel("MatrixLogarithm", backend="numpy", types=_TYPES, expensive=True)
 def matrix_logarithm(x: Value, *, T: np.dtype[Any]) -> Value:
-    """Compute principal logarithms of complex matrices."""
-    return _each_matrix("logm", x, T)
+    """Compute principal logarithms of complex matrices; singular ones have NaN, as in Eigen."""
+    result = _each_matrix("logm", x, T)
+    result[_are_singular(x)] = complex(np.nan, np.nan)
+    return result
+
+
+def _are_singular(matrices: Value) -> Value:
+    """Return which matrices have an eigenvalue that is zero except for rounding in float64."""
+    finite = np.where(np.isfinite(matrices), matrices, 1).astype(np.complex128)
+    sizes = np.abs(np.linalg.eigvals(finite))
+    largest = sizes.max(axis=-1, initial=0)
+    smallest = sizes.min(axis=-1, initial=np.inf)
+    return smallest <= 4 * np.finfo(np.float64).eps * largest
 
 
 @kernel("MatrixSquareRoot", backend="numpy", types=_TYPES, expensive=True)

@@ -88,8 +88,8 @@ def _expand_ellipsis(labels: Labels, rank: int) -> Labels:
             f"Expected input of rank at least {len(labels) - 1} for subscript "
             f"{''.join(labels)!r}, but it has rank {rank}"
         )
-    at = labels.index(_ELLIPSIS)
-    return labels[:at] + _ellipsis_labels(count) + labels[at + 1 :]
+    position = labels.index(_ELLIPSIS)
+    return labels[:position] + _ellipsis_labels(count) + labels[position + 1 :]
 
 
 def _ellipsis_labels(count: int) -> Labels:
@@ -100,8 +100,8 @@ def _plan(operands: tuple[Labels, ...], output: Labels, ranks: tuple[int, ...]) 
     expanded = tuple(map(_expand_ellipsis, operands, ranks))
     widest = max(sum(label.startswith(_ELLIPSIS) for label in labels) for labels in expanded)
     if _ELLIPSIS in output:
-        at = output.index(_ELLIPSIS)
-        output = output[:at] + _ellipsis_labels(widest) + output[at + 1 :]
+        position = output.index(_ELLIPSIS)
+        output = output[:position] + _ellipsis_labels(widest) + output[position + 1 :]
     elif widest:
         raise InvalidArgumentError(
             "an ellipsis in an operand of an einsum equation must also be in the output"
@@ -194,20 +194,22 @@ def _general_contraction(
 def _numpy_contraction(
     operands: tuple[Labels, ...], output: Labels, shapes: Shapes
 ) -> Callable[..., Value]:
-    kept = [
+    kept_labels = [
         tuple(dict.fromkeys(label for label in labels if label in _needed(operands, output, index)))
         for index, labels in enumerate(operands)
     ]
-    simplify = [_simplifier(labels, left) for labels, left in zip(operands, kept, strict=True)]
+    simplify = [
+        _simplifier(labels, left) for labels, left in zip(operands, kept_labels, strict=True)
+    ]
     if len(operands) == 1:
-        order = [kept[0].index(label) for label in output]
+        order = [kept_labels[0].index(label) for label in output]
         return lambda x: simplify[0](x).transpose(order)
     sizes = [
         dict(zip(labels, shape, strict=True))
         for labels, shape in zip(operands, shapes, strict=True)
     ]
-    multiply = _multiplication(kept[0], kept[1], output, sizes[0], sizes[1])
-    if all(left == labels for labels, left in zip(operands, kept, strict=True)):
+    multiply = _multiplication(kept_labels[0], kept_labels[1], output, sizes[0], sizes[1])
+    if all(left == labels for labels, left in zip(operands, kept_labels, strict=True)):
         return multiply
     return lambda x, y: multiply(simplify[0](x), simplify[1](y))
 
@@ -217,11 +219,11 @@ def _needed(operands: tuple[Labels, ...], output: Labels, index: int) -> set[str
     return set(output).union(*operands[:index], *operands[index + 1 :])
 
 
-def _simplifier(labels: Labels, kept: Labels) -> Callable[[Value], Value]:
+def _simplifier(labels: Labels, kept_labels: Labels) -> Callable[[Value], Value]:
     """Return a function that takes diagonals of repeated labels and sums over labels not kept."""
     unique = tuple(dict.fromkeys(labels))
     subscripts = [unique.index(label) for label in labels]
-    summed = tuple(axis for axis, label in enumerate(unique) if label not in kept)
+    summed = tuple(axis for axis, label in enumerate(unique) if label not in kept_labels)
 
     def simplify(x: Value) -> Value:
         if len(unique) < len(labels):

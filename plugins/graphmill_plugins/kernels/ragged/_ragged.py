@@ -34,7 +34,7 @@ def check_splits(splits: Value, count: int, what: str = "splits") -> None:
     if splits[0] != 0:
         raise InvalidArgumentError(f"{what} must start with 0, not {splits[0]}")
     if (splits[1:] < splits[:-1]).any():
-        raise InvalidArgumentError(f"{what} must not descend, got {splits.tolist()}")
+        raise InvalidArgumentError(f"{what} must not decrease, got {splits.tolist()}")
     if splits[-1] != count:
         raise InvalidArgumentError(
             f"{what} must end with the number of values, got {splits[-1]} instead of {count}"

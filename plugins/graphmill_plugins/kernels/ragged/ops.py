@@ -14,7 +14,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import object_array, shape_text
+from graphmill_plugins.kernels._support import check_size, object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_nested, spans, splits_of
 from graphmill_plugins.kernels.sparse.layout import fill_empty_rows_grad, positions_with_empty_rows
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _RANGE_TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
-_MOST = 2**40
+_MAX_RANGE_SIZE = 2**40
 
 
 _SAFE = 2**61  # differences of smaller integers do not overflow
@@ -43,11 +43,11 @@ def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
     distances, steps = np.abs(limits - starts), np.abs(deltas)
     sizes = -(-distances // steps) if is_exact else np.ceil(distances / steps)
     sizes = np.where(((deltas > 0) == (starts < limits)) & (starts != limits), sizes, 0)
-    if not (sizes < _MOST).all():
-        at = int(np.argmin(sizes < _MOST))
+    if not (sizes < _MAX_RANGE_SIZE).all():
+        first = int(np.argmin(sizes < _MAX_RANGE_SIZE))
         raise InvalidArgumentError(
-            f"the range from {starts[at]} to {limits[at]} by {deltas[at]} has {sizes[at]} "
-            f"elements; expected fewer than {_MOST}"
+            f"the range from {starts[first]} to {limits[first]} by {deltas[first]} has "
+            f"{sizes[first]} elements; expected fewer than {_MAX_RANGE_SIZE}"
         )
     return sizes.astype(np.int64)
 
@@ -75,14 +75,15 @@ def ragged_range(
     count = sizes.pop() if sizes else 1
     first, last, step = (np.broadcast_to(value, (count,)) for value in given.values())
     lengths = _lengths(first, last, step)
-    fits = lengths.sum(dtype=np.float64) < _MOST  # a sum of integers may wrap around
+    fits = lengths.sum(dtype=np.float64) < _MAX_RANGE_SIZE  # a sum of integers may wrap around
     total = int(lengths.sum()) if fits else sum(lengths.tolist())
     if total > np.iinfo(Tsplits).max:
         raise InvalidArgumentError(
             f"the ranges have {total} elements, which {Tsplits} splits cannot count"
         )
-    if total >= _MOST:
+    if total >= _MAX_RANGE_SIZE:
         raise ResourceExhaustedError(f"the ranges have {total} elements")
+    check_size((total,), "the ranges", itemsize=first.dtype.itemsize)
     return splits_of(lengths, Tsplits), _filled(first, step, lengths)
 
 
@@ -185,9 +186,9 @@ def ragged_fill_empty_rows(
         raise InvalidArgumentError(f"Received value_rowids for {count} rows: must be empty")
     outside = (value_rowids < 0) | (value_rowids >= count)
     if outside.any():
-        place = int(np.argmax(outside))
+        first = int(np.argmax(outside))
         raise InvalidArgumentError(
-            f"value_rowids({place}) is invalid: {value_rowids[place]} is not in [0, {count})"
+            f"value_rowids({first}) is invalid: {value_rowids[first]} is not in [0, {count})"
         )
     empty = np.ones(count, np.bool_)
     empty[value_rowids] = False

@@ -23,7 +23,7 @@ def _row_ids(kind: str, tensor: Value) -> Any:
     """Return the row index of each item of a level."""
     if kind == "VALUE_ROWIDS":
         if tensor.ndim != 1 or (np.diff(tensor) < 0).any() or (tensor < 0).any():
-            raise InvalidArgumentError("value_rowids must be a vector that does not descend")
+            raise InvalidArgumentError("value_rowids must be a vector that does not decrease")
         return tensor.astype(np.int64)
     check_splits(tensor, int(tensor[-1]) if tensor.ndim == 1 and tensor.size else 0)
     return np.repeat(np.arange(len(tensor) - 1), np.diff(tensor))
@@ -79,7 +79,7 @@ def _output_shape(
     found = [rows, *widths, *inner]
     if not shape.ndim:
         if int(shape) != -1:
-            raise InvalidArgumentError("a scalar shape must be -1, for unknown")
+            raise InvalidArgumentError("a scalar shape must be -1 (an unknown shape)")
         return tuple(found)
     if shape.ndim > 1:
         raise InvalidArgumentError(f"shape must be a vector, got {shape_text(shape.shape)}")
@@ -112,7 +112,7 @@ def ragged_tensor_to_tensor(
         raise InvalidArgumentError("values may not be a scalar")
     rows, levels = _levels(row_partition_types, row_partition_tensors)
     if not levels:
-        raise InvalidArgumentError("at least one row partition besides the first size is needed")
+        raise InvalidArgumentError("at least one row partition is needed besides FIRST_DIM_SIZE")
     if len(levels[-1]) != values.shape[0]:
         raise InvalidArgumentError(
             f"the last row partition has {len(levels[-1])} items, but there are "
@@ -125,18 +125,18 @@ def ragged_tensor_to_tensor(
     out = _blank(sizes, default_value, values.dtype, inner)
     if not out.size:
         return out
-    places = [levels[-1], columns[-1]]
+    indices = [levels[-1], columns[-1]]
     for ids, column in zip(levels[-2::-1], columns[-2::-1], strict=True):
-        row = places[0]
-        places = [ids[row], column[row], *places[1:]]
+        row = indices[0]
+        indices = [ids[row], column[row], *indices[1:]]
     if sizes[0] < rows or any(a < b for a, b in zip(sizes[1:], widths, strict=False)):
-        kept = np.logical_and.reduce(
-            [place < size for place, size in zip(places, sizes, strict=False)], axis=0
+        is_inside = np.logical_and.reduce(
+            [index < size for index, size in zip(indices, sizes, strict=False)], axis=0
         )
-        places, values = [place[kept] for place in places], values[kept]
-    flat = places[0]
-    for place, size in zip(places[1:], sizes[1:], strict=False):
-        flat = flat * size + place
+        indices, values = [index[is_inside] for index in indices], values[is_inside]
+    flat = indices[0]
+    for index, size in zip(indices[1:], sizes[1:], strict=False):
+        flat = flat * size + index
     out.reshape(-1, *inner)[flat] = values
     return out
 

@@ -131,7 +131,9 @@ def _together(
     if not components:
         return nested, np.zeros(0, Tvalues)
     if len({one.values.shape[1:] for one in components}) > 1:
-        raise InvalidArgumentError("all values must have the same shape besides the first size")
+        raise InvalidArgumentError(
+            "all values must have the same shape except in their first dimension"
+        )
     return nested, np.concatenate([one.values for one in components])
 
 

@@ -363,7 +363,7 @@ def output_shape(shape: Value) -> tuple[tuple[int, ...], int]:
     sizes = tuple(int(size) for size in array)
     if min(sizes, default=0) < 0:
         raise errors.InvalidArgumentError(f"shape must have non-negative sizes, got {list(sizes)}")
-    check_size(sizes)
+    check_size(sizes, itemsize=4)
     return sizes, math.prod(sizes)
 
 

@@ -23,7 +23,7 @@ _LONG = (1 << 64) - 1
 
 @kernel("RandomIndexShuffle", host=True)
 def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: int) -> Value:
-    """Return the places of indices in pseudorandom permutations of 0 to `max_index`.
+    """Return the positions of indices in pseudorandom permutations of 0 to `max_index`.
 
     Raises:
         InvalidArgumentError: a shape is wrong, an index exceeds its largest one, or the number of

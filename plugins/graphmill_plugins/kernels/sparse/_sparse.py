@@ -17,7 +17,7 @@ from graphmill_plugins.kernels._support import shape_text
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 _SMALL: Final = 600  # elements up to which NumPy broadcasts a short row as fast as a scalar
 
 
@@ -65,7 +65,7 @@ def checked_sizes(shape: Value, what: str = "shape") -> tuple[int, ...]:
     sizes = tuple(shape.tolist())
     if min(sizes, default=0) < 0:
         raise InvalidArgumentError(f"{what} {shape_text(sizes)} has a negative size {min(sizes)}")
-    if math.prod(sizes) > _MOST:
+    if math.prod(sizes) > _MAX_INT64:
         raise InvalidArgumentError(f"{what} {list(sizes)} has more elements than 64 bits can count")
     return sizes
 

@@ -144,13 +144,13 @@ def _with_dense(ufunc: Any) -> Callable[..., Value]:
             indices[:, axis] if sizes[axis] == dense.shape[axis - lead] else 0
             for axis in range(lead, len(sizes))
         )
-        picked = dense[dense_index] if dense_index else dense
+        divisors = dense[dense_index] if dense_index else dense
         if ufunc is np.divide:
-            if np.any(picked == 0):
+            if np.any(divisors == 0):
                 raise InvalidArgumentError("cannot divide by zero, but the dense tensor has a zero")
             if values.dtype.kind in "iu":
-                return _integer_quotient(values, picked)
-        return in_float32(values.dtype, ufunc)(values, np.broadcast_to(picked, values.shape))
+                return _integer_quotient(values, divisors)
+        return in_float32(values.dtype, ufunc)(values, np.broadcast_to(divisors, values.shape))
 
     return apply
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MASK = (1 << 64) - 1
 _MULTIPLIER, _SHIFT = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
-_LARGEST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 
 
 class Column(NamedTuple):
@@ -93,7 +93,7 @@ def crossed_hashes(
     combined = np.full(len(picks[0]), start & _MASK, np.uint64)
     for column, chosen in zip(columns, picks, strict=True):
         combined = joined_hashes(combined, _hashes(column.features)[chosen])
-    return (combined % np.uint64(num_buckets or _LARGEST)).astype(np.int64)
+    return (combined % np.uint64(num_buckets or _MAX_INT64)).astype(np.int64)
 
 
 def crossed_texts(columns: Sequence[Column], picks: Sequence[Value], separator: bytes) -> Value:
@@ -166,7 +166,7 @@ def crossed(columns: Sequence[Column]) -> Crossed:
     for column in columns[1:]:
         rows = rows[are_among(rows, column.rows)]
     chosen = [np.searchsorted(column.rows, rows) for column in columns]
-    counts = [column.counts[at] for column, at in zip(columns, chosen, strict=True)]
+    counts = [column.counts[index] for column, index in zip(columns, chosen, strict=True)]
     totals = np.ones(len(rows), np.int64)
     estimate = np.ones(len(rows))  # float64, which does not wrap around
     for count in counts:
@@ -175,9 +175,9 @@ def crossed(columns: Sequence[Column]) -> Crossed:
     owner = np.repeat(np.arange(len(rows)), totals)
     combination = np.arange(len(owner)) - np.repeat(np.cumsum(totals) - totals, totals)
     picks: list[Value] = []
-    for column, at, count in reversed(list(zip(columns, chosen, counts, strict=True))):
+    for column, index, count in reversed(list(zip(columns, chosen, counts, strict=True))):
         combination, within = np.divmod(combination, count[owner])  # the last column varies fastest
-        picks.insert(0, column.starts[at][owner] + within)
+        picks.insert(0, column.starts[index][owner] + within)
     return Crossed(heights[0], rows, totals, picks)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
     from graphmill_plugins.kernels.sparse.cross import Column
 
-_LARGEST: Final = (1 << 63) - 1
+_MAX_INT64: Final = (1 << 63) - 1
 _MASK: Final = (1 << 64) - 1
 _HASHED_BYTES: Final = 4  # of an integer
 
@@ -64,7 +64,7 @@ def sparse_cross_hashed(
         combined = hashes[0][picks[0]]
         for part, chosen in zip(hashes[1:], picks[1:], strict=True):
             combined = joined_hashes(combined, part[chosen])
-        return (combined % np.uint64(buckets if buckets > 0 else _LARGEST)).astype(np.int64)
+        return (combined % np.uint64(buckets if buckets > 0 else _MAX_INT64)).astype(np.int64)
 
     return cross_rows(columns, combine)
 

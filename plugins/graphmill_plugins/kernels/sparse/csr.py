@@ -131,7 +131,7 @@ def sparse_matrix_transpose(
     conjugate: bool,
     type: np.dtype[Any],  # noqa: A002
 ) -> CsrMatrix:
-    """Return the transposed matrices, with conjugate values if asked for.
+    """Return the transposed matrices, with conjugate values if requested.
 
     Raises:
         InvalidArgumentError: the variant holds no CSR matrix of the type.
@@ -142,7 +142,7 @@ def sparse_matrix_transpose(
 
 
 def _oriented(matrix: Any, *, is_turned: bool, is_conjugate: bool) -> Any:
-    """Return a matrix, dense or sparse, transposed and conjugated if asked for."""
+    """Return a matrix, dense or sparse, transposed and conjugated if requested."""
     turned = matrix.T if is_turned else matrix
     return turned.conj() if is_conjugate else turned
 

@@ -92,7 +92,7 @@ def sparse_reshape(indices: Value, shape: Value, new_shape: Value) -> tuple[Valu
         )
     old = checked_sizes(shape, "input shape")
     if not all(old) and len(indices):
-        raise InvalidArgumentError(f"Input shape {shape_text(old)} has no room for elements")
+        raise InvalidArgumentError(f"Input shape {shape_text(old)} is empty, but there are indices")
     sizes = _reshaped_sizes(old, new_shape.tolist())
     out_shape = np.array(sizes, np.int64)
     if old == sizes:

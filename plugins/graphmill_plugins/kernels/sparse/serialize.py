@@ -89,9 +89,9 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
         )
     outside = ((indices < 0) | (indices >= shape)).any(axis=1)
     if outside.any():
-        at = int(np.argmax(outside))
+        first = int(np.argmax(outside))
         raise InvalidArgumentError(
-            f"indices[{at}] = {shape_text(indices[at])} is out of bounds: need 0 <= index < "
+            f"indices[{first}] = {shape_text(indices[first])} is out of bounds: need 0 <= index < "
             f"{shape_text(sizes)}"
         )
     numbers = indices[:, 0]
@@ -217,12 +217,12 @@ class SparseTensorsMap:
             InvalidArgumentError: an id is unknown.
         """
         with self._lock:
-            for at in numbers:
-                if at not in self._content:
+            for key in numbers:
+                if key not in self._content:
                     raise InvalidArgumentError(
-                        f"Unable to find SparseTensor: {at} in map of {len(self._content)}"
+                        f"Unable to find SparseTensor: {key} in map of {len(self._content)}"
                     )
-            return [self._content.pop(at) for at in numbers]
+            return [self._content.pop(key) for key in numbers]
 
 
 class _MapKernel:

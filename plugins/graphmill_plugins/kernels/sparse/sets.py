@@ -34,7 +34,7 @@ _TYPES = {
         *(dtypes.uint8, dtypes.uint16, dtypes.string),
     )
 }
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 class _Sets(NamedTuple):
@@ -99,7 +99,7 @@ class _Numbering:
             self._span = 1
         self._groups: Value | None = None
         last = max((int(operand.set_indices.max(initial=0)) for operand in operands), default=0)
-        if (last + 1) * self._span > _MOST:  # would overflow, so use only codes that occur
+        if (last + 1) * self._span > _MAX_INT64:  # would overflow, so use only codes that occur
             self._groups = np.unique(np.concatenate([operand.set_indices for operand in operands]))
             if self._distinct is None:
                 self._distinct = np.unique(elements)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.spi import CancellationManager, OpKernelConstruction, OpKernelContext
+    from graphmill.spi import Cancellation, OpKernelConstruction, OpKernelContext
 
     Done = Callable[..., None]
     Keep = Callable[["Hold"], None]
@@ -43,9 +43,7 @@ class Mutex:
         self._waiters = WaitQueue(self._lock, f"acquiring mutex {name!r}")
         self._is_held = False
 
-    def acquire(
-        self, keep: Keep, done: Done, cancellation: CancellationManager | None = None
-    ) -> None:
+    def acquire(self, keep: Keep, done: Done, cancellation: Cancellation | None = None) -> None:
         """Acquire the mutex as soon as it is free, and call `done(lock)`.
 
         Args:
@@ -150,7 +148,7 @@ def mutex_lock(ctx: OpKernelContext, mutex: Any, done: Done) -> None:
     def keep(hold: Hold) -> None:
         resources.create(container, f"hold_{next(_numbers)}_of_{found.name}", hold)
 
-    found.acquire(keep, done, ctx.cancellation)
+    found.acquire(keep, done, ctx.wait(lambda: f"mutex '{found.name}', which is locked"))
 
 
 @kernel("ConsumeMutexLock", stateful=True, effects=_STATE)

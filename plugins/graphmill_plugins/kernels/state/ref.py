@@ -67,9 +67,9 @@ def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -
                 f"{shape_text(expected)} rhs shape= {shape_text(given)} "
                 f"(variable {ref.name!r})"
             )
-    kept = keepable(value)
+    stored = keepable(value)
     with ref.lock:
-        ref.value = kept
+        ref.value = stored
     return ref
 
 

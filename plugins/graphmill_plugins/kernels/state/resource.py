@@ -174,9 +174,9 @@ def assign_variable(
                 f"Trying to assign to variable {resource.name} with tensor with wrong shape. "
                 f"Expected {shape_text(expected)} got {shape_text(given)}"
             )
-    kept = keepable(value)
+    stored = keepable(value)
     with variable.lock:
-        variable.value = kept
+        variable.value = stored
 
 
 def _update(resource: Value, value: Value, function: Callable[[Value, Value], Value]) -> None:

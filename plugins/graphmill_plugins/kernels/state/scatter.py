@@ -17,7 +17,7 @@ from graphmill.spi import KernelDef, KernelTable, kernel
 from graphmill.spi.kernels import writable
 from graphmill_plugins.kernels.segment_reduce import (
     are_short,
-    combine_in_turns,
+    combine_in_rounds,
     run_starts,
     without_nan,
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import OpKernelContext, Ref, Value, Variable
 
-_FEW = 8  # up to so many updates, sorting them takes longer than it saves
+_MAX_UNSORTED_UPDATES = 8  # up to so many updates, sorting them takes longer than it saves
 _UFUNCS: dict[str, np.ufunc] = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -102,8 +102,8 @@ def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> N
         if operation == "Update":
             changed[index] = updates
         elif is_division:
-            for place, divisor in _pairs(changed, index, updates):
-                changed[place] = _truncated(changed[place], divisor)
+            for key, divisor in _pairs(changed, index, updates):
+                changed[key] = _truncated(changed[key], divisor)
         else:
             bits = operation == "Sub" and changed.dtype == np.bool_
             ufunc = np.logical_xor if bits else _UFUNCS[operation]
@@ -112,14 +112,19 @@ def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> N
 
 def _combine_into(ufunc: np.ufunc, held: Any, index: Any, updates: Any) -> None:
     """Combine updates into an array at `index`: one index array, or one for each axis."""
-    if isinstance(index, np.ndarray) and index.size > _FEW and held.ndim > 1 and updates.ndim:
+    if (
+        isinstance(index, np.ndarray)
+        and index.size > _MAX_UNSORTED_UPDATES
+        and held.ndim > 1
+        and updates.ndim
+    ):
         flat = index.reshape(-1)
         order = np.argsort(flat, kind="stable")
         ids = flat[order]
         starts = run_starts(ids)
         if are_short(starts, ids.size):
             rows = updates.reshape((ids.size, *held.shape[1:]))
-            combine_in_turns(ufunc, held, ids, starts, rows, order)
+            combine_in_rounds(ufunc, held, ids, starts, rows, order)
             return
     ufunc.at(held, index, updates)
 
@@ -136,9 +141,11 @@ def _pairs(held: Any, index: Any, updates: Any) -> Any:
     first = index[0] if isinstance(index, tuple) else index
     rest = held.shape[len(index) if isinstance(index, tuple) else 1 :]
     updates = np.broadcast_to(updates, (*np.shape(first), *rest))
-    for at in np.ndindex(np.shape(first)):
-        key = tuple(axis[at] for axis in index) if isinstance(index, tuple) else index[at]
-        yield key, updates[at]
+    for position in np.ndindex(np.shape(first)):
+        key = (
+            tuple(axis[position] for axis in index) if isinstance(index, tuple) else index[position]
+        )
+        yield key, updates[position]
 
 
 def _truncated(value: Any, divisor: Any) -> Any:
@@ -287,12 +294,12 @@ def resource_gather(
 def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) -> Value:
     """Return the slices of the variable that the vectors along the last axis point to."""
     params, vectors = initialized(variable_of(resource)), np.asarray(indices)
-    places = _split_nd(vectors, params.shape)
+    vectors_by_axis = _split_nd(vectors, params.shape)
     if not params.size and math.prod(vectors.shape[:-1]):
         raise errors.InvalidArgumentError(
             "Requested more than 0 entries, but params is empty. Params shape: "
             f"{shape_text(params.shape)}"
         )
-    if not places:
+    if not vectors_by_axis:
         return ctx.xp.broadcast_to(params, vectors.shape[:-1] + params.shape)
-    return params[places]
+    return params[vectors_by_axis]

@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode, map_strings, string_array, string_scalar
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels._tensor_text import format_tensor
 
 if TYPE_CHECKING:
@@ -42,7 +43,12 @@ def as_string(
     elif kind is dtypes.string:
         # On bytes, which C's printf counts; it ignores the flags 0 and + for strings.
         pattern = b"%" + f"{flags.lstrip('0+')}{digits}s".encode()
-        return lambda value: map_strings(lambda item: pattern % item, value)
+
+        def pad(value: Value) -> Value:
+            check_size((value.size, width), "the text")
+            return map_strings(lambda item: pattern % item, value)
+
+        return pad
     elif kind.is_integer:
         flags = flags.replace("+", "") if kind.is_unsigned else flags
         format_item = f"%{flags}d".__mod__
@@ -53,6 +59,7 @@ def as_string(
     batch_pattern = "" if kind.is_bool or kind.is_complex else f"%{flags}{digits}{letter}"
 
     def run(value: Value) -> Value:
+        check_size((value.size, max(width, precision, 1)), "the text")
         items = value.ravel().tolist()
         if len(items) > 1 and batch_pattern and bool(np.isfinite(value).all()):
             text = "\n".join([batch_pattern] * len(items)) % tuple(items)

@@ -201,6 +201,19 @@ def string_to_hash_bucket_fast(value: Value, num_buckets: int) -> Value:
     return _modulo(hashes, num_buckets, value)
 
 
+@kernel("_TensorToHashBucketFast", host=True)
+def tensor_to_hash_bucket_fast(input: Value, num_buckets: int) -> Value:  # noqa: A002
+    """Return Fingerprint64 of integers written in decimal, modulo `num_buckets`.
+
+    Raises:
+        InvalidArgumentError: the integers are unsigned.
+    """
+    if input.dtype.kind == "u":
+        raise errors.InvalidArgumentError(f"Type not supported: {input.dtype}")
+    texts = np.array([b"%d" % number for number in input.ravel().tolist()], object)
+    return string_to_hash_bucket_fast(texts.reshape(input.shape), num_buckets)
+
+
 @kernel("StringToHashBucket", host=True)
 def string_to_hash_bucket(value: Value, num_buckets: int) -> Value:
     """Return TensorFlow's older hash modulo `num_buckets`."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
     from graphmill.spi.protos import Summary
 
-_SMALLEST, _LARGEST, _GROWTH = 1e-12, 1e20, 1.1
+_MIN_LIMIT, _MAX_LIMIT, _GROWTH = 1e-12, 1e20, 1.1
 _INT16 = 1 << 15
 
 
@@ -30,8 +30,8 @@ _INT16 = 1 << 15
 def bucket_limits() -> np.ndarray[Any, Any]:
     """Return the upper limits of the buckets, which grow by 10% on both sides of zero."""
     positive = []
-    limit = _SMALLEST
-    while limit < _LARGEST:
+    limit = _MIN_LIMIT
+    while limit < _MAX_LIMIT:
         positive.append(limit)
         limit *= _GROWTH
     positive.append(sys.float_info.max)
@@ -110,9 +110,9 @@ def _normalized(image: Value, bad_color: Value) -> Value:
     low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
     if low < 0:
         largest = max(abs(low), abs(high))
-        scale, offset = (0.0 if largest < _SMALLEST else 127.0 / largest), 128.0
+        scale, offset = (0.0 if largest < _MIN_LIMIT else 127.0 / largest), 128.0
     else:
-        scale, offset = (0.0 if high < _SMALLEST else 255.0 / high), 0.0
+        scale, offset = (0.0 if high < _MIN_LIMIT else 255.0 / high), 0.0
     result = np.empty(values.shape, np.uint8)
     result[is_finite] = (finite * np.float32(scale) + np.float32(offset)).astype(np.uint8)
     result[~is_finite] = bad_color

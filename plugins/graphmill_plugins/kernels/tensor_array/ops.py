@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import Ref, ResourceHandle, kernel
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, shape_text
 from graphmill_plugins.kernels.tensor_array._tensor_array import TensorArray
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class TensorArrayKernel:
         length = _scalar(size, "size")
         if length < 0:
             raise errors.InvalidArgumentError(f"Size should be >= 0, got {length}")
+        check_size((length,), "the TensorArray", itemsize=POINTER_SIZE)
         names = _CONTAINER, f"{self._name}_{next(_numbers)}"
         array = TensorArray(ctx.xp, names[1], self._dtype, length, self._shape, **self._options)
         ctx.resources.create(ctx.step_container, "".join(names), array)

@@ -20,7 +20,7 @@ from graphmill_plugins.kernels._partial_shape import (
     merged,
     shape_of_tensor,
 )
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, shape_text
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 from graphmill_plugins.kernels.unstack import rows, zeros
 
@@ -115,6 +115,7 @@ def tensor_list_reserve(
         raise InvalidArgumentError(
             f"The num_elements to reserve must be a non negative number, but got {length}"
         )
+    check_size((length,), "the list", itemsize=POINTER_SIZE)
     shape = shape_of_tensor(element_shape)
     return TensorList(dtypes.as_dtype(element_dtype), shape, [None] * length)
 
@@ -141,6 +142,7 @@ def tensor_list_resize(input_handle: Value, size: Value) -> Value:
         raise InvalidArgumentError(
             f"TensorListSlice expects size to be non-negative. Got: {length}"
         )
+    check_size((length,), "the list", itemsize=POINTER_SIZE)
     return source.resized(length)
 
 
@@ -232,7 +234,7 @@ def tensor_list_push_back_batch(
     given = shape_of_value(tensor, dtype)
     if not given or given[: len(shape)] != shape or len(shape) != 1:
         raise InvalidArgumentError(
-            "the rows of the tensor must be one for each list: the lists have shape "
+            "the tensor must have one row for each list: the lists have shape "
             f"{shape_text(shape)}, the tensor {shape_text(given)}"
         )
     result = np.empty(shape, object)

@@ -83,14 +83,14 @@ def tensor_list_gather(
     source = typed_list(input_handle, element_dtype)
     shape = merged(shape_of_tensor(element_shape), source.element_shape)
     elements, length = source.elements(), source.length
-    picked = []
+    gathered = []
     for index in indices.ravel().tolist():
         if not 0 <= index < length:
             raise InvalidArgumentError(
                 f"Trying to gather element {index} in a list with {length} elements."
             )
-        picked.append(elements[index])
-    return _stack(xp, source, picked, shape, "gather")
+        gathered.append(elements[index])
+    return _stack(xp, source, gathered, shape, "gather")
 
 
 @kernel("TensorListScatter", "TensorListScatterV2", host=True)

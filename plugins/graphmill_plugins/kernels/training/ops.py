@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import KernelDef, KernelTable, ResourceHandle, Variable
-from graphmill.spi.kernels import DISTINCT_ROWS, writable
+from graphmill.spi.kernels import UNIQUE_INDICES, writable
 from graphmill_plugins.kernels.state.resource import variable_of
 from graphmill_plugins.kernels.state.scatter import check_indices
 from graphmill_plugins.kernels.state.value import initialized, shape_text
@@ -60,7 +60,7 @@ class OptimizerKernel:
             for variable in sorted(variables.values(), key=id):
                 locks.enter_context(variable.lock)
             self._check_slots(variables)
-            if ctx.state.get(DISTINCT_ROWS):
+            if ctx.state.get(UNIQUE_INDICES):
                 self._update_distinct(ctx.xp, variables, gradient, arguments)
             elif self._is_sparse:
                 self._update_rows(ctx.xp, variables, gradient, arguments)

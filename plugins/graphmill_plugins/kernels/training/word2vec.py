@@ -53,8 +53,8 @@ class _Corpus:
         with np.errstate(all="ignore"):  # a word may have no occurrence
             limit = np.float32(subsample) * np.float32(len(self.indices))
             counts = self.counts.astype(np.float32)
-            kept = (np.sqrt(counts / limit) + np.float32(1)) * limit / counts
-        probabilities: list[float] = kept.tolist()
+            keep = (np.sqrt(counts / limit) + np.float32(1)) * limit / counts
+        probabilities: list[float] = keep.tolist()
         return probabilities
 
 
@@ -118,13 +118,13 @@ class SkipgramKernel:
         """Yield each word of sampled sentences with the words in a window of random size."""
         while True:
             sentence: list[int] = []
-            for place in range(_SENTENCE):
+            for center in range(_SENTENCE):
                 self._processed += 1
                 sentence = sentence or self._sentence()
                 reach = 1 + self._random.below(self._window)
-                for label in range(max(0, place - reach), min(_SENTENCE, place + reach + 1)):
-                    if label != place:
-                        yield sentence[place], sentence[label]
+                for label in range(max(0, center - reach), min(_SENTENCE, center + reach + 1)):
+                    if label != center:
+                        yield sentence[center], sentence[label]
 
     def _sentence(self) -> list[int]:
         """Return the next words of the text, without some of the frequent ones."""
@@ -188,8 +188,8 @@ class NegTrainKernel:
         if self._samples <= 0:
             return [[]] * count
         drawn = self._random.random((count, self._samples)) * self._weights[-1]
-        places = np.searchsorted(self._weights, drawn, side="right")
-        found: list[list[int]] = np.minimum(places, len(self._weights) - 1).tolist()
+        positions = np.searchsorted(self._weights, drawn, side="right")
+        found: list[list[int]] = np.minimum(positions, len(self._weights) - 1).tolist()
         return found
 
     def _check(self, inner: Value, outer: Value, examples: Value, labels: Value, lr: Value) -> None:

@@ -1,4 +1,4 @@
-"""Joining and parting, padding and blocks: round trips."""
+"""Concatenation and splitting, padding and blocks round-trip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes, constants and identities: what is copied, what is a view, what folds while tracing."""
+"""Shapes, constants and identities: copies, views, folding during tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices against Python's own indexing."""
+"""Slices equal Python's own indexing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def indices(draw: st.DrawFn) -> tuple:
 
 
 def as_strided_slice(index: tuple) -> tuple[list[np.ndarray], dict[str, int]]:
-    """Spell an index as TensorFlow does: begin, end and strides with masks."""
+    """Return an index as TensorFlow's begin, end and strides with masks."""
     masks = dict(NO_MASKS)
     rows = []
     for position, item in enumerate(index):

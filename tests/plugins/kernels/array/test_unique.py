@@ -1,4 +1,4 @@
-"""Distinct elements are the same however they are found (T1: Unique)."""
+"""All algorithms find the same distinct elements (T1: Unique)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that look at values: distinct ones, checks, one-hot, distances, assignment to slices."""
+"""Ops that depend on values: distinct values, checks, one-hot, distances, slice assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices made of places are those that NumPy finds axis by axis."""
+"""Indices from flat positions equal those that NumPy finds by axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DecodeWav reads what EncodeWav wrote, and refuses everything else."""
+"""DecodeWav reads EncodeWav's output, and refuses malformed files."""
 
 from __future__ import annotations
 

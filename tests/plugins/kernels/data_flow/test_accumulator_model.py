@@ -13,7 +13,7 @@ from graphmill_plugins.kernels.data_flow._accumulator import DenseAccumulator, S
 
 
 class Taker:
-    """What `take` was answered."""
+    """The results of `take`."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []

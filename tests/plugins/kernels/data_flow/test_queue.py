@@ -22,7 +22,7 @@ INT = (dtypes.int64,)
 
 
 class Outcomes(dict[Any, Any]):
-    """What became of each operation: the values taken, None, or the class of the error."""
+    """The outcome of each operation: elements, None, or the class of the error."""
 
     def done(self, key: Any):
         def note(elements: Any, error: Any) -> None:
@@ -205,7 +205,7 @@ def test_priority_queue_waits_for_enough_elements():
 
 
 class Model:
-    """A first-in first-out queue said plainly: one element at a time, no threads."""
+    """A reference model of a FIFO queue, single-threaded."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

@@ -1,4 +1,4 @@
-"""Queues in sessions: steps that wait hold no thread, and end with their step or session."""
+"""Queues in sessions: waiting steps hold no thread, and end with their step or session."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def session(graphmill_host):
 
 
 class Background:
-    """A step that runs in a thread of its own."""
+    """A step in a separate thread."""
 
     def __init__(self, session: Session, *args: Any, **keywords: Any) -> None:
         self.result: Any = None
@@ -71,7 +71,7 @@ def test_a_dequeue_waits_for_another_step(session):
 
 
 def test_one_step_may_give_to_itself(session):
-    """The event loop goes on with the enqueue while the dequeue of the same step waits."""
+    """The event loop runs the enqueue while the dequeue of the same step waits."""
     got = session.run(["get:0"], {"x:0": np.float32(4)}, targets=["put"])
     assert got == [4]
 

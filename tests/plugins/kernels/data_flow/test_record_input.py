@@ -1,4 +1,4 @@
-"""RecordInput gives every record of its files once in each epoch."""
+"""RecordInput returns every record of its files once per epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staging areas and barriers that wait: for room, for elements, until they are cancelled."""
+"""Staging areas and barriers wait for room or elements, and can be cancelled."""
 
 from __future__ import annotations
 

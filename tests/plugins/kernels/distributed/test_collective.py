@@ -1,4 +1,4 @@
-"""Collectives between the devices of one session, against answers of TensorFlow."""
+"""Collectives between the devices of one session return TensorFlow's results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ C = ops.distributed
 
 
 def run(make: Callable[[int], Any], devices: int = 2, jit: str = "", runs: int = 1) -> list[Any]:
-    """Run what `make` gives for each device; return the last step's values by device."""
+    """Run the nodes that `make` adds for each device; return the last step's values by device."""
     graph = graphmill.Graph()
     fetches = []
     with graph.as_default():
@@ -256,7 +256,9 @@ def test_members_of_different_merges_fail() -> None:
 
 
 def test_missing_member_is_abandoned_after_the_timeout() -> None:
-    with pytest.raises(errors.DeadlineExceededError, match=r"not all 2 members came within 0\.05"):
+    with pytest.raises(
+        errors.DeadlineExceededError, match=r"not all 2 members arrived within 0\.05"
+    ):
         run(lambda _: reduce(const([1]), timeout_seconds=0.05), devices=1)
 
 
@@ -282,7 +284,7 @@ def test_a_loop_reduces_in_each_round() -> None:
 
 
 class Recording(CollectiveExecutor):
-    """Answers at once with what the member brought, and remembers who asked."""
+    """Answers immediately with the member's value, and records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Boxes picked many at a time are those that are picked one by one."""
+"""Boxes selected in batches equal those selected one by one."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def test_boxes_that_classes_share(most, overlap):
     scores[:20] = np.round(scores[:20], 1)  # equal ones
     limits = Limits(most, overlap, 0.2)
     with np.errstate(all="ignore"):  # as steps have it
-        found = _SharedBoxes(own, scores, limits).picked()
+        found = _SharedBoxes(own, scores, limits).selected()
     assert found == [suppress(iou_of(own), column, limits)[0] for column in scores.T]
 
 
 @pytest.mark.parametrize("score", [-math.inf, 0.2])
 def test_fading_scores(score):
     own, scores = boxes(300), np.random.default_rng(2).random(300).astype(np.float32)
-    picked, kept = suppress(iou_of(own), scores, Limits(100, 0.5, score, sigma=0.3))
+    selected, kept = suppress(iou_of(own), scores, Limits(100, 0.5, score, sigma=0.3))
     left, similarity = dict(enumerate(scores.tolist())), iou_of(own)
-    for box, faded in zip(picked, kept, strict=True):
+    for box, faded in zip(selected, kept, strict=True):
         assert faded == pytest.approx(left[box], rel=1e-4)
         assert left[box] >= max(left.values()) * (1 - 1e-4)
         del left[box]
         overlaps = similarity(box, np.array(list(left))).tolist()
         for other, value in zip(left, overlaps, strict=True):
             left[other] *= math.exp(-0.5 / 0.3 * value * value)
-    assert len(picked) == 100 or max(left.values()) <= score * (1 + 1e-4)
+    assert len(selected) == 100 or max(left.values()) <= score * (1 + 1e-4)

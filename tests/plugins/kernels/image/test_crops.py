@@ -1,4 +1,4 @@
-"""Boxes of crops that are not finite are refused, as TensorFlow refuses them."""
+"""Crop boxes that are not finite are refused, as in TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images: files by Pillow, resizing, suppression of boxes."""
+"""Images: files, resizing, non-maximum suppression."""
 
 from __future__ import annotations
 

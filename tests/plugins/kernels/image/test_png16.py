@@ -1,4 +1,4 @@
-"""PNG files of 16-bit colour are written and read; malformed ones, and bombs, are refused."""
+"""16-bit PNG files round-trip; malformed ones and decompression bombs are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def png_of(rows, width, height, color_type=2, interlace=0):
 
 
 def filtered(pixels, kinds):
-    """Return rows filtered one after the other, as the standard says it."""
+    """Return rows filtered one by one, as the PNG standard defines it."""
     rows = pixels.astype(">u2").view(np.uint8).reshape(len(pixels), -1).astype(int)
     size, out, above = 2 * pixels.shape[2], b"", np.zeros(rows.shape[1], int)
     for kind, row in zip(kinds, rows, strict=True):

@@ -1,4 +1,4 @@
-"""RandomCrop refuses negative sizes, for which TensorFlow ends its process."""
+"""RandomCrop refuses negative sizes, for which TensorFlow aborts."""
 
 from __future__ import annotations
 

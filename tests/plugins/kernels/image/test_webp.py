@@ -1,4 +1,4 @@
-"""Animated WebP files without alpha, for which TensorFlow's kernel overwrites foreign memory."""
+"""Animated WebP files without alpha are decoded; TensorFlow's kernel corrupts memory."""
 
 from __future__ import annotations
 

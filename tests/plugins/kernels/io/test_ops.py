@@ -1,4 +1,4 @@
-"""Kernels of files and checkpoints, run in a session. Errors are TensorFlow's, by code."""
+"""Kernels of files and checkpoints in a session raise TensorFlow's error codes."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_files(run: Callable[..., Any], tmp_path: Path) -> None:
 def test_a_pattern_without_a_folder_finds_in_the_working_folder(
     run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """O5: MatchingFiles puts `./` before what a pattern such as `*.txt` finds."""
+    """O5: MatchingFiles adds `./` to the matches of a pattern such as `*.txt`."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "y").touch()
     (tmp_path / "a.txt").touch()

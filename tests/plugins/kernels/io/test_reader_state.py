@@ -1,4 +1,4 @@
-"""States of readers, which come as bytes: a state or a typed error."""
+"""Serialized reader states are restored or refused with a typed error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions that are computed otherwise on the CPU, against XLA's own."""
+"""CPU lowerings of convolutions equal XLA's own convolution."""
 
 from __future__ import annotations
 

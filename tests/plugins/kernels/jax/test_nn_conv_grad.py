@@ -1,4 +1,4 @@
-"""Gradients by products that are spread, turned kernels and slices, against sums tap by tap."""
+"""Gradients by spread products, flipped kernels and slices match sums over the taps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ pytestmark = [pytest.mark.jax, pytest.mark.divided]
 
 from graphmill import errors  # noqa: E402
 from graphmill_plugins.kernels.jax._conv_gradients import (  # noqa: E402
+    flipped_convolution,
     gradient_over_slices,
     gradient_product,
     spread_products,
-    turned_volumes,
 )
 from graphmill_plugins.kernels.nn.conv.numpy_grad import (  # noqa: E402
     input_gradient,
@@ -51,7 +51,7 @@ def test_any_window_gives_the_sums_of_its_taps(rows, cols, depth, width):
 
 
 def test_windows_along_one_axis_are_spread_too():
-    """What one-dimensional convolutions are made of."""
+    """One-dimensional convolutions have such windows."""
     place = make_axis(7, 3, 2, 1, "SAME")
     gradient = np.ones((1, place.out, 1), np.float32)
     weights = np.float32([1, 10, 100]).reshape(3, 1, 1)
@@ -67,7 +67,7 @@ def test_gradients_of_volumes_are_those_of_images():
     x = rng.standard_normal((2, 4, 5, 6, 2))
     weights, gradient = rng.standard_normal((3, 3, 2, 2, 3)), rng.standard_normal((2, 4, 5, 6, 3))
     with jax.enable_x64(True):
-        of_input = np.asarray(turned_volumes(gradient, weights, VOLUME))
+        of_input = np.asarray(flipped_convolution(gradient, weights, VOLUME))
         of_weights = np.asarray(gradient_over_slices(x, gradient, VOLUME, weights.shape))
     wanted = input_gradient(weights, gradient, tuple(VOLUME), 2)
     np.testing.assert_allclose(of_input, wanted, rtol=1e-10, atol=1e-10)

@@ -1,4 +1,4 @@
-"""Gradients tap by tap against the derivatives of the poolings themselves."""
+"""Pooling gradients computed tap by tap equal JAX's derivatives."""
 
 from __future__ import annotations
 

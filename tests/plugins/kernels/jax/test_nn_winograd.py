@@ -1,4 +1,4 @@
-"""Convolutions with fewer products, and as one product, against XLA's own."""
+"""Winograd convolutions and matrix products equal XLA's own convolution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def normal(*shape: int):
 
 
 def compiled(function, x, kernel, axes):
-    """Run a lowering as one program, which compiles faster than its parts."""
+    """Run a lowering as one program, which compiles faster than separate ops."""
     return np.asarray(jax.jit(lambda x, kernel: function(x, kernel, axes))(x, kernel))
 
 
@@ -32,7 +32,7 @@ def direct(x, kernel, axes):
 
 
 def error(got, wanted) -> float:
-    """Largest error as a share of the largest value."""
+    """Return the largest error relative to the largest value."""
     return float(np.abs(np.asarray(got) - wanted).max() / np.abs(wanted).max())
 
 

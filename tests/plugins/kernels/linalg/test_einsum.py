@@ -1,4 +1,4 @@
-"""Einsum against NumPy's own."""
+"""Einsum equals NumPy's."""
 
 from __future__ import annotations
 

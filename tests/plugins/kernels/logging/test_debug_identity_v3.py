@@ -1,4 +1,4 @@
-"""DebugIdentityV3: where its files are, and the watched tensor in them."""
+"""DebugIdentityV3 writes the watched tensor to the expected files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assert, Print and PrintV2: what is written, where and how often."""
+"""Assert, Print and PrintV2 write the expected text to the expected stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index over integer keys answers as the table's dictionary does."""
+"""An index over integer keys returns the table's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables filled from text files, and what data cases cannot ask."""
+"""Tables from text files, and behaviour that op cases do not cover."""
 
 from __future__ import annotations
 

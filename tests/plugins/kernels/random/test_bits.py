@@ -1,4 +1,4 @@
-"""With a seed set, random ops give TensorFlow's own numbers to the last bit (T4: random)."""
+"""With a seed, random ops draw TensorFlow's numbers bit for bit (T4: random)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generator's numbers do not depend on how they are computed (T4: random)."""
+"""All implementations of the generator return the same numbers (T4: random)."""
 
 from __future__ import annotations
 

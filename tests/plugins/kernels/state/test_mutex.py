@@ -1,4 +1,4 @@
-"""Mutexes: exclusive, fair, and released when a lock is lost."""
+"""Mutexes are exclusive and fair, and released when a lock is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphmill_plugins.kernels.state.mutex import Hold, Mutex
 
 
 class Waiter:
-    """Who asked for a mutex, and what came of it; `holds` is what its step keeps."""
+    """A caller that requests a mutex, and the result; `holds` keeps the lock alive."""
 
     def __init__(self) -> None:
         self.lock: Any = None

@@ -1,4 +1,4 @@
-"""Values read from a variable do not change (row S10, E11)."""
+"""Values read from a variable do not change later (row S10, E11)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_reader_keeps_its_value(bind_kernel: Bind, ctx: Any) -> None:
 
 
 def test_a_fed_array_does_not_become_the_variable(bind_kernel: Bind, ctx: Any) -> None:
-    """A feed arrives as a view of the caller's memory; the variable must not follow its changes."""
+    """A feed is a view of the caller's memory; the variable must not follow its changes."""
     fed = np.array([1.0, 2.0], np.float32)
     ref = Ref(dtypes.float32, (2,), "v")
     ref_kernel(bind_kernel, "Assign", fed)(ctx, ref, fed.view())

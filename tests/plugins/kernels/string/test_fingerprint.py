@@ -1,4 +1,4 @@
-"""Many fingerprints at once are the fingerprints of each."""
+"""Batched fingerprints equal single ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many hashes at once are the hashes of each."""
+"""Batched hashes equal single ones."""
 
 from __future__ import annotations
 

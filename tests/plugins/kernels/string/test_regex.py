@@ -1,4 +1,4 @@
-"""RE2's language by Python's: what differs between the two."""
+"""RE2 patterns translated to Python's `re`: the differences."""
 
 from __future__ import annotations
 

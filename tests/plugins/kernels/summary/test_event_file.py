@@ -1,4 +1,4 @@
-"""Event files: what was written, in order, when it can be read, and when a writer is dropped."""
+"""Event files contain the written events in order, and are readable after a flush."""
 
 from __future__ import annotations
 

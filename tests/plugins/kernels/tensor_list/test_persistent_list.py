@@ -1,4 +1,4 @@
-"""Persistent lists: values, cheap along one history, right along all of them."""
+"""Persistent lists return correct values along all histories, and fast along one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _changes = st.one_of(
 
 
 def change(made: PersistentList, model: list[Any], what: str, how: Any) -> tuple[Any, list[Any]]:
-    """Apply a change to a list and to what it should be."""
+    """Apply a change to a list and to its expected contents."""
     if what == "extend":
         return made.extended(how), model + how
     if what == "cut":

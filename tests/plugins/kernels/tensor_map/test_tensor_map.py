@@ -1,4 +1,4 @@
-"""Tensor maps: order of keys, keys without content, and sums of maps that do not match."""
+"""Tensor maps: key order, empty keys, and sums of mismatched maps."""
 
 from __future__ import annotations
 

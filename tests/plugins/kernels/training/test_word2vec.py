@@ -1,4 +1,4 @@
-"""Skipgram gives TensorFlow's examples, and NegTrain moves embeddings as expected."""
+"""Skipgram returns TensorFlow's examples, and NegTrain moves embeddings as expected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text_file(tmp_path: Path) -> Path:
 
 
 def skipgram(file: Path, steps: int, **attrs: float) -> list[Any]:
-    """Return the outputs of a node in each step; the op is of old graphs only."""
+    """Return a node's outputs in each step; the op exists in old graphs only."""
     graph_def = proto.GraphDef()
     graph_def.versions.producer = 18
     node = graph_def.node.add(name="y", op="Skipgram")
@@ -53,7 +53,7 @@ def test_examples_without_subsampling(text_file: Path) -> None:
 
 
 def test_examples_with_subsampling_and_rare_words(text_file: Path) -> None:
-    """TensorFlow's counters and checksums of its examples; the third step needs more of them."""
+    """TensorFlow's counters and checksums; the third step needs more examples."""
     steps = skipgram(text_file, 3, batch_size=2000, window_size=2, min_count=50, subsample=0.01)
     assert steps[0][0].tolist() == [b"UNK", b"ab", b"cd"]
     assert [[int(number) for number in step[3:5]] for step in steps] == [
@@ -86,7 +86,7 @@ def test_a_missing_text_is_reported(tmp_path: Path) -> None:
 
 
 class Row:
-    """Stand in for a `Variable`: a value and a lock."""
+    """A substitute for `Variable`: a value and a lock."""
 
     def __init__(self, value: Any) -> None:
         self.name = "v"
