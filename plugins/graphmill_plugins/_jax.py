@@ -18,7 +18,12 @@ import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi import Device, DeviceAttributes
-from graphmill.spi.process import JAX_DISPATCH, deferred_forks, never_destroy, track_forks
+from graphmill.spi.process import (
+    JAX_DISPATCH,
+    deferred_forks,
+    never_destroy,
+    track_forks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,14 +99,18 @@ def cpu_devices() -> list[Any]:
     more than most steps. JAX reads the option only when it starts, so nothing changes if the
     application has used JAX before.
     """
+    from graphmill.spi.process import INTRA_OP  # needed once
+
     jax = jax_module()
     if not JAX_DISPATCH.is_enabled:
-        return list(jax.devices("cpu"))
+        with INTRA_OP.of_xla():
+            return list(jax.devices("cpu"))
     option = "jax_cpu_enable_async_dispatch"
     before = jax.config.read(option)
     jax.config.update(option, False)
     try:
-        return list(jax.devices("cpu"))
+        with INTRA_OP.of_xla():
+            return list(jax.devices("cpu"))
     finally:
         jax.config.update(option, before)
 

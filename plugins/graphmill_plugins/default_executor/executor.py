@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import Executor, ExecutorFactory
 from graphmill.spi.executors import is_validation_on
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams
     from graphmill.spi.executors import DoneCallback
     from graphmill_plugins.default_executor.propagator import Ready
+
+
+NODE_LOGGER: Final = "graphmill.executor"
+"""Name of the logger of the nodes that run."""
+MEMORY_LOGGER: Final = "graphmill.memory"
+"""Name of the logger of the memory of their outputs."""
 
 
 class DefaultExecutor(Executor):
@@ -58,15 +65,19 @@ class DefaultExecutor(Executor):
         else:
             self.propagator_type = ValidatingSimplePropagator if validates else SimplePropagator
 
-        # The fast path neither validates nor uses another queue; `run_async` excludes tracing.
-        is_plain = new_queue is list and not validates
+        is_logged = _is_logged()
+        self._state_type = _logged_state(self.view) if is_logged else ExecutorState
+
+        # The fast path neither validates nor logs, nor uses another queue; `run_async` excludes
+        # tracing.
+        is_plain = new_queue is list and not validates and not is_logged
         self._single_kernel = single_kernel(self.view) if is_plain else None
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run, and continue until it is done or blocks."""
         one = self._single_kernel
         if one is None or args.stats_collector is not None or args.sync_on_finish:
-            ExecutorState(self, args, done).start()
+            self._state_type(self, args, done).start()
             return
         try:
             error = one.run(args)
@@ -81,6 +92,27 @@ class DefaultExecutor(Executor):
             for item in self.view.items:
                 if item.kernel is not None:
                     delete(item.kernel)
+
+
+def _is_logged() -> bool:
+    """Return whether a logger of executors has the level `DEBUG` itself.
+
+    That of a parent is not enough, because each node costs several lines.
+    """
+    logging = sys.modules.get("logging")  # not imported: nobody has set a level
+    get_logger = getattr(logging, "getLogger", None)  # absent while another thread imports it
+    return get_logger is not None and any(
+        0 < get_logger(name).level <= logging.DEBUG for name in (NODE_LOGGER, MEMORY_LOGGER)
+    )
+
+
+def _logged_state(view: GraphView) -> type[ExecutorState]:
+    """Return the class of runs that log each node; no node is called without its state."""
+    from graphmill_plugins.default_executor.logged_state import LoggedState  # off by default
+
+    for item in view.items:
+        item.is_plain = False
+    return LoggedState
 
 
 class DefaultExecutorFactory(ExecutorFactory):

@@ -14,6 +14,7 @@ from graphmill.errors import InternalError, OpError
 from graphmill.spi import (
     DEAD,
     OpKernelContext,
+    at_node,
     check_outputs,
     read_refs,
     step_cancelled,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
     from graphmill_plugins.default_executor.timed_queue import TimedQueue
 
-_WAITING: Final = object()  # returned by a call whose outcome was propagated or will be posted
+WAITING: Final = object()
+"""What a call returns whose outcome was propagated or will be posted."""
 WORTH_A_THREAD_NS: Final = 100_000
 """Minimum estimated cost of a kernel that runs in the pool; the hand-over costs a third of it."""
 _HISTORY: Final = 4  # a new measurement contributes a quarter to a node's cost estimate
@@ -118,7 +120,7 @@ class ExecutorState:
         try:
             while ready:
                 if cancellation.is_cancelled:
-                    return step_cancelled(self.args.cancel_reason())
+                    return self._cancelled_after(item, iteration)
                 item, iteration, is_dead = ready.pop()
                 inputs = iteration.inputs
                 entries = item.inputs
@@ -133,7 +135,7 @@ class ExecutorState:
                     result = item.compute(*taken)  # type: ignore[misc]
                 else:
                     result = self._call(item, iteration, taken)
-                    if result is _WAITING:
+                    if result is WAITING:
                         if runner.has_posted:
                             # Process what the pool has finished first: it may make more nodes
                             # ready, which keeps the pool's threads busy.
@@ -183,7 +185,8 @@ class ExecutorState:
             return item.compute(*taken)  # type: ignore[misc]
         scheduled = scheduled or self._timed.scheduled
         started = now()
-        result = item.compute(*taken)  # type: ignore[misc]
+        with self._timed.activity(item.node, self.args.step_id, self.device_name):
+            result = item.compute(*taken)  # type: ignore[misc]
         self._record(item, scheduled, started, result)
         return result
 
@@ -217,7 +220,7 @@ class ExecutorState:
             runner.post(lambda: self._computed(item, iteration, result, error))
 
         pool.schedule(task)
-        return _WAITING
+        return WAITING
 
     def _computed(
         self, item: NodeItem, iteration: Any, outputs: Any, error: BaseException | None
@@ -254,13 +257,13 @@ class ExecutorState:
             self._called = outer
         if self._outcome is None:
             self._note_waiting(item)
-            return _WAITING
+            return WAITING
         (outputs, error), self._outcome = self._outcome, None
         if error is not None:
             raise error
         if outputs is DEAD:
             self._propagator.node_done(item, iteration, False, (DEAD,), self._ready)
-            return _WAITING
+            return WAITING
         return outputs
 
     def _note_waiting(self, item: NodeItem) -> None:
@@ -340,6 +343,13 @@ class ExecutorState:
             f"arrive:\n{self.story()}",
             device=self.device_name,
         )
+
+    def _cancelled_after(self, item: NodeItem | None, iteration: Any) -> OpError:
+        """Return the error of a cancelled step; its node is the one that ran meanwhile."""
+        error = step_cancelled(self.args.cancel_reason())
+        if item is None:
+            return error
+        return at_node(error, item.node, item.kernel, self.device_name, iteration.name)
 
     def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
         """Return an exception as a status error with its node, or the error it derives from."""

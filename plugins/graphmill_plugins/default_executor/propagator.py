@@ -404,7 +404,7 @@ def _validate_frame(frame: FrameState) -> None:
             raise AssertionError(f"{iteration}: more nodes or frames ended than started")
         if not 0 <= number <= frame.iteration_count:
             raise AssertionError(
-                f"{iteration}: its number exceeds the latest one, {frame.iteration_count}"
+                f"{iteration}: its index exceeds the latest one, {frame.iteration_count}"
             )
         _validate_entries(frame.view, iteration.pending, iteration.inputs)
 

@@ -1,10 +1,10 @@
-"""`TimedQueue`: the ready queue of a traced run, which knows since when each node was ready."""
+"""`TimedQueue`: the ready queue of a traced run, which records when each node became ready."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.spi.executors import now
+from graphmill.spi.executors import activity, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +22,8 @@ class TimedQueue:
 
     __slots__ = ("_queue", "scheduled")
 
+    activity = staticmethod(activity)  # here, as only traced runs need it
+
     def __init__(self, queue: Any) -> None:
         self._queue = queue
         self.scheduled = 0
@@ -36,7 +38,7 @@ class TimedQueue:
             self.append(entry)
 
     def pop(self) -> Any:
-        """Take the entry that is next."""
+        """Remove and return the next entry."""
         entry, self.scheduled = self._queue.pop()
         return entry
 

@@ -56,15 +56,29 @@ class GpuDeviceFactory(DeviceFactory):
             found = [found[index] for index in _visible(options.visible_device_list, len(found))]
         return [_make(name_prefix, index, gpu) for index, gpu in enumerate(found[:limit])]
 
+    def why_none(self) -> str:
+        """Return why there are no GPUs."""
+        return why_no_gpu() or "JAX finds none"
+
 
 def may_have_gpu() -> bool:
     """Return whether the system may have a GPU, without importing JAX."""
+    return not why_no_gpu()
+
+
+def why_no_gpu() -> str:
+    """Return why the system cannot have a GPU, without importing JAX; "" if it may have one."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
-        return False
+        return "CUDA_VISIBLE_DEVICES hides all GPUs"
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if platforms:
-        return not _PLATFORMS.isdisjoint(platforms.lower().split(","))
-    return any(Path(file).exists() for file in _DEVICE_FILES) and _has_jax_plugin()
+        is_left_out = _PLATFORMS.isdisjoint(platforms.lower().split(","))
+        return f"JAX_PLATFORMS={platforms} leaves out GPUs" if is_left_out else ""
+    if not any(Path(file).exists() for file in _DEVICE_FILES):
+        return f"the machine has no GPU driver (none of {', '.join(_DEVICE_FILES)})"
+    if not _has_jax_plugin():
+        return "JAX's plugin for GPUs is not installed (pip install 'jax[cuda12]')"
+    return ""
 
 
 def _has_jax_plugin() -> bool:

@@ -1,4 +1,4 @@
-"""Gradients of CSR matrices: CSR matrices that have values where the differentiated ones have some.
+"""Gradients of CSR matrices: CSR matrices with the sparsity pattern of the differentiated ones.
 
 Semantics: tensorflow/python/ops/linalg/sparse/sparse_csr_matrix_grad.py.
 """
@@ -65,12 +65,12 @@ def sparse_matrix_mat_mul(op: ForwardOp, dy: Any) -> list[Any]:
     a, b = op.inputs
     grad = as_dense(dy)
     grad = conj(grad) if op.get_attr("conjugate_output") else grad
-    grad = _turned(grad) if op.get_attr("transpose_output") else grad
+    grad = _transposed(grad) if op.get_attr("transpose_output") else grad
     return [_by_csr(op, a, b, grad), _by_dense(op, a, grad)]
 
 
 def _by_csr(op: ForwardOp, a: Tensor, b: Tensor, grad: Tensor) -> Tensor:
-    """Return the gradient of the CSR matrix, at the positions of its values alone."""
+    """Return the gradient of the CSR matrix, only at the positions of its values."""
     parts = sparse.csr_sparse_matrix_to_sparse_tensor(a, type=b.dtype)
     indices = parts.indices
     rows, columns = indices[:, :-1], array.concat_v2([indices[:, :-2], indices[:, -1:]], 1)
@@ -78,9 +78,9 @@ def _by_csr(op: ForwardOp, a: Tensor, b: Tensor, grad: Tensor) -> Tensor:
     if op.get_attr("transpose_a") or is_adjoint:
         rows, columns = columns, rows
     if op.get_attr("adjoint_b"):
-        factor = _turned(b)  # the conjugate of the second factor
+        factor = _transposed(b)  # the conjugate of the second factor
     else:
-        factor = conj(_turned(b) if op.get_attr("transpose_b") else b)
+        factor = conj(_transposed(b) if op.get_attr("transpose_b") else b)
     values = math.sum(array.gather_nd(grad, rows) * array.gather_nd(factor, columns), 1)
     values = conj(values) if is_adjoint else values
     return sparse.sparse_tensor_to_csr_sparse_matrix(indices, values, parts.dense_shape)
@@ -93,12 +93,12 @@ def _by_dense(op: ForwardOp, a: Tensor, grad: Tensor) -> Tensor:
     else:
         found = sparse.sparse_matrix_mat_mul(a, grad, adjoint_a=not op.get_attr("adjoint_a"))
     if op.get_attr("transpose_b"):
-        return _turned(found)
-    return conj(_turned(found)) if op.get_attr("adjoint_b") else found
+        return _transposed(found)
+    return conj(_transposed(found)) if op.get_attr("adjoint_b") else found
 
 
-def _turned(matrix: Tensor) -> Tensor:
-    """Swap the last two axes of a dense matrix or of a batch of them."""
+def _transposed(matrix: Tensor) -> Tensor:
+    """Transpose a dense matrix, or each of a batch."""
     rank = array.rank(matrix)
     order = array.concat_v2([math.range(0, rank - 2, 1), array.pack([rank - 1, rank - 2])], 0)
     return array.transpose(matrix, order)
@@ -106,7 +106,7 @@ def _turned(matrix: Tensor) -> Tensor:
 
 @gradient("SparseMatrixSparseMatMul")
 def sparse_matrix_sparse_mat_mul(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Multiply by the adjoint of the other matrix; keep what has a position of the factor."""
+    """Multiply by the adjoint of the other matrix; keep only the positions of the factor."""
     kind = op.get_attr("type")
     a, b = (_oriented(op, tensor, which) for tensor, which in zip(op.inputs, "ab", strict=True))
     by_a = sparse.sparse_matrix_sparse_mat_mul(dy, b, adjoint_b=True, type=kind)
@@ -129,13 +129,13 @@ def _pruned(matrix: Tensor, pattern: Tensor, kind: Any) -> Tensor:
     """Return the values of a CSR matrix at the positions of another one, zero where it has none."""
     found = sparse.csr_sparse_matrix_to_sparse_tensor(matrix, type=kind)
     wanted = sparse.csr_sparse_matrix_to_sparse_tensor(pattern, type=kind)
-    stored, places = (_positions(part.indices, wanted.dense_shape) for part in (found, wanted))
+    stored, requested = (_positions(part.indices, wanted.dense_shape) for part in (found, wanted))
     nearest = array.lower_bound(
-        array.expand_dims(stored, 0), array.expand_dims(places, 0), out_type="int32"
+        array.expand_dims(stored, 0), array.expand_dims(requested, 0), out_type="int32"
     )[0]
     stored = array.concat_v2([stored, const(stored, [-1])], 0)  # for places behind the last one
     values = array.concat_v2([found.values, const(found.values, [0])], 0)
-    is_stored = math.equal(array.gather(stored, nearest), places)
+    is_stored = math.equal(array.gather(stored, nearest), requested)
     taken = array.gather(values, nearest)
     values = math.select(is_stored, taken, array.zeros_like(taken))
     return sparse.sparse_tensor_to_csr_sparse_matrix(wanted.indices, values, wanted.dense_shape)

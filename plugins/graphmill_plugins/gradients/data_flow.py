@@ -30,12 +30,12 @@ def dynamic_partition(op: ForwardOp, *dys: Gradient | None) -> list[Any]:
     shape = op.shape(partitions)
     numbers = array.reshape(math.range(0, math.prod(shape, 0), 1), shape)
     count = op.get_attr("num_partitions")
-    places = data_flow.dynamic_partition(numbers, partitions, num_partitions=count)
+    positions = data_flow.dynamic_partition(numbers, partitions, num_partitions=count)
     given = [
         op.zeros(output) if dy is None else as_dense(dy)
         for output, dy in zip(op.outputs, dys, strict=True)
     ]
-    stitched = data_flow.parallel_dynamic_stitch(places, given)
+    stitched = data_flow.parallel_dynamic_stitch(positions, given)
     return [array.reshape(stitched, op.shape(data)), None]
 
 

@@ -33,16 +33,16 @@ def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
     given = as_dense(dy)
     value_shape = op.shape(values)
     count, inner = value_shape[0], value_shape[1:]
-    places = ragged.ragged_tensor_to_tensor(
+    value_ids = ragged.ragged_tensor_to_tensor(
         array.shape(given)[:depth],
         _numbers(count),
         0,
         partitions,
         row_partition_types=kinds,
     )
-    places = array.reshape(places, [-1])
-    rows = array.reshape(given, array.concat_v2([array.shape(places), inner], 0))
-    sums = math.unsorted_segment_sum(rows, places, count + 1)
+    value_ids = array.reshape(value_ids, [-1])
+    rows = array.reshape(given, array.concat_v2([array.shape(value_ids), inner], 0))
+    sums = math.unsorted_segment_sum(rows, value_ids, count + 1)
     by_values, filled = sums[1:], sums[0]
     default_shape = op.shape(default)
     axes = array.broadcast_gradient_args(default_shape, inner).r0
@@ -60,13 +60,13 @@ def ragged_gather(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
         return found
     splits, values, indices = op.inputs[:depth], op.inputs[depth], op.inputs[depth + 1]
     count = op.shape(values)[0]
-    places = ragged.ragged_gather(
+    value_ids = ragged.ragged_gather(
         splits,
         _numbers(count),
         indices,
         OUTPUT_RAGGED_RANK=op.get_attr("OUTPUT_RAGGED_RANK"),
     ).output_dense_values
-    found[depth] = math.unsorted_segment_sum(dy, places - 1, count)
+    found[depth] = math.unsorted_segment_sum(dy, value_ids - 1, count)
     return found
 
 

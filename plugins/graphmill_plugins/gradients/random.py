@@ -57,14 +57,14 @@ def stateless_parameterized_truncated_normal(op: ForwardOp, dy: Tensor) -> list[
     """
     mean, deviation, low, high = op.inputs[2:]
     z, z_low, z_high = ((value - mean) / deviation for value in (op.outputs[0], low, high))
-    place = (_normal_cdf(z) - _normal_cdf(z_low)) / (_normal_cdf(z_high) - _normal_cdf(z_low))
+    quantile = (_normal_cdf(z) - _normal_cdf(z_low)) / (_normal_cdf(z_high) - _normal_cdf(z_low))
     limits = np.finfo(mean.dtype.base_dtype.as_numpy_dtype)
-    place = math.clip_by_value(
-        place, const(mean, float(limits.tiny)), const(mean, 1 - float(limits.eps))
+    quantile = math.clip_by_value(
+        quantile, const(mean, float(limits.tiny)), const(mean, 1 - float(limits.eps))
     )
     squares = math.square(z)
-    by_high = math.exp((squares - math.square(z_high)) * 0.5 + math.log(place))
-    by_low = math.exp((squares - math.square(z_low)) * 0.5 + math.log1p(-place))
+    by_high = math.exp((squares - math.square(z_high)) * 0.5 + math.log(quantile))
+    by_low = math.exp((squares - math.square(z_low)) * 0.5 + math.log1p(-quantile))
     parts = (array.ones_like(z), z, by_low, by_high)
     found = [
         shaped_as(op, (op.outputs[0], dy), (parameter, dy * part))[1]

@@ -106,9 +106,9 @@ def sparse_reduce_sum(op: ForwardOp, dy: Tensor) -> list[Any]:
     rank = array.size(shape)
     axes = math.floor_mod(math.cast(array.reshape(axes, [-1]), DstT="int32") + rank, rank)
     ones = array.fill(array.shape(axes), op.graph.constant(1, shape.dtype.base_dtype))
-    kept = array.tensor_scatter_update(shape, array.expand_dims(axes, 1), ones)
-    places = math.floor_mod(indices, kept)
-    return [None, array.gather_nd(array.reshape(dy, kept), places), None, None]
+    kept_shape = array.tensor_scatter_update(shape, array.expand_dims(axes, 1), ones)
+    positions = math.floor_mod(indices, kept_shape)
+    return [None, array.gather_nd(array.reshape(dy, kept_shape), positions), None, None]
 
 
 @gradient("SparseDenseCwiseMul", "SparseDenseCwiseDiv")
@@ -122,11 +122,11 @@ def sparse_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
         ],
         0,
     )
-    places = math.floor_mod(indices, math.cast(whole, DstT="int64"))
-    found = array.gather_nd(array.reshape(dense, whole), places)
+    positions = math.floor_mod(indices, math.cast(whole, DstT="int64"))
+    found = array.gather_nd(array.reshape(dense, whole), positions)
     if op.type.endswith("Mul"):
         by_values, by_found = dy * found, dy * values
     else:
         by_values, by_found = dy / found, dy * (-values / math.square(found))
-    by_dense = array.scatter_nd(places, by_found, math.cast(whole, DstT="int64"))
+    by_dense = array.scatter_nd(positions, by_found, math.cast(whole, DstT="int64"))
     return [None, by_values, None, array.reshape(by_dense, op.shape(dense))]

@@ -50,7 +50,7 @@ def points_fit(xp: ArrayNamespace, indices: Value, updates: Value, shape: Value)
     return in_range(xp, indices, 0, np.asarray(shape)[: indices.shape[-1]])
 
 
-def places_are_not_negative(
+def indices_are_not_negative(
     xp: ArrayNamespace, indices: Sequence[Value], data: Sequence[Value]
 ) -> Value:
     """Check that no index of `DynamicStitch` is negative; there is no upper bound."""
@@ -93,7 +93,7 @@ LOWERINGS: Final = LoweringTable(
         (("GatherV2",), slices_exist),
         (("GatherNd", *_SCATTERS), points_exist),
         (("ScatterNd",), points_fit),
-        (("DynamicStitch", "ParallelDynamicStitch"), places_are_not_negative),
+        (("DynamicStitch", "ParallelDynamicStitch"), indices_are_not_negative),
         (("InvertPermutation",), is_permutation),
         (("UnravelIndex",), flat_indices_exist),
         (("ReverseSequence",), lengths_fit),

@@ -27,7 +27,7 @@ def regularizer_is_not_negative(
     return xp.all(l2_regularizer >= 0)
 
 
-def sparse_places_exist(
+def sparse_indices_exist(
     xp: ArrayNamespace, a_indices: Value, a_values: Value, a_shape: Value, b: Value
 ) -> Value:
     """Check that the indices of a sparse matrix are within its shape."""
@@ -84,7 +84,7 @@ LOWERINGS: Final = LoweringTable(
         ),
         Lowering(
             ("SparseTensorDenseMatMul",),
-            checks=(Check(sparse_places_exist, errors.InvalidArgumentError),),
+            checks=(Check(sparse_indices_exist, errors.InvalidArgumentError),),
         ),
         Lowering(
             _SOLVED, checks=(Check(results_are_finite, errors.InvalidArgumentError, of="results"),)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphmill_plugins.passes.body_copy import free_name_in
+from graphmill.spi.passes import free_name_in
 
 if TYPE_CHECKING:
     from graphmill.spi import Graph, Node

@@ -12,23 +12,28 @@ from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
 from graphmill.spi.compilers import supplier_of
-from graphmill.spi.graphs import called_functions, calls_of, requested_executor
+from graphmill.spi.graphs import called_functions
 from graphmill.spi.passes import (
     PlacementOptions,
-    effects_of,
     function_with_effects,
+    inline_call,
+    is_plain_call,
     place,
     place_body,
 )
-from graphmill_plugins.passes.body_copy import BodyCopy, free_name_in
 from graphmill_plugins.passes.options import is_enabled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.spi import Graph, Node
-    from graphmill.spi.graphs import FunctionBody
+    from graphmill.spi.graphs import FunctionBody, FunctionLibrary
     from graphmill.spi.passes import PassOptions
 
 _MAX_NODES: Final = 100_000
+_MAX_CALLS: Final = 2_000
+"""Calls that are inlined into one graph: functions that call each other twice would double the
+graph with each level. What would exceed it is run as calls, which a timeout can end."""
 _MAX_DEPTH: Final = 50
 
 
@@ -46,11 +51,13 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
     pending: list[tuple[Node, tuple[str, ...]]] = [
         (n, ()) for n in graph.nodes if _is_call(n, options)
     ]
-    has_inlined = False
+    num_inlined, counter = 0, _CallCounter(graph.library, options)
     while pending:
         call, chain = pending.pop()
         name, attrs = _callee(call)
         if name in chain or len(chain) >= _MAX_DEPTH or len(graph) > _MAX_NODES:
+            continue
+        if num_inlined + counter.calls_of(name) > _MAX_CALLS:
             continue
         try:
             body = _body(name, attrs, call, options)
@@ -58,10 +65,43 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
             continue  # the call reports the error if it is run
         if _has_control_flow(body.graph):
             continue
-        inlined = _Inliner(graph, call, body, options).inline()
+        inlined = inline_call(graph, call, body, options, _requests_of(call, options))
         pending.extend((node, (*chain, name)) for node in inlined if _is_call(node, options))
-        has_inlined = True
-    return has_inlined
+        num_inlined += 1
+    return num_inlined > 0
+
+
+class _CallCounter:
+    """Counts the calls that inlining a function inlines: its own, and those of its callees."""
+
+    def __init__(self, library: FunctionLibrary, options: PassOptions) -> None:
+        self._library = library
+        self._ops = options.host.ops
+        self._counts: dict[str, int] = {}
+
+    def calls_of(self, name: str, depth: int = 0) -> int:
+        """Return the number of calls in the expansion of a function, at least 1."""
+        found = self._counts.get(name)
+        if found is None and depth < _MAX_DEPTH:
+            self._counts[name] = 1  # of a recursive function, which is not inlined again
+            inner = sum(self.calls_of(callee, depth + 1) for callee in self._callees(name))
+            found = self._counts[name] = 1 + inner
+        return found or 1
+
+    def _callees(self, name: str) -> list[str]:
+        if name not in self._library:
+            return []
+        callees = []
+        for node in self._library.get(name).node_def:
+            if node.op in self._library:
+                callees.append(node.op)
+            elif node.op in self._ops:
+                callees += (
+                    node.attr[call.attr].func.name
+                    for call in self._ops.get(node.op).calls
+                    if call.kind is CallKind.ONCE and call.attr in node.attr
+                )
+        return callees
 
 
 def _body(name: str, attrs: Any, call: Node, options: PassOptions) -> FunctionBody:
@@ -92,11 +132,7 @@ def _place_inlined(graph: Graph, options: PassOptions) -> None:
 
 def _is_call(node: Node, options: PassOptions) -> bool:
     """Return whether a node only calls one function with its inputs."""
-    called = calls_of(node)
-    is_plain = len(called) == 1 and called[0].kind is CallKind.ONCE
-    if not is_plain or called[0].call.first_input or effects_of(node.op_def):
-        return False
-    if requested_executor(node):
+    if not is_plain_call(node):
         return False
     if node.op in node.graph.library:
         return True
@@ -115,86 +151,22 @@ def _has_control_flow(graph: Graph) -> bool:
     return any(node.op_def.traits.may_be_dead for node in graph.nodes)
 
 
-class _Inliner:
-    """Inlines one call."""
+def _requests_of(call: Node, options: PassOptions) -> Callable[[Node], str]:
+    """Return the function that decides which device the copy of a body's node requests.
 
-    def __init__(self, graph: Graph, call: Node, body: FunctionBody, options: PassOptions) -> None:
-        self.graph = graph
-        self.call = call
-        self.body = body
-        self.options = options
-        self.ops = options.host.ops
-        self.kernels = options.host.kernels
-        self.devices = options.devices
-        self.args: list[tuple[Node, int]] = call.inputs
-        self.before: Node | None = None
+    That is the device of the call if the node has none. The placer decides if there is no kernel
+    for the call's device, or if the node uses a resource, which may be on another device. Calls
+    that are not inlined behave the same.
+    """
+    name, kernels = call.assigned_device, options.host.kernels
+    device = next((d for d in options.devices if d.name == name), None)
 
-    def inline(self) -> list[Node]:
-        """Replace the call by the nodes of the body; return these nodes."""
-        call = self.call
-        self.before = self._gather("before", [edge.src for edge in call.control_in_edges])
-        if self.before is not None:
-            # The whole body, and so each argument, must wait for the call's control inputs.
-            self.args = [self._waiting_argument(index) for index in range(len(self.args))]
-        copy = BodyCopy(self.graph, call.name, self.body, self.args, self.before, self._request)
-        if len(self.devices) == 1:
-            for node in copy.nodes.values():
-                node.assigned_device = call.assigned_device
-        self._replace_call(copy)
-        return list(copy.nodes.values())
-
-    def _request(self, node: Node) -> str:
-        """Return the requested device of a body's node; that of the call if it has none.
-
-        The placer decides if there is no kernel for the call's device, or if the node uses a
-        resource, which may be on another device. Calls that are not inlined behave the same.
-        """
+    def request(node: Node) -> str:
         if node.device or any(t.base_dtype is dtypes.resource for t in node.input_types):
             return node.device
-        name = self.call.assigned_device
-        device = next((d for d in self.devices if d.name == name), None)
-        if device is None or _is_call(node, self.options):
+        if device is None or _is_call(node, options):
             return name
-        kernel = self.kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
+        kernel = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
         return "" if kernel is None else name
 
-    def _replace_call(self, copy: BodyCopy) -> None:
-        followers = [edge.dst for edge in self.call.out_edges if edge.is_control]
-        for output, (src, src_output) in enumerate(copy.results):
-            self.graph.redirect(self.call, output, src, src_output)
-        if followers:
-            # Nodes that waited for the call wait for the effects and results of the body.
-            done = [*copy.effects(self.options), *(src for src, _ in copy.results)]
-            after = self._gather("after", list(dict.fromkeys(done)))
-            for follower in followers:
-                if after is not None and follower is not self.graph.sink:
-                    self.graph.add_control_edge(after, follower)
-        self.graph.withdraw([self.call])
-
-    def _gather(self, name: str, sources: list[Node]) -> Node | None:
-        """Return a node that runs after all `sources`; None if there are none."""
-        sources = [src for src in sources if src is not self.graph.source]
-        if not sources:
-            return None
-        node = self.graph.add_node(
-            free_name_in(self.graph, self.call.name, name),
-            self.ops.get("NoOp"),
-            control_inputs=sources,
-            attrs={},
-        )
-        node.assigned_device = self.call.assigned_device
-        return node
-
-    def _waiting_argument(self, index: int) -> tuple[Node, int]:
-        src, output = self.args[index]
-        dtype = src.output_types[output].base_dtype
-        identity = self.ops.get("Identity")
-        node = self.graph.add_node(
-            free_name_in(self.graph, self.call.name, f"argument_{index}"),
-            identity,
-            [(src, output)],
-            [] if self.before is None else [self.before],
-            identity.with_defaults({"T": dtype}),
-        )
-        node.assigned_device = self.call.assigned_device
-        return node, 0
+    return request

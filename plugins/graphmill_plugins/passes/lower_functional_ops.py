@@ -17,8 +17,7 @@ from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
 from graphmill.spi.graphs import calls_of, requested_executor
-from graphmill.spi.passes import function_with_effects
-from graphmill_plugins.passes.body_copy import BodyCopy, free_name_in
+from graphmill.spi.passes import BodyCopy, free_name_in, function_with_effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Memory that a step frees stays with the process, unless its user has a say."""
+"""Memory freed by a step stays with the process, unless the user disables this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-drawn graphs for the propagators: nodes and edges, and no kernel that computes anything."""
+"""Graphs for tests of propagators: nodes and edges, without working kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Drawing:
-    """Draws a graph: `drawing.add("Merge", "m", a, b)`; inputs are nodes or (node, output)."""
+    """Builds a graph: `drawing.add("Merge", "m", a, b)`; inputs are nodes or (node, output)."""
 
     def __init__(self) -> None:
         self.graph = Graph()
@@ -38,7 +38,7 @@ class Drawing:
         return self.graph.add_node(name, op_def, sources, list(after), op_def.with_defaults(attrs))
 
     def source(self, name: str, dtype: Any = dtypes.float32, after: Any = ()) -> Node:
-        """A node without inputs that is run, as constants are not."""
+        """A node without inputs that runs, unlike constants."""
         return self.add("Placeholder", name, dtype=dtypes.as_dtype(dtype), after=after)
 
     def constant(self, name: str) -> Node:
@@ -46,7 +46,7 @@ class Drawing:
         return self.add("Const", name, dtype=dtypes.float32, value=value)
 
     def back_edge(self, source: Node, merge: Node) -> None:
-        """Let the second input of a merge, drawn as a copy of its first, come from `source`."""
+        """Connect the second input of a merge, built as a copy of its first, to `source`."""
         self.graph.replace_input(merge, 1, source, 0)
 
     def view(self) -> GraphView:
@@ -58,7 +58,7 @@ class Drawing:
 
 
 class Drive:
-    """Drives a propagator node by node; `log` says what became ready, in which iteration."""
+    """Drives a propagator node by node; `log` lists ready nodes with their iteration."""
 
     def __init__(self, drawing: Drawing, *, order: Any = None) -> None:
         self.view = drawing.view()
@@ -121,7 +121,7 @@ FALSE = (1, DEAD)
 
 
 def loop(drawing: Drawing, name: str, start: Any, *, parallel: int = 10) -> dict[str, Node]:
-    """Draw a loop over one value: enter, merge, cond, switch, body, next, exit."""
+    """Build a loop over one value: enter, merge, cond, switch, body, next, exit."""
     enter = drawing.add(
         "Enter", f"{name}/enter", start, frame_name=name, parallel_iterations=parallel
     )

@@ -1,4 +1,4 @@
-"""The shell of a run (rows E2, E5, E6, E8, E13), with kernels that tests hold in their hands."""
+"""`ExecutorState` (rows E2, E5, E6, E8, E13), with kernels that tests control."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ARG = node_def("arg", "_Arg", T="float32", index=0)
 
 
 class Plain(Device):
-    """A device of host memory that notes when it is waited for."""
+    """A device with host memory that records calls of `sync`."""
 
     is_host_memory = True
     failure: Exception | None = None
@@ -54,7 +54,7 @@ class Plain(Device):
 
 
 class Bench:
-    """Runs a graph whose kernels are functions by node name, or (how they are run, function)."""
+    """Runs a graph whose kernels are functions by node name, or (kind, function)."""
 
     def __init__(self, *nodes: Any, inline: bool = False, **kernels: Any) -> None:
         self.device = Plain(DeviceAttributes("/device:CPU:0", "CPU"))
@@ -272,7 +272,7 @@ def test_e13_cancelled_error_of_a_kernel_is_kept() -> None:
 
 
 class Waiting:
-    """An asynchronous kernel that is done when the test says so, or when the step is cancelled."""
+    """An asynchronous kernel that the test, or a cancellation, completes."""
 
     def __init__(self) -> None:
         self.done: Any = None
@@ -368,7 +368,7 @@ def test_e6_raising_async_kernel_does_not_block_the_step() -> None:
 
 @pytest.mark.parametrize("later", [False, True])
 def test_e7_async_kernel_may_return_dead_output(later: bool) -> None:
-    """As a receive does of what a branch not taken sends."""
+    """As a receive does for values of a branch that was not taken."""
     calls: list[Any] = []
 
     def kernel(ctx: Any, x: Any, *, done: Any) -> None:
@@ -484,7 +484,7 @@ def pool() -> Any:
 
 
 def pooled(bench: Bench) -> None:
-    """Have the executor believe that its expensive kernels take long."""
+    """Make the executor treat its expensive kernels as slow."""
     for item in bench.executor.view.items:
         item.cost_ns = 10**9
 
@@ -559,14 +559,14 @@ def test_e12_kernels_in_the_pool_and_waiting_ones_are_recorded(pool: Any) -> Non
 
 
 class InstantPool:
-    """A pool whose threads are done before `schedule` returns."""
+    """A pool that runs tasks before `schedule` returns."""
 
     def schedule(self, task: Any) -> None:
         task()
 
 
 def test_e5_finished_pool_kernels_are_propagated_first() -> None:
-    """Else a thread of the pool would wait while this one works through all that was ready."""
+    """Else a pool thread would wait while this one runs all other ready nodes."""
     nodes = (ARG, neg("a", "arg"), neg("b", "arg"), neg("after_a", "a"), neg("after_b", "b"))
     bench = Bench(*nodes, a=("pooled", lambda x: x), b=("pooled", lambda x: x))
     pooled(bench)
@@ -612,7 +612,7 @@ def test_e12_plain_and_stateful_kernels_are_recorded() -> None:
 
 
 def test_r1_pending_receives_are_counted() -> None:
-    """By that the step notices when all of its partitions wait for each other."""
+    """The step uses the count to detect partitions that wait for each other."""
     pending: list[Any] = []
     ends = {"tensor_name": b"t", "send_device": b"/a", "recv_device": b"/b"}
     recv = node_def("recv", "_Recv", tensor_type="float32", send_device_incarnation=1, **ends)
@@ -633,7 +633,7 @@ def test_r1_pending_receives_are_counted() -> None:
 
 
 def test_e7_send_receives_dead_values() -> None:
-    """It tells the other side, which would wait for it otherwise."""
+    """Otherwise the receiver would wait for it."""
     sent: list[Any] = []
     ends = {
         "tensor_name": b"t",
@@ -669,7 +669,7 @@ def test_e13_cancellation_reason_is_not_added_twice() -> None:
 
 
 def test_stalled_run_is_internal_error_with_explanation() -> None:
-    """Nothing known leads there; if it should happen, it is told and does not hang."""
+    """No known event causes this; it must be reported instead of blocking."""
     enter = node_def("enter", "Enter", "arg", T="float32", frame_name=b"loop")
     nodes = (ARG, enter, node_def("m", "Merge", "enter", "enter", T="float32", N=2))
     bench = Bench(*nodes, m=lambda x, y: (x, np.int32(0)))

@@ -1,4 +1,4 @@
-"""Properties of a graph that are precomputed before it runs (row E3)."""
+"""Precomputed properties of a graph (row E3)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_e3_arguments_results_and_roots_are_distinguished() -> None:
 
 def test_e3_kernel_call_convention_is_precomputed() -> None:
     def function() -> None:
-        """Stand for a kernel."""
+        """A placeholder for a kernel."""
 
     _, items = view_of(
         ARG,

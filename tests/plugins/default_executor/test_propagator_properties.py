@@ -1,4 +1,4 @@
-"""Random graphs in random orders: each node is ready once, when and as it should be (row E7)."""
+"""In random graphs and orders, each node becomes ready once, dead or live as expected (row E7)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN_OPS = ("Neg", "AddN", "NoOp", "Unpack", "Placeholder", "Const")
 
 
 def draw_graph(data: st.DataObject, ops: tuple[str, ...]) -> Drawing:
-    """Draw nodes one after another; each reads and waits for any that are there."""
+    """Draw nodes one by one; each reads and waits for any earlier ones."""
     drawing = Drawing()
     floats: list[tuple[Node, int]] = [(drawing.source("start"), 0)]
     bools: list[tuple[Node, int]] = [(drawing.source("flag", dtypes.bool), 0)]
@@ -59,7 +59,7 @@ def draw_graph(data: st.DataObject, ops: tuple[str, ...]) -> Drawing:
 
 
 def expected_deadness(graph: Graph, branch: dict[str, int]) -> dict[tuple[Node, int], bool]:
-    """Say by TensorFlow's rules which outputs are dead; output -1 stands for the node itself."""
+    """Return the outputs that are dead by TensorFlow's rules; output -1 is the node itself."""
     dead: dict[tuple[Node, int], bool] = {}
     for node in topological_order(graph):
         data = [dead[edge.src, edge.src_output] for edge in node.in_edges]
@@ -78,7 +78,7 @@ def expected_deadness(graph: Graph, branch: dict[str, int]) -> dict[tuple[Node, 
 
 
 def outputs_of(item: Any, branch: dict[str, int]) -> list[Any]:
-    """Values that tell where they come from."""
+    """Values that identify their source."""
     name = item.node.name
     values: list[Any] = [(name, output) for output in range(item.num_outputs)]
     if item.node.op == "Switch":
@@ -87,7 +87,7 @@ def outputs_of(item: Any, branch: dict[str, int]) -> list[Any]:
 
 
 def run(drawing: Drawing, data: st.DataObject, branch: dict[str, int]) -> dict[str, bool]:
-    """Run in an order that is drawn; return for each node that became ready whether it was dead."""
+    """Run in a drawn order; return for each ready node whether it was dead."""
     view = drawing.view()
     propagator: Any = (Propagator if view.has_control_flow else SimplePropagator)(view)
     ready: list[Any] = []

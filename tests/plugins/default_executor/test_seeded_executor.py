@@ -1,4 +1,4 @@
-"""The executor of random orders (row E5): a seed repeats them, and every order occurs."""
+"""The executor with random orders (row E5) repeats an order by seed and reaches all orders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphmill_plugins.default_executor.validating_propagator import (
 
 
 def order(seed: int, count: int = 4) -> tuple[int, ...]:
-    """Return the order in which a queue gives nodes that are ready from the start."""
+    """Return the order in which a queue returns initially ready nodes."""
     queue = RandomQueue(seed)
     queue.extend((SimpleNamespace(id=number), None, False) for number in range(count))
     return tuple(queue.pop()[0].id for _ in range(count))

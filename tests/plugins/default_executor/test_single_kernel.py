@@ -1,4 +1,4 @@
-"""Graphs that are one kernel run without a propagator, and as all others do (rows E3, E5, E6)."""
+"""Graphs with one kernel run without a propagator, with equal results (rows E3, E5, E6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to every method of a server, and seeded ways to spoil them."""
+"""Requests to every server method, and seeded mutations of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLOATS = (0.0, -1.0, 1e300, float("inf"), float("nan"))
 
 
 class Corpus:
-    """Valid requests of one server, whose sessions and graphs are there.
+    """Valid requests for the sessions and graphs of one server.
 
     Args:
         client: of the server.
@@ -134,7 +134,7 @@ def _config() -> proto.ConfigProto:
 
 
 def mutated(message: Message, random: random.Random) -> bytes:
-    """Return the bytes of a message that was spoiled in one of several ways."""
+    """Return the bytes of a mutated message."""
     kind = random.random()
     if kind < 0.1:
         return random.randbytes(random.choice((0, 1, 7, 100, 5000)))

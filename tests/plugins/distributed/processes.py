@@ -1,4 +1,4 @@
-"""Tasks of a cluster as processes of their own, which a test can kill, stop and start again."""
+"""Cluster tasks as separate processes, which a test can kill, stop and restart."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Task:
         self.process: subprocess.Popen[str]
 
     def launch(self) -> Self:
-        """Start the process, which is not ready yet."""
+        """Start the process without waiting until it is ready."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "graphmill", "serve", *self._arguments],
             stdout=subprocess.PIPE,
@@ -59,35 +59,35 @@ class Task:
         return self
 
     def wait_until_ready(self) -> Self:
-        """Wait until the task takes calls."""
+        """Wait until the task accepts calls."""
         assert self.process.stdout is not None
         line = within(self.process.stdout.readline, f"the start of {self.name}", TIMEOUT)
         assert line == f"READY {self.address}\n"
         return self
 
     def kill(self) -> None:
-        """End the process as a crash does."""
+        """Kill the process, as a crash does."""
         self.process.kill()
         self.process.wait(TIMEOUT)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def restart(self) -> None:
-        """Kill the process, and start another one at the same address."""
+        """Kill the process, and start a new one at the same address."""
         self.kill()
         self.launch().wait_until_ready()
 
     def stop(self) -> None:
-        """Let the process stand still, as a machine does that swaps or hangs."""
+        """Stop the process, as a machine does that swaps or hangs."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let the process that was stopped run."""
+        """Continue the stopped process."""
         self.process.send_signal(signal.SIGCONT)
 
 
 def waiting_graph() -> Any:
-    """Return a graph whose step `wait` begins at task 0 and then waits at task 1.
+    """Return a graph whose step `wait` starts at task 0 and then waits at task 1.
 
     `has_started` returns when `wait` runs; `go_on` ends its waiting. `far` is the result of task 1
     alone, `near` of task 0.

@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections a test can freeze, as a network does that drops everything."""
+"""A TCP proxy whose connections a test can freeze, like a network that drops all packets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Proxy:
-    """Passes bytes between its clients and an address.
+    """Forwards bytes between its clients and an address.
 
     Args:
         address: `HOST:PORT` of the server.
@@ -39,7 +39,7 @@ class Proxy:
         self._selector.close()
 
     def freeze(self) -> None:
-        """Pass nothing on any more by the connections that are there; both ends stay open."""
+        """Stop forwarding on existing connections, but keep both ends open."""
         self._command("freeze")
 
     def _command(self, command: str) -> None:

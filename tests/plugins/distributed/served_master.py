@@ -1,4 +1,4 @@
-"""A client that speaks protobuf over gRPC, and a few graphs."""
+"""A protobuf client over gRPC, and a few graphs."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class MasterClient:
 
 
 def status_of(action: Any) -> tuple[str, str]:
-    """Return the status code and the message that an action fails with."""
+    """Return the status code and message of a failing action."""
     with pytest.raises(grpc.RpcError) as caught:
         action()
     return caught.value.code().name, caught.value.details()

@@ -1,4 +1,4 @@
-"""When a task counts as silent."""
+"""Heartbeats determine when a task counts as silent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
 
 
 class Peer:
-    """The other end of a heartbeat's connection."""
+    """The peer of a heartbeat's connection."""
 
     def __init__(self, seconds: float = 10.0) -> None:
         self.num_questions = 0

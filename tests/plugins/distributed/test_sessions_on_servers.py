@@ -18,7 +18,7 @@ pytest.importorskip("google_crc32c")
 
 
 class Program:
-    """A step that counts, and arithmetic."""
+    """A counting step, and arithmetic."""
 
     def __init__(self) -> None:
         self.graph = graphmill.Graph()

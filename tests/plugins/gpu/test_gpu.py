@@ -1,4 +1,4 @@
-"""GPU devices (row R3): which are offered, and the options that count. What needs one is marked."""
+"""GPU devices (row R3) and their options; tests that need a GPU are marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "/job:localhost/replica:0/task:0"
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Have JAX find four GPUs; what the environment was at that moment is kept in `seen`."""
+    """Make JAX find four GPUs; `seen` records the environment at that moment."""
     devices = [
         SimpleNamespace(id=n, device_kind="Fake", memory_stats=lambda n=n: {"bytes_limit": 100 + n})
         for n in range(4)
@@ -128,3 +128,35 @@ def test_nodes_prefer_the_gpu_and_values_return_p1_r3(
         assert session.run("text:0", {x: [[1, 0], [0, 1]]})[0, 0] == b"1.000000"
     assert f"y: (MatMul): {PREFIX}/device:GPU:0" in caplog.text
     assert f"text: (AsString): {PREFIX}/device:CPU:0" in caplog.text
+
+
+def test_session_that_asks_for_gpus_in_vain_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "why_no_gpu", lambda: "the machine has no GPU driver")
+    with pytest.warns(UserWarning, match="no device of type GPU.*the machine has no GPU driver"):
+        session = graphmill.Session(config={"device_count": {"GPU": 1}})
+    with session:
+        assert {device.device_type for device in session.list_devices()} == {"CPU"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("CUDA_VISIBLE_DEVICES", "-1", "CUDA_VISIBLE_DEVICES hides all GPUs"),
+        ("JAX_PLATFORMS", "cpu", "JAX_PLATFORMS=cpu leaves out GPUs"),
+    ],
+)
+def test_reason_for_no_gpu_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, reason: str
+) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    assert gpu.why_no_gpu() == reason
+    assert not gpu.may_have_gpu()
+
+
+def test_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(gpu, "_DEVICE_FILES", ("/nowhere/gpu",))
+    assert gpu.why_no_gpu() == "the machine has no GPU driver (none of /nowhere/gpu)"

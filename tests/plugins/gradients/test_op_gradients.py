@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.divided
 
 STEP = 1e-6
-LARGEST = 2000  # elements of an input
+MAX_ELEMENTS = 2000  # elements of an input
 NO_DERIVATIVE = {
     "BatchCholesky": "reads one triangle",
     "BesselK0": "cases leave the domain",
@@ -91,20 +91,20 @@ def chosen_cases() -> dict[str, Case]:
             continue
         values = _values(case)
         smooth = [value for value in values if value.dtype == np.float64]
-        is_small = all(value.size <= LARGEST for value in values)
+        is_small = all(value.size <= MAX_ELEMENTS for value in values)
         if smooth and is_small and all(v.size and np.isfinite(v).all() for v in smooth):
             found[case.op] = case
     return found
 
 
 def _values(case: Case) -> list[Any]:
-    """Return all input tensors, lists unfolded."""
+    """Return all input tensors, with lists flattened."""
     trees = [tree if isinstance(tree, tuple) else (tree,) for tree in case.inputs]
     return [np.asarray(one.values()) for tree in trees for one in tree]
 
 
 def prepared(case: Case) -> tuple[Any, dict[str, Any]]:
-    """Return a case's graph, and its float64 inputs; others become constants."""
+    """Return a case's graph and its float64 inputs; other inputs become constants."""
     made = case_graph(case, graphmill.default_host().ops)
     graph_def = proto.GraphDef()
     graph_def.CopyFrom(made.graph_def)

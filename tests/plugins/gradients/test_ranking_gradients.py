@@ -1,4 +1,4 @@
-"""Gradients of rankings where TensorFlow has none: along an axis that is not the last one."""
+"""Gradients of rankings along axes other than the last, which TensorFlow lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients that are rows of a tensor go through every op, and gradients have gradients."""
+"""`IndexedSlices` gradients pass through every op, and gradients have gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients are TensorFlow's where they once were others: tests/data/gradients tells which."""
+"""Gradients equal TensorFlow's stored ones for cases that once differed."""
 
 from __future__ import annotations
 

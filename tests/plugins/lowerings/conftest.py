@@ -1,4 +1,4 @@
-"""Call the NumPy kernel of an op, and the checks of its lowering, with the same inputs."""
+"""Call an op's NumPy kernel and its lowering's checks on the same inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checks_of(op):
 
 
 class CheckedOp:
-    """An op with inputs and attrs: its kernel, and what its checks say of inputs and results."""
+    """An op with inputs and attrs: its kernel, and the results of its checks."""
 
     def __init__(self, host, op, inputs, attrs):
         op_def = host.ops.get(op)
@@ -36,7 +36,7 @@ class CheckedOp:
         self._kernel = bind(definition, construction)
 
     def compute(self, *context):
-        """Return the results of the kernel, which is given a context if stateful, as a tuple."""
+        """Return the kernel's results as a tuple; a stateful kernel gets a context."""
         flat = [one for x in self._inputs for one in (x if isinstance(x, list) else [x])]
         try:
             with np.errstate(all="ignore"):  # as an executor does for the whole step
@@ -46,7 +46,7 @@ class CheckedOp:
         return tuple(results) if isinstance(results, (list, tuple)) else (results,)
 
     def failed(self, of, values):
-        """Return the checks that do not hold of the inputs or the results."""
+        """Return the checks that are false for the inputs or the results."""
         return [
             check
             for check in self._checks
@@ -54,7 +54,7 @@ class CheckedOp:
         ]
 
     def failed_inputs(self):
-        """Return the checks that do not hold of the inputs."""
+        """Return the checks that are false for the inputs."""
         return self.failed("inputs", self._inputs)
 
     def _wanted(self, check):

@@ -1,4 +1,4 @@
-"""Which ops the built-in lowerings are for, and what they declare of each."""
+"""Built-in lowerings declare the expected ops and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that the kernel computes and compiled code would not: checks that name no error."""
+"""Checks without an error reject values that only the kernel computes correctly."""
 
 from __future__ import annotations
 

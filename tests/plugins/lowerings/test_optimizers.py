@@ -1,4 +1,4 @@
-"""Scalars of optimizers that kernels refuse by their signs, and checks before compiled code."""
+"""Checks reject optimizer scalars that kernels refuse by their sign."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def variable():
 
 
 def given(op_def, changed):
-    """Return inputs over variables of two rows; scalars are good but for those given."""
+    """Return inputs with variables of two rows; scalars are valid by default."""
     scalars = {name: np.float32(value) for name, value in {**GOOD, **changed}.items()}
     others = {"grad": np.ones(2, np.float32), "indices": np.arange(2)}
     known = {**scalars, **others}

@@ -1,4 +1,4 @@
-"""Where a check that names an error holds of the inputs the kernel computes; else it may raise it.
+"""If a check that names an error is true, the kernel computes; else it may raise.
 
 Inputs are drawn so that some are refused and some are not.
 """

@@ -14,7 +14,7 @@ from graphmill.testing.case_nodes import parse_function, parse_node
 
 
 def host_with(*given: Any) -> graphmill.Host:
-    """Return a host with the kernels of a third party."""
+    """Return a host with third-party kernels."""
 
     class Plugin:
         @staticmethod

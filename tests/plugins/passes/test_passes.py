@@ -18,7 +18,7 @@ def host():
 
 
 def lowered_ops(graph, fetches, feeds=(), config=None, host=None):
-    """Return how often each op stands in the graph that is run."""
+    """Return the number of nodes of each op in the executed graph."""
     with graphmill.Session(graph=graph, config=config, host=host) as session:
         metadata = graphmill.RunMetadata()
         options = graphmill.RunOptions(output_partition_graphs=True)
@@ -138,7 +138,7 @@ STRIP = {"graph_options": {"rewrite_options": {"debug_stripper": "ON"}}}
 
 @pytest.fixture
 def diagnosing_graph():
-    """A graph whose checks fail where `x` is not a number, at the top and in a function."""
+    """A graph whose checks fail if `x` is NaN, at the top level and in a function."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -199,7 +199,7 @@ def test_an_op_that_diagnoses_no_input_is_refused() -> None:
         def graphmill_register_ops(self, ops):
             ops.add(op)
 
-    with pytest.raises(graphmill.errors.OpError, match="diagnoses input 0"):
+    with pytest.raises(graphmill.errors.OpError, match="diagnoses needs an input"):
         graphmill.Host(plugins=[Plugin()])
 
 
@@ -255,7 +255,7 @@ def test_p4_a_pass_that_raises_is_named(host) -> None:
 
 
 def counter(graph, is_resource, write_first):
-    """Return reads and writes of a variable that nothing orders: (init, read, add, waiting)."""
+    """Return unordered reads and writes of a variable: (init, read, add, waiting)."""
     state, math = ops.state, ops.math
     with graph.as_default():
         one = graph.constant(np.float32(1))

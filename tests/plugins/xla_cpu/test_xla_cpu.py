@@ -1,4 +1,4 @@
-"""JAX's CPU devices as devices of a session (row R3), in a process where JAX has several."""
+"""JAX's CPU devices in sessions (row R3), in a process with several of them."""
 
 from __future__ import annotations
 

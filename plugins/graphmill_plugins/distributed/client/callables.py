@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InternalError, InvalidArgumentError, UnimplementedError
-from graphmill.spi.cluster import Signature, give_back
+from graphmill.spi.cluster import Signature, copy_message
 from graphmill.spi.protos import proto
 
 from ..wire.tensor_messages import RUN_CALLABLE_REQUEST, RUN_CALLABLE_RESPONSE, parse_message
@@ -119,7 +119,7 @@ class RemoteCallable:
             session.call_with_bytes("RunCallable", data, self._timeout)
         )
         if run_metadata is not None:
-            give_back(response.metadata, run_metadata)
+            copy_message(response.metadata, run_metadata)
         found = [tensor.value for tensor in tensors]
         if len(found) != len(plan.fetches):
             raise InternalError(

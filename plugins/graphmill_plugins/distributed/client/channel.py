@@ -36,7 +36,7 @@ SCHEME: Final = "grpc://"
 CLOSED: Final = "Session has been closed."
 
 _ADDRESS: Final = re.compile(r"(?P<host>[^\s/:]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>\d{1,5})|unix:\S+")
-_LARGEST_PORT: Final = 65535
+_MAX_PORT: Final = 65535
 # A request whose status is UNAVAILABLE was not accepted, and is sent again with the same request
 # id: ten times, within about 50 ms.
 _RESENDS: Final = 10
@@ -150,7 +150,7 @@ def address_of(target: str) -> str:
     """
     address = target.removeprefix(SCHEME)
     found = _ADDRESS.fullmatch(address)
-    if not target.startswith(SCHEME) or found is None or int(found["port"] or 1) > _LARGEST_PORT:
+    if not target.startswith(SCHEME) or found is None or int(found["port"] or 1) > _MAX_PORT:
         raise InvalidArgumentError(
             f"malformed target {target!r}; expected grpc://HOST:PORT, as grpc://127.0.0.1:7001"
         )

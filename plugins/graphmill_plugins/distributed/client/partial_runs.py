@@ -53,7 +53,7 @@ class PartialRuns:
             found = self._runs.get(handle)
         if found is None:
             raise InvalidArgumentError(
-                f"there is no partial run {handle!r}; it is finished, or of another session"
+                f"there is no partial run {handle!r}; it is finished, or belongs to another session"
             )
         return found
 

@@ -18,7 +18,7 @@ from graphmill.errors import (
     UnavailableError,
 )
 from graphmill.spi import DeviceAttributes
-from graphmill.spi.cluster import SessionInterface, give_back
+from graphmill.spi.cluster import SessionInterface, copy_message
 from graphmill.spi.protos import proto
 
 from ..wire.status import error_from_code, in_context
@@ -53,7 +53,7 @@ _CREATE_SECONDS: Final = 120.0
 _CLOSE_SECONDS: Final = 10.0
 """How long `close` waits for a master that does not answer."""
 
-_MOST_PLANS: Final = 1024
+_MAX_CACHED_PLANS: Final = 1024
 
 
 class GrpcSession(SessionInterface):
@@ -107,11 +107,11 @@ class GrpcSession(SessionInterface):
         self._graph.extend(graph_def, large_tensors)
 
     def follow(self, source: Graph, num_taken: int = 0) -> None:
-        """Take the nodes of a graph object, now and whenever it has grown."""
+        """Add the nodes of a graph object, now and whenever it has grown."""
         self._graph.follow(source, num_taken)
 
     def sync_graph(self) -> None:
-        """Take what the followed graph object has got since the last time."""
+        """Add the nodes that the followed graph object has gained."""
         self._graph.sync()
 
     def run(
@@ -165,7 +165,7 @@ class GrpcSession(SessionInterface):
         feeds: Mapping[str, Any],
         run_metadata: proto.RunMetadata | None,
     ) -> list[Value]:
-        """Do one piece of a partial run; see `SessionInterface.partial_run`."""
+        """Run one piece of a partial run; see `SessionInterface.partial_run`."""
         options = self._partial_runs.get(handle).options
         plan = self._plan((tuple(feeds), tuple(fetches), ()))
         request = step_request(self.handle, plan.fetches, (), options)
@@ -286,13 +286,13 @@ class GrpcSession(SessionInterface):
             error.op = self._graph.op_of(error.node)
             raise error
         if run_metadata is not None:
-            give_back(response.metadata, run_metadata)
+            copy_message(response.metadata, run_metadata)
         return results_by_name(fetches, tensors)
 
     def _plan(self, signature: Signature) -> StepPlan:
         found = self._plans.get(signature)
         if found is None:
-            if len(self._plans) >= _MOST_PLANS:
+            if len(self._plans) >= _MAX_CACHED_PLANS:
                 self._plans.clear()
             found = self._plans[signature] = StepPlan(signature, self._graph)
         return found

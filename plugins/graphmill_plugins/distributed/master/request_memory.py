@@ -26,7 +26,7 @@ class Request:
     Attributes:
         num_callers: how many calls wait for it.
         is_done: whether it has ended.
-        response: what it was answered; None if it failed, or the answer is no longer kept.
+        response: its response; None if it failed, or if the response is no longer stored.
         error: what it failed with.
         waiting: wakes the calls that were attached to it; None if there was none.
         cancel: ends its step; None while it has none.
@@ -53,7 +53,7 @@ class RequestMemory:
 
     Args:
         max_requests: how many finished requests are remembered.
-        max_response_bytes: how many bytes of responses are kept.
+        max_response_bytes: how many bytes of responses are stored.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class RequestMemory:
             work: what is to be done, at most once.
 
         Raises:
-            AbortedError: it was answered before, and the answer is no longer kept.
+            AbortedError: it was answered before, and the response is no longer stored.
             OpError: what the work raised.
         """
         with self._lock:
@@ -146,8 +146,8 @@ class RequestMemory:
             raise copy.copy(request.error)
         if request.response is None:
             raise AbortedError(
-                f"request {key} was received twice: it was carried out, and its answer is no "
-                "longer kept"
+                f"request {key} was received twice: its work is done, but its response is no "
+                "longer stored"
             )
         return request.response
 

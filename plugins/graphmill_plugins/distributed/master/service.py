@@ -105,7 +105,7 @@ class MasterService:
         return [executors for one in direct for executors in one.kept_executors()]
 
     def behaviours(self) -> dict[str, Behaviour]:
-        """Return what carries out each method of the service, by its name."""
+        """Return the implementation of each method of the service, by name."""
         return {
             "CreateSession": self.create_session,
             "ExtendSession": self.extend_session,
@@ -120,7 +120,7 @@ class MasterService:
         }
 
     def create_session(self, data: bytes, call: Call) -> bytes:
-        """Make a session with a graph; return its handle and the graph's version.
+        """Create a session with a graph; return its handle and the graph's version.
 
         Raises:
             OpError: the config or the graph is malformed, or a task of the cluster is away.
@@ -155,7 +155,7 @@ class MasterService:
         return proto.ExtendSessionResponse(new_graph_version=version).SerializeToString()
 
     def run_step(self, data: bytes, call: Call) -> bytes:
-        """Run a step, or a piece of a partial run; errors go into the response if so asked."""
+        """Run a step, or a piece of a partial run; errors go into the response if requested."""
         message, feeds = RUN_STEP_REQUEST.decode(data)
         if call.fields is not None:
             call.fields |= {
@@ -200,7 +200,7 @@ class MasterService:
         return _once(session, request.request_id, call, work)
 
     def make_callable(self, data: bytes, call: Call) -> bytes:
-        """Prepare a signature; return its number."""
+        """Prepare a signature; return the index of the callable."""
         request = parse_message(proto.MakeCallableRequest, data)
         session = self._sessions.find(request.session_handle)
 
@@ -231,7 +231,7 @@ class MasterService:
         return _once(session, message.request_id, call, work)
 
     def release_callable(self, data: bytes, call: Call) -> bytes:
-        """Forget a prepared signature."""
+        """Remove a prepared signature."""
         del call
         request = parse_message(proto.ReleaseCallableRequest, data)
         self._sessions.find(request.session_handle).release_callable(request.handle)
@@ -331,7 +331,7 @@ class MasterService:
 def _once(
     session: MasterSession, request_id: int, call: Call, work: Callable[[Request | None], bytes]
 ) -> bytes:
-    """Do the work of a request, or wait for the one that came with the same id."""
+    """Do the work of a request, or wait for an earlier one with the same id."""
     return session.requests.run(request_id, call, work) if request_id else work(None)
 
 

@@ -58,7 +58,7 @@ class SessionTable:
         return found
 
     def remove(self, handle: str) -> MasterSession:
-        """Take a session out of the table.
+        """Remove a session from the table.
 
         Raises:
             AbortedError: there is none of that handle (any more).
@@ -70,7 +70,7 @@ class SessionTable:
         return found
 
     def remove_all(self) -> list[MasterSession]:
-        """Take all sessions out of the table."""
+        """Remove all sessions from the table."""
         with self._lock:
             sessions = list(self._sessions.values())
             self._sessions.clear()

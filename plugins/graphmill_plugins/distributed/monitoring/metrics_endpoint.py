@@ -90,7 +90,7 @@ def _handler(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != PATH:
-                self.send_error(HTTPStatus.NOT_FOUND, f"only {PATH} is here")
+                self.send_error(HTTPStatus.NOT_FOUND, f"only {PATH} is served")
                 return
             body = text().encode()
             self.send_response(HTTPStatus.OK)

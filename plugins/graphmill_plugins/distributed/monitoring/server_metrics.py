@@ -112,7 +112,7 @@ class ServerMetrics:
             )
         sessions = self._worker.worker.sessions.sessions()
         graphs = [graph for session in sessions for graph in session.graphs.all()]
-        kept = [
+        executors = [
             *(graph.executors for graph in graphs),
             *self._master.kept_executors(),
         ]
@@ -120,7 +120,7 @@ class ServerMetrics:
             "graphmill_cluster_calls",
             "Calls of compiled clusters in sessions and graphs, by the tier that served them.",
             "gauge",
-            [self._sample(number, tier=tier) for tier, number in calls_by_tier(kept).items()],
+            [self._sample(number, tier=tier) for tier, number in calls_by_tier(executors).items()],
         )
 
     def _of_transfers(self, transfers: TransferCounters) -> Iterator[Metric]:
@@ -129,7 +129,7 @@ class ServerMetrics:
                 counts = dict(getattr(transfers, f"{direction}_{unit}"))
                 yield Metric(
                     f"graphmill_{direction}_{unit}_total",
-                    f"{unit.capitalize()} {direction} from task to task, by the way they went.",
+                    f"{unit.capitalize()} {direction} from task to task, by transfer path.",
                     "counter",
                     [self._sample(number, way=way) for way, number in counts.items()],
                 )

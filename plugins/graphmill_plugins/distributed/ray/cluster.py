@@ -335,8 +335,8 @@ def _jobs(tasks: int | Mapping[str, int]) -> dict[str, int]:
     jobs = {"worker": tasks} if isinstance(tasks, int) else dict(tasks)
     if not jobs or any(not isinstance(count, int) or count < 1 for count in jobs.values()):
         raise InvalidArgumentError(
-            f"a cluster of {tasks!r} was asked for; expected the number of workers, or of the "
-            "tasks of each job, as {'worker': 4, 'ps': 1}"
+            f"tasks is {tasks!r}, expected the number of workers, or the number of tasks of each "
+            "job, such as {'worker': 4, 'ps': 1}"
         )
     return jobs
 

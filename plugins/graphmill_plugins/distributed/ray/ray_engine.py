@@ -85,7 +85,7 @@ class RayEngine(Engine):
         )
 
     def remove_placement(self, name: str) -> None:
-        """Give resources back; see `Engine.remove_placement`."""
+        """Release resources; see `Engine.remove_placement`."""
         try:
             found = get_placement_group(name)
         except ValueError:  # how Ray says that it knows no such group

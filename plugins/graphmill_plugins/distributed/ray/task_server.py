@@ -104,10 +104,10 @@ class TaskServer:
             if not self._changed.wait_for(
                 lambda: not self._missing() and self._version >= version, seconds
             ):
-                missing = ", ".join(self._missing()) or "those that moved last"
+                missing = ", ".join(self._missing()) or "tasks that have moved"
                 raise DeadlineExceededError(
-                    f"/job:{self._mine.job}/task:{self._mine.index} does not know after "
-                    f"{seconds:g} s where these are: {missing}"
+                    f"/job:{self._mine.job}/task:{self._mine.index} has waited "
+                    f"{seconds:g} s for the addresses of: {missing}"
                 )
 
     def health(self) -> str:

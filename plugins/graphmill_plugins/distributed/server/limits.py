@@ -57,8 +57,8 @@ class Limits(NamedTuple):
         """
         if self.max_sessions and number >= self.max_sessions:
             raise ResourceExhaustedError(
-                f"the server has {number} open sessions, and may have {self.max_sessions} "
-                "(max_sessions). Close one that is not needed any more"
+                f"the server has {number} open sessions, its limit is {self.max_sessions} "
+                "(max_sessions). Close an unused one"
             )
 
     def check_nodes(self, added: proto.GraphDef, before: int = 0) -> None:
@@ -76,7 +76,7 @@ class Limits(NamedTuple):
         total = before + count_nodes(added)
         if total > self.max_graph_nodes:
             raise ResourceExhaustedError(
-                f"the graph has {total} nodes with those of its functions, and may have "
+                f"the graph has {total} nodes with those of its functions; the limit is "
                 f"{self.max_graph_nodes} on this server (max_graph_nodes)"
             )
 

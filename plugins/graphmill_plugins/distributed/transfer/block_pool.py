@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IDLE_SECONDS: Final = 30.0
 """For how long a block that nobody uses is kept."""
 _GRAIN: Final = 64 << 10
-_MOST_SPARE: Final = 2  # the maximum size of a block, as a multiple of its tensor's size
+_MAX_SIZE_RATIO: Final = 2  # the maximum size of a block, as a multiple of its tensor's size
 
 
 class _Entry:
@@ -107,7 +107,7 @@ class BlockPool:
             self._close_idle(self._clock() - IDLE_SECONDS)
 
     def close(self) -> None:
-        """Release all memory; receivers keep what they have mapped."""
+        """Release all memory; mappings of receivers stay valid."""
         with self._lock:
             entries, self._entries = self._entries, []
             for entry in entries:
@@ -115,7 +115,7 @@ class BlockPool:
 
     def _take(self, num_bytes: int, transfer_id: int) -> _Entry | None:
         for entry in self._entries:
-            fits = num_bytes <= entry.block.capacity <= _MOST_SPARE * num_bytes + _GRAIN
+            fits = num_bytes <= entry.block.capacity <= _MAX_SIZE_RATIO * num_bytes + _GRAIN
             if fits and self._try_begin(entry, transfer_id):
                 return entry
         capacity = -(-(num_bytes + DATA) // _GRAIN) * _GRAIN - DATA

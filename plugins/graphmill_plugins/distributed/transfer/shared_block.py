@@ -92,8 +92,8 @@ class SharedBlock:
     def write(self, array: np.ndarray[Any, Any]) -> None:
         """Copy an array into the block, row by row."""
         self.num_bytes = array.nbytes
-        place = np.frombuffer(self._memory, np.uint8, array.nbytes, DATA)
-        np.copyto(place.view(array.dtype).reshape(array.shape), array)
+        destination = np.frombuffer(self._memory, np.uint8, array.nbytes, DATA)
+        np.copyto(destination.view(array.dtype).reshape(array.shape), array)
 
     def view(self, start: int, end: int) -> memoryview:
         """Return a part of the tensor's bytes."""

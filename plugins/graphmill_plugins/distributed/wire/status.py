@@ -44,7 +44,7 @@ MAX_MESSAGE_BYTES: Final = 3000
 """gRPC refuses metadata above 16 kB, and TensorFlow's clients stall on long messages."""
 
 _DERIVED: Final = "[_Derived_]"
-# A status of TensorFlow 2.21 tells it by a payload: {1: {1: type, 2: content}}, serialized.
+# A status of TensorFlow 2.21 marks it by a payload: {1: {1: type, 2: content}}, serialized.
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 _DERIVED_TYPE: Final = b"type.googleapis.com/tensorflow.DerivedStatus"
 _DERIVED_DETAILS: Final = b"\n%c\n%c%b\x12\x00" % (
@@ -52,7 +52,7 @@ _DERIVED_DETAILS: Final = b"\n%c\n%c%b\x12\x00" % (
     len(_DERIVED_TYPE),
     _DERIVED_TYPE,
 )
-# A status of ours says that it would tell if the error were derived.
+# A status of ours states that it would mark derived errors.
 _OURS: Final = ("graphmill-status", "1")
 # What TensorFlow's worker adds to an error that it got from another task by a receive.
 _BY_RECEIVE: Final = re.compile(
@@ -69,10 +69,13 @@ _STATUS_CODES: Final[dict[int, grpc.StatusCode]] = {
 
 def error_message(error: OpError) -> str:
     """Return the message of an error for the wire: bounded, and naming the node at its end."""
-    place = [f"op {error.op}" if error.op else "", f"device {error.device}" if error.device else ""]
+    location = [
+        f"op {error.op}" if error.op else "",
+        f"device {error.device}" if error.device else "",
+    ]
     if error.plugin:
-        place.append(f"plugin {error.plugin}")
-    known = ", ".join(part for part in place if part)
+        location.append(f"plugin {error.plugin}")
+    known = ", ".join(part for part in location if part)
     text = f"{error.message} ({known})" if known else error.message
     end = f"\n\t [[{{{{node {error.node}}}}}]]" if error.node else ""
     room = MAX_MESSAGE_BYTES - len(end.encode("utf-8", "replace"))

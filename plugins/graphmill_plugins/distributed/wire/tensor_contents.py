@@ -21,7 +21,7 @@ CONTENT_FIELD: Final = 4  # TensorProto.tensor_content
 TENSOR_FIELD: Final = 2  # NamedTensorProto.tensor
 # A tensor of numbers has a type, a shape, a version and its content. One with more fields lists
 # its values one by one, which protobuf reads faster.
-_MOST_FIELDS: Final = 8
+_MAX_FIELDS: Final = 8
 
 
 class TensorField(NamedTuple):
@@ -106,6 +106,6 @@ def _content(
 
 def _only(data: bytes, around: Field, number: int) -> Field | None:
     """Return the field `number` of a nested message, if it occurs once."""
-    fields = list(islice(iterate_fields(data, around.start, around.end), _MOST_FIELDS + 1))
+    fields = list(islice(iterate_fields(data, around.start, around.end), _MAX_FIELDS + 1))
     found = [field for field in fields if field.number == number and field.wire_type == LENGTH]
-    return found[0] if len(found) == 1 and len(fields) <= _MOST_FIELDS else None
+    return found[0] if len(found) == 1 and len(fields) <= _MAX_FIELDS else None

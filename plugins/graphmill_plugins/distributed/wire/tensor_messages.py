@@ -141,7 +141,7 @@ def parse_message(message_class: type[M], data: bytes) -> M:
         return message_class.FromString(data)
     except DecodeError as error:
         raise InvalidArgumentError(
-            f"{len(data)} bytes are no valid {message_class.DESCRIPTOR.name}: {error}"
+            f"{len(data)} bytes are not a valid {message_class.DESCRIPTOR.name}: {error}"
         ) from error
 
 

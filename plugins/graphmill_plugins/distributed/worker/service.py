@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Behaviour = Callable[[bytes, "Call"], bytes]
 
 _NO_COLLECTIVES: Final = (
-    "collectives between tasks need a master of graphmill's, whose tasks do not make these calls. "
+    "collectives between tasks need a graphmill master, whose tasks do not make these calls. "
     "With TensorFlow's masters reduce with variables on one task (a parameter server, "
     "SyncReplicasOptimizer), or within one process"
 )
@@ -111,7 +111,7 @@ class WorkerService:
         steps.on_step_end(self.sender.end_step)
 
     def behaviours(self) -> dict[str, Behaviour]:
-        """Return what carries out each method of the service, by its name."""
+        """Return the implementation of each method of the service, by name."""
         refused = {name: _refusal(name, reason) for name, reason in _NOT_HERE.items()}
         return {
             **refused,
@@ -140,7 +140,7 @@ class WorkerService:
         return response.SerializeToString()
 
     def create_worker_session(self, data: bytes, call: Call) -> bytes:
-        """Begin a master's session."""
+        """Create a master's session."""
         del call
         request = parse_message(proto.CreateWorkerSessionRequest, data)
         self.worker.sessions.create(
@@ -160,7 +160,7 @@ class WorkerService:
         return b""
 
     def register_graph(self, data: bytes, call: Call) -> bytes:
-        """Make a master's part of a graph ready to run; return its handle."""
+        """Register a master's partition of a graph; return its handle."""
         del call
         request = parse_message(proto.RegisterGraphRequest, data)
         self._limits.check_nodes(request.graph_def)
@@ -176,7 +176,7 @@ class WorkerService:
         return proto.RegisterGraphResponse(graph_handle=handle).SerializeToString()
 
     def deregister_graph(self, data: bytes, call: Call) -> bytes:
-        """Forget a registered graph."""
+        """Deregister a graph."""
         del call
         request = parse_message(proto.DeregisterGraphRequest, data)
         self.worker.deregister_graph(
@@ -187,7 +187,7 @@ class WorkerService:
         return b""
 
     def run_graph(self, data: bytes, call: Call) -> bytes:
-        """Run a step, or a piece of one; errors go into the response if so asked."""
+        """Run a step, or a piece of one; errors go into the response if requested."""
         message, feeds = RUN_GRAPH_REQUEST.decode(data)
         options = message.exec_opts
         if call.fields is not None:
@@ -224,7 +224,7 @@ class WorkerService:
                 (result,) = answer.wait(call, withdraw, *work)
             return _run_graph_response(result)
         except OpError as error:
-            # A body cannot tell TensorFlow's masters that an error follows from another one; but
+            # A response body cannot mark an error as derived for TensorFlow's masters; but
             # UNAVAILABLE as a status would mean that the request may be sent again.
             by_status = error.is_derived and error.code != UNAVAILABLE
             if by_status or not message.store_errors_in_response_body:
@@ -249,7 +249,7 @@ class WorkerService:
         return b""
 
     def recv_tensor(self, data: bytes, call: Call) -> bytes:
-        """Give a tensor of a step to another task, or a piece of one."""
+        """Send a tensor of a step, or a piece of one, to another task."""
         request = parse_message(proto.RecvTensorRequest, data)
         if call.fields is not None:
             call.fields |= {"step_id": request.step_id, "key": request.rendezvous_key}
@@ -265,19 +265,19 @@ class WorkerService:
         return self.sender.answer(request, value, is_dead)
 
     def logging(self, data: bytes, call: Call) -> bytes:
-        """Switch the log of receives, or return it of some steps."""
+        """Switch the log of receives, or return it for some steps."""
         del call
         request = parse_message(proto.LoggingRequest, data)
         return self.worker.logging(request).SerializeToString()
 
     def get_step_sequence(self, data: bytes, call: Call) -> bytes:
-        """Return the numbers of the next steps of graphs with a `collective_graph_key`."""
+        """Return the ids of the next steps of graphs with a `collective_graph_key`."""
         del call
         request = parse_message(proto.GetStepSequenceRequest, data)
         return self._sequences.get(request).SerializeToString()
 
     def mark_recv_finished(self, data: bytes, call: Call) -> bytes:
-        """Take note that a tensor has arrived; nothing is kept for that here."""
+        """Do nothing: no state is kept for tensors that have arrived."""
         del call
         parse_message(proto.MarkRecvFinishedRequest, data)
         return b""

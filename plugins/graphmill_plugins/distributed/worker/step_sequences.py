@@ -1,4 +1,4 @@
-"""`StepSequences`: numbers of the steps whose graphs have a `collective_graph_key`, at the leader.
+"""`StepSequences`: step ids of graphs with a `collective_graph_key`, at the leader.
 
 Semantics: `GetStepSequenceAsync` in
 `tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.cc`.
@@ -13,7 +13,7 @@ from graphmill.spi.protos import proto
 
 
 class StepSequences:
-    """The next step of each graph key, begun at random when a master first asks for it.
+    """The next step of each graph key, which begins at random when a master first requests it.
 
     A TensorFlow master asks once, counts its successful steps itself, and asks again without end
     where the leader refuses.

@@ -93,8 +93,8 @@ def scatter_nd(op: ForwardOp, dy: Tensor) -> list[Any]:
 def tensor_scatter_update(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Pass the gradient of replaced elements to the updates."""
     blank = op.zeros(op.inputs[2])
-    kept = array.tensor_scatter_update(dy, op.inputs[1], blank)
-    return [kept, None, array.gather_nd(dy, op.inputs[1])]
+    unchanged = array.tensor_scatter_update(dy, op.inputs[1], blank)
+    return [unchanged, None, array.gather_nd(dy, op.inputs[1])]
 
 
 @gradient("TensorScatterAdd")

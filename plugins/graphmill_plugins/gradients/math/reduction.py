@@ -49,11 +49,11 @@ def mean(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 @gradient("Max", "Min")
 def extreme(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
     """Divide the gradient among the elements that equal the extreme."""
-    x, kept = op.inputs[0], _kept_shape(op)
-    y = array.reshape(op.outputs[0], kept)
+    x, kept_shape = op.inputs[0], _kept_shape(op)
+    y = array.reshape(op.outputs[0], kept_shape)
     is_hit = math.cast(math.equal(y, x), DstT=dy.dtype.base_dtype)
-    count = array.reshape(math.sum(is_hit, op.inputs[1]), kept)
-    return [is_hit / count * array.reshape(dy, kept), None]
+    count = array.reshape(math.sum(is_hit, op.inputs[1]), kept_shape)
+    return [is_hit / count * array.reshape(dy, kept_shape), None]
 
 
 @gradient("Prod")
@@ -81,9 +81,9 @@ def prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 @gradient("EuclideanNorm")
 def euclidean_norm(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
     """Return dy x / |x|."""
-    kept = _kept_shape(op)
-    norm = array.reshape(op.outputs[0], kept)
-    return [op.inputs[0] / norm * array.reshape(dy, kept), None]
+    kept_shape = _kept_shape(op)
+    norm = array.reshape(op.outputs[0], kept_shape)
+    return [op.inputs[0] / norm * array.reshape(dy, kept_shape), None]
 
 
 @gradient("Cumsum")

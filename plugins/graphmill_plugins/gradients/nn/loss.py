@@ -84,6 +84,6 @@ def ctc_loss(op: ForwardOp, dy: Tensor | None, _: Any) -> list[Any]:
 @gradient("NthElement")
 def nth_element(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Divide the gradient among the elements equal to the selected one."""
-    x, picked = op.inputs[0], array.expand_dims(op.outputs[0], -1)
-    is_picked = math.cast(math.equal(picked, x), DstT=x.dtype)
-    return [is_picked / _last_sum(is_picked) * array.expand_dims(dy, -1), None]
+    x, selected = op.inputs[0], array.expand_dims(op.outputs[0], -1)
+    is_selected = math.cast(math.equal(selected, x), DstT=x.dtype)
+    return [is_selected / _last_sum(is_selected) * array.expand_dims(dy, -1), None]

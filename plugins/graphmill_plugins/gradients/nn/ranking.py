@@ -30,10 +30,10 @@ def approx_top_k(op: ForwardOp, dy: Tensor | None, _: Any) -> Tensor | None:
     """Scatter the gradients to the positions of the values along the reduced axis."""
     if dy is None:
         return None
-    x, places = op.inputs[0], op.outputs[1]
+    x, indices = op.inputs[0], op.outputs[1]
     rank, axis = x.shape.rank, op.get_attr("reduction_dimension")
     if axis == -1 or (rank is not None and axis % rank == rank - 1):
-        return _scattered_in_rows(dy, places, op.shape(x))
+        return _scattered_in_rows(dy, indices, op.shape(x))
     if rank is None:
         raise InvalidArgumentError(
             f"the gradient of ApproxTopK along dimension {axis} needs the rank of its input, which "
@@ -42,15 +42,15 @@ def approx_top_k(op: ForwardOp, dy: Tensor | None, _: Any) -> Tensor | None:
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]  # its own inverse
     shape = array.gather(op.shape(x), order)
-    dy, places = array.transpose(dy, order), array.transpose(places, order)
-    return array.transpose(_scattered_in_rows(dy, places, shape), order)
+    dy, indices = array.transpose(dy, order), array.transpose(indices, order)
+    return array.transpose(_scattered_in_rows(dy, indices, shape), order)
 
 
-def _scattered_in_rows(dy: Tensor, places: Tensor, shape: Tensor) -> Tensor:
-    """Return zeros of a shape, but for the elements of each row that have a gradient."""
-    places = math.cast(places, DstT="int32")
-    width, count = shape[-1], array.shape(places)[-1]
-    flat = array.reshape(places, array.pack([-1, count]))
+def _scattered_in_rows(dy: Tensor, indices: Tensor, shape: Tensor) -> Tensor:
+    """Return zeros of a shape, except for the elements of each row that have a gradient."""
+    indices = math.cast(indices, DstT="int32")
+    width, count = shape[-1], array.shape(indices)[-1]
+    flat = array.reshape(indices, array.pack([-1, count]))
     rows = array.expand_dims(math.range(0, array.shape(flat)[0], 1) * width, 1)
     positions = array.reshape(flat + rows, [-1, 1])
     total = math.prod(shape, 0)

@@ -1,4 +1,4 @@
-"""A master that runs its sessions in this process, and can be told to fail."""
+"""A master that runs sessions in this process, and fails on request."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FakeMaster(grpc.GenericRpcHandler):
         self._server.start()
 
     def names(self) -> list[str]:
-        """Return the names of the methods that were called."""
+        """Return the names of the called methods."""
         return [name for name, _ in self.calls]
 
     def requests(self, method: str) -> list[Any]:

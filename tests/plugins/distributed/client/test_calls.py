@@ -1,4 +1,4 @@
-"""Calls that fail, are sent again, time out, are cancelled."""
+"""Calls that fail, are retried, time out or are cancelled."""
 
 from __future__ import annotations
 

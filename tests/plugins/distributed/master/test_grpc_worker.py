@@ -1,4 +1,4 @@
-"""A master over workers that are served over loopback."""
+"""A master with workers served over loopback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAR = "/job:worker/task:1"
 
 
 class Cluster:
-    """Two served tasks, and sessions whose master has none of them in its own process."""
+    """Two served tasks, and sessions of a master in another process."""
 
     def __init__(self) -> None:
         self.tasks = [Task(0), Task(1)]

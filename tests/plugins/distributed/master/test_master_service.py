@@ -1,4 +1,4 @@
-"""The calls of a client, as TensorFlow's make them, over gRPC."""
+"""Calls of a client over gRPC, as TensorFlow's client makes them."""
 
 from __future__ import annotations
 

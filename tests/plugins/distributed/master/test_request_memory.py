@@ -1,4 +1,4 @@
-"""Requests that are sent again."""
+"""Retried requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT = 60
 
 
 class FakeCall:
-    """A call that ends when the test says so."""
+    """A call that the test ends."""
 
     def __init__(self) -> None:
         self.end = None

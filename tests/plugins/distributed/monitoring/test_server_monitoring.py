@@ -51,7 +51,7 @@ def session(server: graphmill.Server) -> Iterator[graphmill.Session]:
 
 
 def scraped(server: Any, path: str = "/metrics") -> dict[str, str]:
-    """Return the numbers by metric and labels; the label of the task is left out."""
+    """Return the values by metric and labels, without the task's label."""
     url = f"http://{server._impl.metrics_address}{path}"
     with urllib.request.urlopen(url) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")

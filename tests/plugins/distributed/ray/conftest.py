@@ -1,4 +1,4 @@
-"""Ray is not needed here: a fake engine stands for it."""
+"""Replace Ray by a fake engine."""
 
 from __future__ import annotations
 

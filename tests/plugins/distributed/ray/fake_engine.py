@@ -1,4 +1,4 @@
-"""`FakeEngine`: actors that are objects of this process, and die and come back when told to."""
+"""`FakeEngine`: actors as objects of this process, which tests kill and restart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FakeCall:
-    """A call, which is begun again after a restart if its actor is one of that kind."""
+    """A call, which is retried after a restart if its actor allows that."""
 
     def __init__(self, actor: FakeActor, method: str, args: Sequence[Any]) -> None:
         self._actor, self._method, self._args = actor, method, args
@@ -98,7 +98,7 @@ class FakeActor:
         self.num_lives = 1
 
     def end(self) -> None:
-        """Die: the server is gone, its own calls are forgotten, calls to it are lost."""
+        """Simulate a crash: stop the server, and lose pending calls."""
         instance, self.instance = self.instance, None
         if hasattr(instance, "stop"):
             instance.stop(None)
@@ -114,7 +114,7 @@ class FakeActor:
 
 
 class FakeEngine(Engine):
-    """Stands for Ray.
+    """A fake of Ray.
 
     Attributes:
         actors: by namespace and name.

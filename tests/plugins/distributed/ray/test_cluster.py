@@ -149,7 +149,7 @@ def test_task_names_peers_it_cannot_find(engine: Any, cluster: RayCluster) -> No
 @pytest.mark.parametrize(
     ("tasks", "options", "message"),
     [
-        (0, {}, "a cluster of 0"),
+        (0, {}, "tasks is 0, expected the number of workers"),
         ({}, {}, "expected the number of workers"),
         ({"worker": "4"}, {}, "expected the number of workers"),
         (2, {"port_base": 65535}, "room for 2 tasks"),

@@ -1,4 +1,4 @@
-"""`DirectoryWatch`: hears of changes until it is closed, whatever becomes of the directory."""
+"""`DirectoryWatch`: receives changes until it is closed, even if the directory fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table(change: int) -> Table:
 
 
 class Call(Future[Any]):
-    """A call that cannot be cancelled, as one to an actor that is just restarting."""
+    """A call that cannot be cancelled, like one to a restarting actor."""
 
     def cancel(self) -> bool:
         return False
@@ -36,7 +36,7 @@ class CancellableCall(Future[Any]):
 
 
 class Directories:
-    """Stands for the engine: gives out calls that the test answers."""
+    """A fake engine whose calls the test answers."""
 
     def __init__(self, kind: type = CancellableCall) -> None:
         self.kind = kind

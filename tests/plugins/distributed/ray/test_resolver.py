@@ -1,4 +1,4 @@
-"""`RayClusterResolver`: addresses by the directory, and change events."""
+"""`RayClusterResolver`: addresses from the directory, and change events."""
 
 from __future__ import annotations
 

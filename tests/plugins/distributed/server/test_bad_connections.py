@@ -1,4 +1,4 @@
-"""Connections that scan, freeze, flood or are too large, and clients that die."""
+"""Connections that scan, freeze, flood or exceed limits, and dying clients."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def address(server: graphmill.Server) -> str:
 
 @pytest.fixture
 def ended_steps(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The errors of steps on masters of this process, as they come."""
+    """The errors of steps on masters of this process, in order."""
     found: Any = _Ended()
     whole_step = MasterSession.step
 
@@ -215,7 +215,7 @@ def test_a_half_open_connection_fails_a_receive_of_another_task(address: str) ->
 
 
 def answer_of(connection: Connection, method: str, request: bytes) -> Any:
-    """Begin a call; return what waits for its outcome."""
+    """Start a call; return a function that waits for its outcome."""
     outcome: list[Any] = []
     ended = threading.Event()
 
@@ -275,7 +275,7 @@ def queues() -> Any:
 
 
 def begin_waiting(session: Any) -> Any:
-    """Begin a step that waits; return what waits for its outcome."""
+    """Start a waiting step; return a function that waits for its outcome."""
     outcome: list[Any] = []
 
     def run() -> None:

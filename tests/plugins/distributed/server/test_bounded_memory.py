@@ -42,7 +42,7 @@ def allocated_blocks() -> int:
 
 
 def growth(act: Callable[[], object]) -> int:
-    """Return how many bytes Python holds more after doing something."""
+    """Return the growth of Python's memory by an action, in bytes."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""The threads of calls: no call waits for another's thread."""
+"""Call threads: no call waits for another call's thread."""
 
 from __future__ import annotations
 

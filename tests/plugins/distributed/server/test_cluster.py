@@ -19,7 +19,7 @@ from tests.plugins.distributed.served_master import MasterClient, status_of
 
 
 def free_addresses(count: int) -> list[str]:
-    """Return addresses whose ports are free, and that no outgoing connection is given."""
+    """Return addresses with free ports outside of the ephemeral range."""
     random_port = random.SystemRandom()
     found: dict[str, socket.socket] = {}
     while len(found) < count:
@@ -69,7 +69,7 @@ def program() -> Any:
 
 
 def loop() -> Any:
-    """A loop of which each iteration crosses to another task and comes back."""
+    """A loop whose iterations cross to another task and back."""
     graph = graphmill.Graph()
     with graph.as_default():
         n = graph.placeholder("int32", [], name="n")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def reduced(target: str, devices: Sequence[str], key: int = 0) -> list[Any]:
-    """Add up what each device brings, in a session of a server."""
+    """Sum the values of all devices in a session of a server."""
     graph = graphmill.Graph()
     with graph.as_default():
         sums = []
@@ -54,7 +54,7 @@ def test_devices_of_a_task_reduce() -> None:
 
 @pytest.fixture(params=[1, 2], ids=["a device each", "two devices each"])
 def cluster(request: pytest.FixtureRequest) -> Any:
-    """Give the target of the first of three tasks, and the devices of all."""
+    """Yield the target of the first of three tasks, and all devices."""
     config = proto.ConfigProto(device_count={"CPU": request.param})
     tasks = {"worker": free_addresses(3)}
     with (
@@ -201,7 +201,7 @@ def test_absent_collective_member_is_reported_after_timeout(
     graph, sums = placed(devices, add)
     with (
         graphmill.Session(target, graph=graph) as session,
-        pytest.raises(errors.DeadlineExceededError, match="not all 3 members came within"),
+        pytest.raises(errors.DeadlineExceededError, match="not all 3 members arrived within"),
     ):
         session.run(sums)
 

@@ -1,4 +1,4 @@
-"""A forwarder leads clients without TLS to a server that asks for it."""
+"""A forwarder connects clients without TLS to a server that requires it."""
 
 from __future__ import annotations
 

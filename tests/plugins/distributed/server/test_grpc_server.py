@@ -1,4 +1,4 @@
-"""The server (W1): its port, its services, bad bytes, and how it stops."""
+"""The server (W1): port, services, bad requests and shutdown."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_bytes_that_are_no_message_are_an_invalid_argument(client, name):
 
 @pytest.mark.parametrize("name", [name for name in MASTER_METHODS if name != "Reset"])
 def test_mutated_messages_are_answered(client, name):
-    """Whatever comes, an answer or a typed status goes back, and the server goes on."""
+    """The server returns an answer or typed status to any bytes, and continues."""
     handle = client.create(ARITHMETIC)
     random_bytes = random.Random(name)
     whole = _request(client, name, handle).SerializeToString()

@@ -1,4 +1,4 @@
-"""Limits of a server and its responses beyond them."""
+"""Limits of a server and its responses to excess requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_graphs_are_bounded_when_made_and_when_they_grow() -> None:
     with graphmill.Server(config=config_with(max_graph_nodes=5)) as server:
         with (
             graphmill.Session(server.target, graph=chain(6)) as session,
-            pytest.raises(errors.ResourceExhaustedError, match=r"has 6 nodes .* have 5"),
+            pytest.raises(errors.ResourceExhaustedError, match=r"has 6 nodes .* limit is 5"),
         ):
             session.run("x:0")
         graph = chain(4)

@@ -23,7 +23,7 @@ def address(server: graphmill.Server) -> str:
 
 
 def program() -> graphmill.Graph:
-    """A value that goes from one worker to the other and back."""
+    """A value that crosses from one worker to the other and back."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -35,7 +35,7 @@ def program() -> graphmill.Graph:
 
 
 class Cluster:
-    """Two workers, of which the second can be started again on another port."""
+    """Two workers; the second can be restarted on another port."""
 
     def __init__(self) -> None:
         self.resolver = SimpleClusterResolver({"worker": [ANY, ANY]}, "worker", 0)

@@ -1,4 +1,4 @@
-"""Garbage, truncated and mutated requests to every method: typed statuses, no crash, no hang."""
+"""Every method answers garbage, truncated and mutated requests with typed statuses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def task() -> Iterator[Task]:
 
 
 def status_of(client: MasterClient, path: str, data: bytes) -> tuple[str, str]:
-    """Return the status that a request is answered, and its message."""
+    """Return the status and message of the response."""
     seconds = 1.0 if path.endswith(WAITING) else SECONDS
     try:
         answer = client.channel.unary_unary(path)(data, timeout=seconds)

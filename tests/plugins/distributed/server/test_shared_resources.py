@@ -1,4 +1,4 @@
-"""Sessions on one server share the resources that have a `shared_name`, and no others."""
+"""Sessions on one server share only the resources with a `shared_name`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(**attrs: Any) -> tuple[Any, Any]:
 
 
 def sizes_in_two_sessions(target: str, make: Callable[..., Any], **attrs: Any) -> list[int]:
-    """Put an element in one session; return what this session and another one find."""
+    """Enqueue in one session; return the queue sizes in this session and another."""
     graph = graphmill.Graph()
     with graph.as_default():
         put, size = make(name="made", **attrs)

@@ -22,7 +22,7 @@ def test_signal_before_the_wait_ends_it(number: signal.Signals) -> None:
 
 
 def test_signal_just_before_the_thread_blocks_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is handled after the flag was read and before the thread blocks must not be lost."""
+    """A signal between the check of the flag and the wait must not be lost."""
     blocked = select.select
 
     def signalled(*arguments: Any) -> Any:

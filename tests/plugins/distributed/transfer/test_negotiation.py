@@ -1,4 +1,4 @@
-"""How two tasks agree on a way for a large tensor, between servers and message by message."""
+"""Two tasks negotiate the transfer path of a large tensor."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def config(**settings: Any) -> Any:
 
 
 class Cluster:
-    """Two servers in this process; the first one is the master."""
+    """Two servers in this process; the first is the master."""
 
     def __init__(self, *settings: dict[str, Any]) -> None:
         addresses = free_addresses(2)
@@ -78,12 +78,12 @@ class Cluster:
         return graphmill.Session(self.servers[0].target, graph=there_and_back())
 
     def wait_for_ends(self, num_steps: int) -> None:
-        """Wait until both tasks have cleaned up so many steps."""
+        """Wait until both tasks have cleaned up the given number of steps."""
         for _ in range(num_steps * len(self.services)):
             assert self.ends.acquire(timeout=TIMEOUT)
 
     def paths(self) -> list[dict[str, int]]:
-        """Return which bytes each task has sent, by path."""
+        """Return the bytes that each task has sent, by path."""
         return [service.transfers.sent_bytes for service in self.services]
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ def cluster(request: Any) -> Any:
 
 
 def there_and_back() -> Any:
-    """A tensor that goes to the other task, and one that comes back, in one step."""
+    """A step that sends one tensor to the other task and receives one."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [None], name="x")

@@ -1,4 +1,4 @@
-"""Tensors in pieces: what the sender holds, and what the receiver asks for."""
+"""Tensors in pieces: the sender's offers and the receiver's requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def response(piece):
 
 
 class Sender:
-    """Answers when the test says so."""
+    """A sender whose answers the test triggers."""
 
     def __init__(self):
         self.calls = {}

@@ -1,4 +1,4 @@
-"""Blocks of shared memory: written, taken, given back, given up, and left by processes that die."""
+"""Shared memory blocks: written, taken, released, timed out, and orphaned by crashes."""
 
 from __future__ import annotations
 

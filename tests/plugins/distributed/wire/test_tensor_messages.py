@@ -1,4 +1,4 @@
-"""Tensor messages: the fast parser reads what protobuf reads."""
+"""The fast parser of tensor messages agrees with protobuf."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def same(found: list[NamedTensor], expected: list[tuple[str, np.ndarray]]) -> bo
 
 
 def other_fields(kind: TensorMessage, message) -> bytes:
-    """Return what a message has besides its tensors, unknown fields included."""
+    """Return the fields of a message other than its tensors, unknown ones included."""
     message.ClearField(kind.message_class.DESCRIPTOR.fields_by_number[kind.field.number].name)
     return message.SerializeToString()
 
 
 def outcome(kind: TensorMessage, data: bytes, large: int) -> list[NamedTensor] | errors.OpError:
-    """Return the tensors of a message, or the error that says what is wrong with it."""
+    """Return the tensors of a message, or the parse error."""
     try:
         return kind.decode(data, large)[1]
     except TYPED as error:

@@ -1,4 +1,4 @@
-"""The worker's methods from bytes to bytes, and tensors pulled from another process's server."""
+"""The worker's methods on bytes, and tensors pulled from another process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A call whose client is there, until the test says that it is gone."""
+    """A call whose client is connected until the test disconnects it."""
 
     code = 0
     fields = None
@@ -62,7 +62,7 @@ class Call:
 
 
 class Task:
-    """One task: its service, served over loopback."""
+    """A task with its service over loopback."""
 
     def __init__(self, index: int) -> None:
         self.name = f"/job:worker/replica:0/task:{index}"
@@ -143,7 +143,7 @@ def client_key(task: Task, name: str) -> str:
 
 
 def registered(tasks: list[Task], build: Callable[[Any, Any], Any], **fields: Any) -> list[str]:
-    """Register `build(x, far)` of a fed `x`, whose result is fetched as `y`; return the handles."""
+    """Register `build(x, far)` with feed `x` and fetch `y`; return the handles."""
     host = graphmill.default_host()
     graph = graphmill.Graph()
     client = {

@@ -1,4 +1,4 @@
-"""Numbers of steps by graph key, at the leader of collective groups."""
+"""Step ids by graph key, at the leader of collective groups."""
 
 from __future__ import annotations
 
