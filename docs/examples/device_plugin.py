@@ -1,4 +1,4 @@
-"""A device: NumPy behind a memory of its own."""
+"""A device that computes with NumPy in its own memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor that runs the nodes one after the other, in one fixed order."""
+"""An executor that runs the nodes sequentially in a fixed order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient that goes straight through rounding, as training for integers wants it."""
+"""A straight-through gradient of rounding, for quantization-aware training."""
 
 from __future__ import annotations
 

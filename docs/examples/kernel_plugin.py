@@ -1,4 +1,4 @@
-"""A kernel of one's own for an op of TensorFlow."""
+"""A custom kernel for one of TensorFlow's ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin that keeps an eye on slow steps."""
+"""A plugin that logs slow steps."""
 
 from __future__ import annotations
 

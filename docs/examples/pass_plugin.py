@@ -1,4 +1,4 @@
-"""A graph pass that takes the checks for NaN out of a model."""
+"""A graph pass that removes the NaN checks from a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transport that counts the bytes that go from one device to another."""
+"""A transport that counts the bytes copied between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels answer inputs of wrong shape or value with results or typed errors.
+"""Kernels handle inputs of wrong shape or value with results or typed errors.
 
 Each op's first case is asked again with one input changed. What NumPy refuses by itself counts as
 typed: executors pass it on as an invalid argument (graphmill.runtime.kernels.kernel_errors).
@@ -21,7 +21,7 @@ REFUSALS = (OpError, *KernelRunner.refusals)
 
 
 def changed(value):
-    """Give variants of an input."""
+    """Yield variants of an input."""
     array = np.asarray(value)
     if array.size:
         yield array.reshape(-1)[:1].reshape(())
@@ -39,7 +39,7 @@ def changed(value):
 
 @functools.cache
 def first_cases():
-    """Return each op's first case that a kernel answers by itself."""
+    """Return the first case of each op that its kernel supports without a session."""
     found = {}
     for case in load_cases():
         if not case.error and case.program is None and case.op not in found:

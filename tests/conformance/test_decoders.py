@@ -1,4 +1,4 @@
-"""Kernels that parse strings answer malformed text with results or typed errors.
+"""Kernels that parse strings handle malformed text with results or typed errors.
 
 The stored cases of an op give it a start: one of the strings of a case is damaged by Hypothesis or
 put in by other bytes altogether. What decodes files, messages, numbers, patterns and characters is
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.divided
 
 EXAMPLES = 15
-_LONGEST = 3_000  # bytes; longer texts are cut, which is a damage as well
+_MAX_TEXT_BYTES = 3_000  # bytes; longer texts are cut, which is a damage as well
 
 
 def takes_text(case: Case) -> bool:
@@ -37,7 +37,7 @@ def takes_text(case: Case) -> bool:
 
 @functools.cache
 def cases_by_op() -> dict[str, list[Case]]:
-    """Return the cases with strings that a kernel by itself may answer."""
+    """Return the cases with strings that a kernel supports without a session."""
     found: dict[str, list[Case]] = defaultdict(list)
     for case in load_cases():
         if case.program is None and takes_text(case):
@@ -47,8 +47,8 @@ def cases_by_op() -> dict[str, list[Case]]:
 
 @st.composite
 def damage(draw: Any, text: bytes) -> bytes:
-    """Change a few bytes, cut, or put in others."""
-    content = bytearray(text[:_LONGEST])
+    """Change, remove or insert a few bytes."""
+    content = bytearray(text[:_MAX_TEXT_BYTES])
     for _ in range(draw(st.integers(0, 4))):
         place = draw(st.integers(0, len(content)))
         if draw(st.booleans()):
@@ -82,7 +82,7 @@ def test_any_text_is_answered_or_refused(op: str, graphmill_host: Any, data: Any
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is strings."""
+    """Return whether a value is a string array."""
     return isinstance(value, bytes) or np.asarray(value).dtype.kind == "O"
 
 

@@ -1,4 +1,4 @@
-"""The built-in devices and allocator pass the suite that is shipped for others."""
+"""The built-in devices and allocator pass the public conformance suite."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def config():
 
 
 def ring(rounds: int = 2) -> Graph:
-    """A value goes round all devices, which each add their number."""
+    """A value passes all devices; each adds its index."""
     graph = Graph()
     with graph.as_default():
         y = graph.placeholder("float32", [2], name="x")
@@ -38,7 +38,7 @@ def ring(rounds: int = 2) -> Graph:
 
 
 def test_a_value_goes_round_all(host, config) -> None:
-    """Rows P3, R1: a forgotten copy would be an error at once."""
+    """Rows P3, R1: a missing copy would be an error."""
     with Session(graph=ring(), host=host, config=config) as session:
         got = session.run("y:0", {"x:0": [0, 1]})
     assert got.tolist() == [56.0, 57.0]

@@ -1,4 +1,4 @@
-"""Every kernel that can be traced gives TensorFlow's stored answers compiled by JAX.
+"""Every traceable kernel, compiled by JAX, returns TensorFlow's golden results.
 
 One test per op and not per case: most of the time goes to compiling, and the report stays readable.
 """

@@ -1,4 +1,4 @@
-"""Every kernel gives TensorFlow's stored answers on NumPy."""
+"""Every kernel returns TensorFlow's golden results on NumPy."""
 
 from __future__ import annotations
 

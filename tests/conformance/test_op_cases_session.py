@@ -1,4 +1,4 @@
-"""Every op gives TensorFlow's stored answers in a session; errors name the node (S6, S12)."""
+"""Every op returns TensorFlow's golden results in a session; errors name the node (S6, S12)."""
 
 from __future__ import annotations
 

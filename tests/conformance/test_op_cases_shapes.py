@@ -39,7 +39,7 @@ KNOWN = {
 
 
 class Inputs:
-    """Inputs of a case whose values are known, or not."""
+    """Inputs of a case with static or unknown values."""
 
     def __init__(self, values):
         self.values = values

@@ -1,4 +1,4 @@
-"""The built-in passes pass the suite that is shipped for others."""
+"""The built-in passes pass the public conformance suite."""
 
 from __future__ import annotations
 

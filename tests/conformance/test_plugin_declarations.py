@@ -67,7 +67,7 @@ FAULTS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 def find(host: graphmill.Host, text: str, tier: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return what the suite says of a case whose declarations are wrong."""
+    """Return the suite's report on a case with wrong declarations."""
     (case,) = parse_cases(text, "own")
     with pytest.raises(AssertionError) as caught:
         PluginTests().test_a_case_has_one_answer_in_every_tier(case, tier, host, monkeypatch)
@@ -130,7 +130,7 @@ def hidden_steps() -> Any:
 @pytest.mark.jax
 @pytest.mark.parametrize("tier", ["tiered", "eager"])
 def test_non_variable_state_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It goes on from call to call where the kernel is called, and not in a program."""
+    """The state changes with each kernel call, but not in a program."""
     host = graphmill.Host(plugins=[step_plugin(hidden_steps())])
     found = find(host, STEP, tier, monkeypatch)
     assert "Foreign>Step" in found
@@ -139,7 +139,7 @@ def test_non_variable_state_is_found(tier: str, monkeypatch: pytest.MonkeyPatch)
 
 
 class TestStatelessStep(PluginTests):
-    """The same op with a kernel that keeps nothing passes, and is compiled."""
+    """The same op with a stateless kernel passes, and is compiled."""
 
     cases = STEP
 
@@ -192,7 +192,7 @@ def test_lowering_that_never_compiles_is_found(monkeypatch: pytest.MonkeyPatch) 
     host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
     cases = list(parse_cases(CASES, "own"))
     with pytest.raises(pytest.fail.Exception, match="but no case is") as caught:
-        PluginTests().test_what_declares_a_lowering_is_compiled(cases, host, monkeypatch)
+        PluginTests().test_kernels_with_declared_lowerings_are_compiled(cases, host, monkeypatch)
     for text in ("Foreign>Root", "ThirdPartyPlugin", "it is never traceable"):
         assert text in str(caught.value)
 
@@ -205,7 +205,7 @@ def test_no_lowering_need_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
     cases = list(parse_cases(CASES, "own"))
     with pytest.raises(pytest.skip.Exception):
-        PluginTests().test_what_declares_a_lowering_is_compiled(cases, host, monkeypatch)
+        PluginTests().test_kernels_with_declared_lowerings_are_compiled(cases, host, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["kernels", "lowerings"])

@@ -1,4 +1,4 @@
-"""`--graphmill-plugin` holds the kernels of an installed plugin to the suite without a class."""
+"""`--graphmill-plugin` tests the kernels of an installed plugin without a test class."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASES = '[["Tried>Double"]]\nin = ["float32[3]: [1, 2, 3]"]\n'
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """Give a folder with an installed distribution, `graphmill-tried`, and its plugin `tried`."""
+    """Return a folder with the installed distribution `graphmill-tried` and its plugin `tried`."""
     info = tmp_path / "graphmill_tried-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: graphmill-tried\nVersion: 1.0\n")
@@ -51,7 +51,7 @@ def write(folder: Path, body: str, declared: str = "") -> None:
 
 
 def tried(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the suite in another process that has the plugin."""
+    """Run the suite in a subprocess that has the plugin."""
     path = f"import sys; sys.path.insert(0, {str(folder)!r})"
     code = f"{path}; import pytest; sys.exit(pytest.main())"
     command = [sys.executable, "-c", code, "-rA", "--tb=short", "-p", "no:cacheprovider"]

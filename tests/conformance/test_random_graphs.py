@@ -1,4 +1,4 @@
-"""Sessions answer random small graphs as the naive evaluator does (E7, S6)."""
+"""Sessions compute the reference evaluator's results for random graphs (E7, S6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in rendezvous passes the suite that is shipped for others."""
+"""The built-in rendezvous passes the public conformance suite."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Each conformance suite catches ten seeded faults in broken devices, executors and others.
 
-The copies are in `broken_*.py`; a sound one of each passes. What must
+The copies are in `broken/`; a sound one of each passes. What must
 catch a fault is named, so that a suite that fails for another reason does not count.
 """
 
@@ -20,24 +20,24 @@ pytestmark = pytest.mark.divided
 HERE = Path(__file__).parent
 
 DEVICE_FAULTS = {
-    "SharesMemory": "test_its_memory_is_its_own",
+    "SharesMemory": "test_device_memory_is_separate",
     "LosesPrecision": "test_values_survive_the_round_trip",
     "ForgetsLayout": "test_values_survive_the_round_trip",
     "GivesBackHandles": "test_values_survive_the_round_trip",
-    "ReusesItsBuffer": "test_what_comes_back_stays",
+    "ReusesItsBuffer": "test_fetched_result_is_not_overwritten",
     "HasNoNamespace": "test_each_backend_has_a_namespace",
     "NeverSyncs": "test_sync_ends",
     "ClosesOnce": "test_close_may_be_called_twice",
     "SoundAgain": "test_each_start_is_another_incarnation",
-    "RefusesScalars": "test_scalars_are_taken",
+    "RefusesScalars": "test_scalars_are_accepted",
     "FailsTwice": "test_an_error_names_node_and_device",
 }
 EXECUTOR_FAULTS = {
     "NeverDone": "test_control_edges_order_effects",
     "NeverDoneOnceCancelled": "test_a_deadline_ends_a_step",
     "DoneTwice": "test_control_edges_order_effects",
-    "SwallowsErrors": "test_the_first_error_is_told",
-    "RaisesWhatItGot": "test_the_first_error_is_told",
+    "SwallowsErrors": "test_first_error_names_the_node",
+    "RaisesWhatItGot": "test_first_error_names_the_node",
     "InAnotherThread": "test_control_edges_order_effects",
     "RunsTwice": "test_every_node_runs_once",
     "MixesInputs": "test_iterations_may_overlap",
@@ -62,12 +62,12 @@ KERNEL_FAULTS = {
     "SwapsOperands": "test_op[RealDiv",
 }
 ALLOCATOR_FAULTS = {
-    "ForgetsFrees": "test_the_books_are_kept",
-    "HasNoLimit": "test_the_limit_holds_and_is_told",
-    "StopsShortOfTheLimit": "test_the_limit_holds_and_is_told",
-    "TellsNoSizes": "test_the_limit_holds_and_is_told",
-    "FreesTwice": "test_memory_comes_back_once",
-    "TakesWhatIsAnothers": "test_memory_comes_back_once",
+    "ForgetsFrees": "test_statistics_count_allocations",
+    "HasNoLimit": "test_exceeding_the_limit_is_resource_exhausted",
+    "StopsShortOfTheLimit": "test_exceeding_the_limit_is_resource_exhausted",
+    "TellsNoSizes": "test_exceeding_the_limit_is_resource_exhausted",
+    "FreesTwice": "test_double_free_is_refused",
+    "TakesWhatIsAnothers": "test_double_free_is_refused",
     "GivesLessThanNothing": "test_sizes_at_the_edge",
     "GivesNoEmptyMemory": "test_sizes_at_the_edge",
     "AlignsNothing": "test_pieces_do_not_overlap",
@@ -83,23 +83,23 @@ PASS_FAULTS = {
     "MergesEffects": "test_effects_are_neither_lost_nor_doubled",
     "DoublesEffects": "test_effects_are_neither_lost_nor_doubled",
     "LosesEffects": "test_effects_are_neither_lost_nor_doubled",
-    "BringsBackWhatNobodyNeeds": "test_what_nobody_needs_does_not_run",
+    "BringsBackWhatNobodyNeeds": "test_unneeded_nodes_do_not_run",
     "ForgetsFeeds": "test_feeds_of_inner_tensors_count",
-    "Raises": "test_what_nobody_needs_does_not_run",
+    "Raises": "test_unneeded_nodes_do_not_run",
 }
 RENDEZVOUS_FAULTS = {
     "LosesDeadness": "test_deadness_crosses",
-    "ConfusesIterations": "test_keys_are_apart",
+    "ConfusesIterations": "test_keys_are_distinct",
     "TakesTwoValues": "test_a_second_send_is_refused",
     "KeepsTheSecondValue": "test_a_second_send_is_refused",
     "LetsTwoWait": "test_a_second_receiver_is_refused",
-    "LeavesSleepersAsleep": "test_abort_wakes_everybody",
-    "HidesThatErrorsAreDerived": "test_abort_wakes_everybody",
-    "TakesTheLastAbort": "test_abort_wakes_everybody",
+    "LeavesSleepersAsleep": "test_abort_ends_all_receives",
+    "HidesThatErrorsAreDerived": "test_abort_ends_all_receives",
+    "TakesTheLastAbort": "test_abort_ends_all_receives",
     "IgnoresCancellation": "test_cancellation_ends_a_wait",
     "CallsTwice": "test_cancellation_ends_a_wait",
     "ComesTooLateToBeCancelled": "test_a_wait_after_cancellation_ends_at_once",
-    "LosesOneOfFifty": "test_threads_lose_nothing",
+    "LosesOneOfFifty": "test_threads_receive_every_value",
 }
 TIER_FAULTS = {
     "IgnoresPriority": "test_the_kernel_of_highest_priority_wins",
@@ -137,7 +137,7 @@ FAULTS = {
 
 @functools.cache
 def report_of(kind: str) -> str:
-    """Run the broken copies of a kind, and sound ones; return what pytest says of each test."""
+    """Run the broken copies of a kind and correct ones; return pytest's outcome of each test."""
     tests = {name: test.replace("test_op[", "test_op and ") for name, test in FAULTS[kind].items()}
     selection = [f"(Test{name} and {test})" for name, test in tests.items()]
     sound = {"test_op and Ceil"} if kind == "kernels" else set(tests.values())
@@ -145,8 +145,8 @@ def report_of(kind: str) -> str:
     options = ["-q", "-p", "no:cacheprovider", "-rA", "--tb=no", "-W", "ignore"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--import-mode=importlib",
-         str(HERE / f"broken_{kind}.py"), "-k", " or ".join(selection), "--rootdir", str(HERE),
-         "-c", "/dev/null"],
+         str(HERE / "broken" / f"broken_{kind}.py"), "-k", " or ".join(selection),
+         "--rootdir", str(HERE), "-c", "/dev/null"],
         capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     return done.stdout
@@ -158,7 +158,7 @@ def is_caught(wanted: str, report: str) -> bool:
 
 
 def marked(kind: str, *values: str) -> object:
-    """Return parameters of a test; the compiler is part of what the tiers are."""
+    """Return test parameters, marked if they need a compiler."""
     return pytest.param(kind, *values, marks=[pytest.mark.jax] if kind == "tiers" else [])
 
 

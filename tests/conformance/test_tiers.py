@@ -20,7 +20,7 @@ class TestXlaCpu(TierTests):
 
 
 class TestBoxed(TierTests):
-    """A device with a memory of its own; what is not copied to it fails at once."""
+    """A device with separate memory, on which a missing copy is an error."""
 
     device = "/device:BOXED:0"
     backend = "boxed"

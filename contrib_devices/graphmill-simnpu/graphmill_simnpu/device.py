@@ -108,7 +108,8 @@ class SimNpuDevice(Device):
 
         if declared.backend == "simnpu":
             return own
-        if kernel.op.startswith(("_", "HostConst")) or (declared.host and not declared.stateful):
+        is_internal = kernel.op.startswith(("_", "HostConst")) and declared.backend is None
+        if is_internal or (declared.host and not declared.stateful):
             return call  # copies, sends and host kernels handle the location of values themselves
         return on_host if declared.stateful or declared.host_memory else put
 
@@ -177,7 +178,7 @@ class SimNpuDevice(Device):
                 f"{self.name} cannot run {node}: it is configured to fail there"
             )
         if self.fail_after is not None and ordinal > self.fail_after:
-            raise errors.UnavailableError(f"{self.name} is gone after {self.fail_after} commands")
+            raise errors.UnavailableError(f"{self.name} was lost after {self.fail_after} commands")
 
 
 class SimNpuFactory(DeviceFactory):

@@ -109,15 +109,15 @@ def test_fault_is_injected_at_the_named_node() -> None:
 
 
 def test_it_can_be_lost() -> None:
-    def until_it_is_gone(session):
+    def until_it_is_lost(session):
         for _ in range(5):
             session.run("y:0", {"x:0": X})
 
     with (
         graphmill.Session(graph=layer(), config=config(fail_after=3)) as session,
-        pytest.raises(errors.UnavailableError, match="gone after 3 commands"),
+        pytest.raises(errors.UnavailableError, match="lost after 3 commands"),
     ):
-        until_it_is_gone(session)
+        until_it_is_lost(session)
 
 
 def test_its_threads_end_with_their_session() -> None:

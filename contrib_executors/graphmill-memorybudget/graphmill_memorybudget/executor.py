@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ExecutorArgs, Graph, LocalExecutorParams, Node
 
 _UNLIMITED: Final = 1 << 62
-_MOST_SIZES: Final = 64
+_MAX_CACHED_SIZES: Final = 64
 
 
 class MemoryBudgetFactory(ExecutorFactory):
@@ -135,7 +135,7 @@ class _BudgetedKernel:
         results, error = outcome_of(self._kernel.compute, *inputs)
         made = self._budget.finish(waiter, results)
         if error is None:
-            if len(self._measured) >= _MOST_SIZES:
+            if len(self._measured) >= _MAX_CACHED_SIZES:
                 self._measured.clear()
             self._measured[size_of(inputs)] = made
         done(results, error)

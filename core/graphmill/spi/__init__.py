@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.resources.variables import ResourceHandle as ResourceHandle
     from graphmill.runtime.resources.variables import Variable as Variable
     from graphmill.runtime.steps.call_frame import CallFrame as CallFrame
+    from graphmill.runtime.steps.cancellation import Cancellation as Cancellation
     from graphmill.runtime.steps.cancellation import CancellationManager as CancellationManager
     from graphmill.runtime.steps.step_runner import StepRunner as StepRunner
     from graphmill.typing import ArrayNamespace as ArrayNamespace
@@ -167,7 +168,7 @@ else:
             "graphmill.registry": "Provenance",
             "graphmill.runtime.devices.allocator": "Allocator AllocatorStats LimitedAllocator",
             "graphmill.runtime.steps.call_frame": "CallFrame",
-            "graphmill.runtime.steps.cancellation": "CancellationManager",
+            "graphmill.runtime.steps.cancellation": "Cancellation CancellationManager",
             "graphmill.runtime.dead": "DEAD",
             "graphmill.runtime.devices.device": "Device DeviceAttributes DeviceFactory",
             "graphmill.runtime.executor": (

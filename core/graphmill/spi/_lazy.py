@@ -34,7 +34,7 @@ def lazy_names(
         elif name in home_of:
             value = getattr(importlib.import_module(home_of[name]), name)
         else:
-            raise AttributeError(_unknown(module, name, listed))
+            return _renamed(module, name, listed)(module, name)
         namespace[name] = value
         return value
 
@@ -42,6 +42,20 @@ def lazy_names(
         return sorted({*namespace, *listed})
 
     return listed, get, names
+
+
+def _renamed(module: str, name: str, listed: list[str]) -> Callable[[str, str], Any]:
+    """Return the function that resolves an old name, for the caller to call (for its stacklevel).
+
+    Raises:
+        AttributeError: the module never had this name.
+    """
+    if not name.startswith("_"):
+        from graphmill.deprecations import RENAMED_NAMES, renamed_name
+
+        if name in RENAMED_NAMES.get(module, {}):
+            return renamed_name
+    raise AttributeError(_unknown(module, name, listed))
 
 
 def _unknown(module: str, name: str, listed: list[str]) -> str:

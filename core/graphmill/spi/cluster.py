@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from graphmill.session.feeds import inferred_shape as inferred_shape
     from graphmill.session.feeds import static_shape as static_shape
     from graphmill.session.options import as_message as as_message
-    from graphmill.session.options import give_back as give_back
+    from graphmill.session.options import copy_message as copy_message
     from graphmill.session.session_devices import create_devices as create_devices
 else:
     from graphmill.spi._lazy import lazy_names
@@ -85,7 +85,7 @@ else:
             "graphmill.session.direct_session": "DirectSession",
             "graphmill.session.executors_cache": "ExecutorsAndKeys Signature",
             "graphmill.session.feeds": "feed_converter inferred_shape static_shape",
-            "graphmill.session.options": "as_message give_back",
+            "graphmill.session.options": "as_message copy_message",
             "graphmill.session.session_devices": "create_devices",
         },
     )

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel_errors import add_iteration as add_iteration
     from graphmill.runtime.kernels.kernel_errors import done_twice as done_twice
     from graphmill.runtime.kernels.kernel_errors import failure_at as failure_at
+    from graphmill.runtime.steps.activity import activity as activity
     from graphmill.runtime.steps.cancel_grace import (
         CancellationGracePeriod as CancellationGracePeriod,
     )
     from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ID as ROOT_FRAME_ID
     from graphmill.runtime.steps.frame_ids import child_frame_id as child_frame_id
+    from graphmill.runtime.steps.memory_log import output_record as output_record
+    from graphmill.runtime.steps.memory_log import step_record as step_record
     from graphmill.runtime.steps.step_stats import NodeStats as NodeStats
     from graphmill.runtime.steps.step_stats import StepStatsCollector as StepStatsCollector
     from graphmill.runtime.steps.step_stats import describe_outputs as describe_outputs
@@ -38,7 +41,9 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.runtime.steps.activity": "activity",
             "graphmill.runtime.steps.cancel_grace": "CancellationGracePeriod",
+            "graphmill.runtime.steps.memory_log": "output_record step_record",
             "graphmill.runtime.executor": "DoneCallback",
             "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ID child_frame_id",
             "graphmill.runtime.kernels.kernel_call": "call_and_wait outcome_of sync_device",

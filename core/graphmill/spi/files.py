@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from graphmill.files import exists as exists
     from graphmill.files import is_dir as is_dir
     from graphmill.files import join as join
+    from graphmill.files import list_dir as list_dir
+    from graphmill.files import make_dirs as make_dirs
     from graphmill.files import matching as matching
     from graphmill.files import open_reader as open_reader
     from graphmill.files import parent as parent
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.files import remove_empty_dir as remove_empty_dir
     from graphmill.files import write as write
     from graphmill.files.append import Appender as Appender
+    from graphmill.files.stream import StreamWriter as StreamWriter
     from graphmill.files.stream import bytes_stream as bytes_stream
     from graphmill.files.stream import check_compression as check_compression
     from graphmill.files.stream import open_stream as open_stream
@@ -35,11 +38,13 @@ else:
         __name__,
         {
             "graphmill.files": (
-                "as_path exists is_dir join matching open_reader parent read_bytes "
-                "remove_empty_dir write"
+                "as_path exists is_dir join list_dir make_dirs matching open_reader parent "
+                "read_bytes remove_empty_dir write"
             ),
             "graphmill.files.append": "Appender",
-            "graphmill.files.stream": "bytes_stream check_compression open_stream read_exactly",
+            "graphmill.files.stream": (
+                "StreamWriter bytes_stream check_compression open_stream read_exactly"
+            ),
             "graphmill.tf_record": "TFRecordWriter frame read_record",
         },
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphmill.graph.control_flow.frames import frame_name as frame_name
     from graphmill.graph.control_flow.frames import output_frame as output_frame
     from graphmill.graph.device_name import parse_device_name as parse_device_name
+    from graphmill.graph.formats.import_export import graph_from_graph_def as graph_from_graph_def
     from graphmill.graph.functions.function_body import FunctionBody as FunctionBody
     from graphmill.graph.functions.function_body import instantiate_function as instantiate_function
     from graphmill.graph.functions.function_calls import CalledFunction as CalledFunction
@@ -57,6 +58,7 @@ else:
             "graphmill.graph.control_flow.frames": (
                 "FrameInfo FramePath analyse_frames frame_name output_frame"
             ),
+            "graphmill.graph.formats.import_export": "graph_from_graph_def",
             "graphmill.graph.functions.function_body": "FunctionBody instantiate_function",
             "graphmill.graph.functions.function_calls": (
                 "CalledFunction called_functions calls_of requested_executor"

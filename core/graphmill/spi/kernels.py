@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.memory import freeze as freeze
     from graphmill.memory import is_frozen as is_frozen
+    from graphmill.memory_budget import request_memory as request_memory
     from graphmill.plugin.functions import load_function as load_function
     from graphmill.runtime.collectives import COLLECTIVE_MEMBERS_ATTR as COLLECTIVE_MEMBERS_ATTR
     from graphmill.runtime.collectives import CollectiveExecutor as CollectiveExecutor
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.collectives import LocalCollectives as LocalCollectives
     from graphmill.runtime.debug_sinks import WatchedTensor as WatchedTensor
     from graphmill.runtime.debug_sinks import publish as publish
-    from graphmill.runtime.kernels.kernel import DISTINCT_ROWS as DISTINCT_ROWS
+    from graphmill.runtime.kernels.kernel import UNIQUE_INDICES as UNIQUE_INDICES
     from graphmill.runtime.kernels.kernel_errors import not_a_scalar as not_a_scalar
     from graphmill.runtime.resources.exclusive_update import writable as writable
     from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
@@ -36,13 +37,14 @@ else:
         __name__,
         {
             "graphmill.memory": "freeze is_frozen",
+            "graphmill.memory_budget": "request_memory",
             "graphmill.plugin.functions": "load_function",
             "graphmill.runtime.collectives": (
                 "COLLECTIVE_MEMBERS_ATTR CollectiveExecutor CollectiveRequest LocalCollectives"
             ),
             "graphmill.runtime.debug_sinks": "WatchedTensor publish",
             "graphmill.runtime.resources.exclusive_update": "writable",
-            "graphmill.runtime.kernels.kernel": "DISTINCT_ROWS",
+            "graphmill.runtime.kernels.kernel": "UNIQUE_INDICES",
             "graphmill.runtime.kernels.kernel_errors": "not_a_scalar",
             "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ITERATION",
             "graphmill.runtime.steps.step_container": "StepContainer",

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphmill.lowering.bind_node import bind_node as bind_node
+    from graphmill.lowering.functions.body_copy import BodyCopy as BodyCopy
+    from graphmill.lowering.functions.body_copy import free_name_in as free_name_in
     from graphmill.lowering.functions.function_bodies import body_as_run as body_as_run
     from graphmill.lowering.functions.function_bodies import place_body as place_body
+    from graphmill.lowering.functions.inline_call import inline_call as inline_call
+    from graphmill.lowering.functions.inline_call import is_plain_call as is_plain_call
     from graphmill.lowering.passes import PassOptions as PassOptions
     from graphmill.lowering.passes import is_switched_off as is_switched_off
     from graphmill.lowering.placement.placer import PlacementOptions as PlacementOptions
@@ -31,7 +35,9 @@ else:
         {
             "graphmill.lowering.bind_node": "bind_node",
             "graphmill.lowering.policies.effects_policy": "EffectsPolicy",
+            "graphmill.lowering.functions.body_copy": "BodyCopy free_name_in",
             "graphmill.lowering.functions.function_bodies": "body_as_run place_body",
+            "graphmill.lowering.functions.inline_call": "inline_call is_plain_call",
             "graphmill.lowering.policies.node_effects": (
                 "effects_of_node function_with_effects kernels_of_node"
             ),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.process.fork import never_destroy as never_destroy
     from graphmill.runtime.process.fork import track_forks as track_forks
     from graphmill.runtime.process.fork import watch_forks as watch_forks
+    from graphmill.runtime.process.intra_op import INTRA_OP as INTRA_OP
+    from graphmill.runtime.process.intra_op import IntraOpThreads as IntraOpThreads
     from graphmill.runtime.process.malloc import keep_freed_memory as keep_freed_memory
     from graphmill.runtime.process.references import references_in as references_in
     from graphmill.runtime.process.warning_filters import warnings_ignored as warnings_ignored
@@ -39,6 +41,7 @@ else:
             "graphmill.runtime.process.fork": (
                 "ForkAware deferred_forks fork_safe_lock never_destroy track_forks watch_forks"
             ),
+            "graphmill.runtime.process.intra_op": "INTRA_OP IntraOpThreads",
             "graphmill.runtime.process.malloc": "keep_freed_memory",
             "graphmill.runtime.process.references": "references_in",
             "graphmill.runtime.process.warning_filters": "warnings_ignored",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from graphmill import proto as proto
+    from graphmill.ops.attrs.attr_check import canonical as canonical
+    from graphmill.ops.attrs.attr_value import attr_to_proto as attr_to_proto
     from graphmill.ops.tensor_proto import numpy_to_tensor_proto as numpy_to_tensor_proto
     from graphmill.ops.tensor_proto import tensor_content_to_numpy as tensor_content_to_numpy
     from graphmill.ops.tensor_proto import tensor_proto_dtype as tensor_proto_dtype
@@ -38,6 +40,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.ops.attrs.attr_check": "canonical",
+            "graphmill.ops.attrs.attr_value": "attr_to_proto",
             "graphmill.ops.tensor_proto": (
                 "numpy_to_tensor_proto tensor_content_to_numpy tensor_proto_dtype "
                 "tensor_proto_shape tensor_proto_to_numpy"

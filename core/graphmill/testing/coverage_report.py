@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _WORST: Final = ("passed", "skipped", "failed")
-_FEW: Final = 12
+_MAX_LISTED: Final = 12
 
 
 class CoverageReport:
@@ -68,8 +68,8 @@ class CoverageReport:
         for outcome in _WORST:
             ops = self._ops(outcome)
             if ops:
-                more = f" and {len(ops) - _FEW} more" if len(ops) > _FEW else ""
-                listed = "" if outcome == "passed" else f": {', '.join(ops[:_FEW])}{more}"
+                more = f" and {len(ops) - _MAX_LISTED} more" if len(ops) > _MAX_LISTED else ""
+                listed = "" if outcome == "passed" else f": {', '.join(ops[:_MAX_LISTED])}{more}"
                 made.append(f"ops {outcome}: {len(ops)}{listed}")
         return made
 

@@ -37,7 +37,7 @@ class AllocatorTests:
         raise NotImplementedError("override the fixture `allocator`")
 
     @rows("R2")
-    def test_the_books_are_kept(self, allocator: Allocator) -> None:
+    def test_statistics_count_allocations(self, allocator: Allocator) -> None:
         """Statistics count sizes when memory is allocated and when it is freed."""
         first, second = allocator.allocate(1000), allocator.allocate(24)
         stats = allocator.stats()
@@ -50,7 +50,7 @@ class AllocatorTests:
         assert (stats.bytes_in_use, stats.peak_bytes_in_use) == (0, 1024)
 
     @rows("R2", "S12")
-    def test_the_limit_holds_and_is_told(self, allocator: Allocator) -> None:
+    def test_exceeding_the_limit_is_resource_exhausted(self, allocator: Allocator) -> None:
         """Exceeding the limit is RESOURCE_EXHAUSTED with sizes; smaller requests still succeed."""
         held = allocator.allocate(self.limit - 10)
         with pytest.raises(errors.ResourceExhaustedError, match=str(self.limit)) as caught:
@@ -64,7 +64,7 @@ class AllocatorTests:
         allocator.deallocate(allocator.allocate(self.limit))
 
     @rows("R2")
-    def test_memory_comes_back_once(self, allocator: Allocator) -> None:
+    def test_double_free_is_refused(self, allocator: Allocator) -> None:
         """Freeing twice, or freeing foreign memory, is an error and changes nothing."""
         memory = allocator.allocate(64)
         allocator.deallocate(memory)
@@ -113,7 +113,7 @@ class AllocatorTests:
             assert allocator.stats().bytes_in_use == sum(amount for _, amount in held)
 
     @rows("R2")
-    def test_threads_share_the_books(self, allocator: Allocator) -> None:
+    def test_statistics_are_exact_with_threads(self, allocator: Allocator) -> None:
         """Statistics are exact when several threads allocate and free."""
 
         def work() -> None:

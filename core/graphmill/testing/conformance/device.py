@@ -145,14 +145,14 @@ class DeviceTests:
                 assert _bits(back) == _bits(value), f"{where} is changed by the round trip"
 
     @rows("R2")
-    def test_scalars_are_taken(self, made: Device) -> None:
+    def test_scalars_are_accepted(self, made: Device) -> None:
         """NumPy scalars, which kernels return for rank 0, can be copied too."""
         back = made.to_host(made.to_device(np.float32(1.5)))
         assert back == np.float32(1.5)
         assert np.shape(back) == ()
 
     @rows("R2")
-    def test_its_memory_is_its_own(self, made: Device) -> None:
+    def test_device_memory_is_separate(self, made: Device) -> None:
         """Changing a host array after the copy does not change the value on the device."""
         if made.is_host_memory:
             pytest.skip("the device computes in host memory")
@@ -164,7 +164,7 @@ class DeviceTests:
             assert made.to_host(stored).tolist() == list(range(64)), f"{4 * skipped} bytes off 64"
 
     @rows("R2")
-    def test_what_comes_back_stays(self, made: Device) -> None:
+    def test_fetched_result_is_not_overwritten(self, made: Device) -> None:
         """Later work of the device does not overwrite a result on the host."""
         first = made.to_host(made.to_device(np.full(64, 1, np.float32)))
         made.to_host(made.to_device(np.full(64, 2, np.float32)))
@@ -351,7 +351,7 @@ class DeviceTests:
             assert session.run(y, {x: _X}).shape == (2, 2)
 
     @rows("E8", "S12")
-    def test_a_kernel_that_breaks_is_an_error_and_no_more(
+    def test_failing_kernel_fails_only_its_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
         """A failing kernel fails its step with the node's name; the next step works."""
@@ -365,7 +365,9 @@ class DeviceTests:
             assert session.run(y, {x: _X}).shape == (2, 2)
 
     @rows("E8", "R1")
-    def test_a_broken_link_is_an_error(self, host: Host, name: str, kind: str, config: Any) -> None:
+    def test_failing_copy_fails_only_its_step(
+        self, host: Host, name: str, kind: str, config: Any
+    ) -> None:
         """A failing copy to or from the device fails the step; the next step works."""
         faults = Faults()
         graph, x, _, y = _small(name)
@@ -383,7 +385,9 @@ class DeviceTests:
             assert session.run(y, {x: _X}).shape == (2, 2)
 
     @rows("S12")
-    def test_out_of_memory_is_told(self, host: Host, name: str, kind: str, config: Any) -> None:
+    def test_out_of_memory_is_resource_exhausted(
+        self, host: Host, name: str, kind: str, config: Any
+    ) -> None:
         """Exhausted memory fails only the step, with RESOURCE_EXHAUSTED."""
         faults = Faults(memory_limit=100)
         graph, x, _, y = _small(name)
@@ -419,7 +423,7 @@ class DeviceTests:
             assert session.run(y, {x: [1]}).tolist() == [3.0]
 
     @rows("E5", "S11")
-    def test_a_slow_kernel_holds_its_own_step_only(
+    def test_slow_kernel_blocks_only_its_step(
         self, host: Host, name: str, kind: str, config: Any
     ) -> None:
         """While one step waits for a kernel, another step of the session completes."""
@@ -432,7 +436,9 @@ class DeviceTests:
             thread.start()
             assert faults.has_arrived.wait(30), "the slow kernel was never called"
             try:
-                got = within(lambda: session.run(relu, {x: _X}), "a step beside a slow one", 10)
+                got = within(
+                    lambda: session.run(relu, {x: _X}), "a step concurrent with a slow one", 10
+                )
             finally:
                 faults.let_go()
                 thread.join()

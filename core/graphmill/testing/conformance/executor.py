@@ -138,7 +138,7 @@ class ExecutorTests(SeededSuite):
                 assert within(lambda: session.run(read), "a step with control edges") == 11
 
     @rows("E6", "E11")
-    def test_references_are_read_when_they_are_wanted(self, host: Host, config: Any) -> None:
+    def test_references_are_read_as_values(self, host: Host, config: Any) -> None:
         """Reading an uninitialized reference variable is an error; a set one keeps its value."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -264,7 +264,7 @@ class ExecutorTests(SeededSuite):
         assert got == sum(i * i for i in range(20))
 
     @rows("E1")
-    def test_what_it_cannot_run_is_refused(self, host: Host, config: Any) -> None:
+    def test_unsupported_graph_is_refused(self, host: Host, config: Any) -> None:
         """An executor without control flow refuses the graph before the step and names a node."""
         if self.runs_control_flow:
             pytest.skip("the executor runs control flow")
@@ -283,7 +283,7 @@ class ExecutorTests(SeededSuite):
     # ------------------------------------------------------------------ errors, cancellation
 
     @rows("E8", "S12")
-    def test_the_first_error_is_told(self, host: Host, config: Any) -> None:
+    def test_first_error_names_the_node(self, host: Host, config: Any) -> None:
         """An error has node, op and device, and the session remains usable."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -298,7 +298,9 @@ class ExecutorTests(SeededSuite):
             assert session.run(z, {x: 2.0}) == 4.0
 
     @rows("E8", "E13")
-    def test_an_error_ends_what_waits(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
+    def test_error_cancels_waiting_kernels(
+        self, host: Host, config: Any, probe_ops: ProbeOps
+    ) -> None:
         """The first error cancels waiting kernels; the step ends after the last of them."""
         graph = Graph(ops=host.ops)
         with graph.as_default():
@@ -323,7 +325,9 @@ class ExecutorTests(SeededSuite):
         options = proto.RunOptions(timeout_in_ms=50)
         with Session(graph=graph, host=host, config=config) as session:
             with pytest.raises(errors.DeadlineExceededError) as caught:
-                within(lambda: session.run(y, {x: 1.0}, options=options), "a step past its time")
+                within(
+                    lambda: session.run(y, {x: 1.0}, options=options), "a step beyond its deadline"
+                )
             assert "`done` was not called" not in str(caught.value), "the session had to end it"
             assert session.run(z, {x: 2.0}) == 4.0
         assert probe_ops.waiting == 0

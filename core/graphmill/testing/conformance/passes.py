@@ -101,7 +101,7 @@ class PassTests(SeededSuite):
         assert probe_ops.calls == {"count0": 2, "count1": 2, "count2": 2}
 
     @rows("P4")
-    def test_what_nobody_needs_does_not_run(
+    def test_unneeded_nodes_do_not_run(
         self, hosts: tuple[Host, Host], config: Any, probe_ops: ProbeOps
     ) -> None:
         """A pass does not make nodes run that the step does not need."""

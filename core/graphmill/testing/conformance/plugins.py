@@ -83,7 +83,7 @@ class PluginTests:
             assert not found, f"{where}: {found}"
 
     @rows("E6")
-    def test_what_declares_a_lowering_is_compiled(
+    def test_kernels_with_declared_lowerings_are_compiled(
         self, op_cases: list[Case], host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the selected kernel declares how it is compiled, at least one case is compiled."""

@@ -73,7 +73,7 @@ class RendezvousTests:
         assert _Receiver(receiver, _key("e")).result() == (None, True, None)
 
     @rows("R1")
-    def test_keys_are_apart(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
+    def test_keys_are_distinct(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """Different edges, iterations and directions are different keys."""
         keys = [_key("e"), _key("f"), _key("e", "w:1"), _key("e", "w:2"), _key("e", source=_B)]
         for index, key in enumerate(keys):
@@ -100,7 +100,7 @@ class RendezvousTests:
         assert first.result() == (1, False, None)
 
     @rows("R1", "E8")
-    def test_abort_wakes_everybody(self, receiver: Rendezvous) -> None:
+    def test_abort_ends_all_receives(self, receiver: Rendezvous) -> None:
         """After `start_abort`, waiting and new receives get its error, marked as derived."""
         waiting = [_Receiver(receiver, _key(name)) for name in "abc"]
         receiver.start_abort(errors.DataLossError("first"))
@@ -132,7 +132,7 @@ class RendezvousTests:
 
     @rows("R1")
     @pytest.mark.parametrize("seed", range(3))
-    def test_threads_lose_nothing(
+    def test_threads_receive_every_value(
         self, seed: int, rendezvous: Rendezvous, receiver: Rendezvous
     ) -> None:
         """Concurrent sends and receives in random order match one to one."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TIERS: Final = ("off", "tiered", "eager")
 """The modes of `config.graphmill.jit` under which steps run."""
 _STEPS: Final = 8  # compilation of a signature begins after the third, that of the graph later
-_FEW: Final = 3
+_NUM_STEPS: Final = 3
 _PATIENCE_MS: Final = 60_000  # includes the import of JAX
 _KERNELS: Final[dict[str, dict[str, Any]]] = {
     "any backend": {},
@@ -243,7 +243,7 @@ class TierTests:
         made = PROGRAMS[program]
         graph = self._graph_of(made, place, "Foreign>Faulty")
         with open_session(faulty(give), graph) as steps:
-            for _ in range(_FEW + 1):
+            for _ in range(_NUM_STEPS + 1):
                 steps.run(made.fetch, {**made.feeds, "x:0": 5.0})
                 error = steps.error(made.fetch, made.feeds)
                 assert type(error) is InternalError, repr(error)

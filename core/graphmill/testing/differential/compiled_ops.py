@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     Feeds = Mapping[str, Any]
 
-_MOST_CASES: Final = 6  # cases of an op, each with other types and attrs
+_MAX_CASES: Final = 6  # cases of an op, each with other types and attrs
 _DRAWS: Final = 3  # draws of values for the shapes of a case
-_MOST_COMBINED: Final = 3  # the most inputs of which all values are combined
+_MAX_COMBINED_INPUTS: Final = 3  # the most inputs of which all values are combined
 _NUMBERS: Final = "iufc"
 
 _SIZED_BY_INDICES: Final = frozenset({"DynamicStitch", "ParallelDynamicStitch"})
@@ -54,7 +54,7 @@ def value_differences(op: str, cases: Sequence[Case], host: Host) -> Iterator[st
         cases: its stored cases; programs and skipped cases are left out.
         host: the host of the sessions.
     """
-    for case in islice(_distinct(cases), _MOST_CASES):
+    for case in islice(_distinct(cases), _MAX_CASES):
         found = _first_difference(case, host)
         if found:
             yield f"{op}, {case.id}: {found}"
@@ -128,7 +128,7 @@ def _feeds(case: Case, feeds: Feeds, *, combine: bool) -> Iterator[Feeds]:
             for index, (name, value) in enumerate(feeds.items())
         }
     kinds = [value.dtype.kind for value in feeds.values()]
-    if combine and len(kinds) <= _MOST_COMBINED and all(kind in _NUMBERS for kind in kinds):
+    if combine and len(kinds) <= _MAX_COMBINED_INPUTS and all(kind in _NUMBERS for kind in kinds):
         pools = [_pool(value.dtype, small) for value in feeds.values()]
         grid = np.meshgrid(*pools, indexing="ij")
         yield {name: one.reshape(-1) for name, one in zip(feeds, grid, strict=True)}

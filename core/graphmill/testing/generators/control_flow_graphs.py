@@ -33,8 +33,8 @@ _T = TypeVar("_T")
 _Output: TypeAlias = "tuple[Node, int]"
 
 _MODULUS: Final = 97  # keeps values small
-_MOST_TRIPS: Final = 4
-_MOST_NODES: Final = 160
+_MAX_TRIPS: Final = 4
+_MAX_NODES: Final = 160
 _UNARY: Final = ("Identity", "Neg", "Abs")
 _BINARY: Final = ("AddV2", "Sub", "Maximum", "Minimum")
 _COMPARISONS: Final = ("Less", "GreaterEqual", "NotEqual")
@@ -159,7 +159,7 @@ class _Maker:
         """Add statements."""
         self.calculate(region)
         for _ in range(count):
-            flat = len(self._graph) > _MOST_NODES or not region.depth
+            flat = len(self._graph) > _MAX_NODES or not region.depth
             statements = _FLAT if flat else _ALL
             if region.refs:
                 statements = (*statements, *(_FLAT_REFS if flat else _REFS))
@@ -252,7 +252,7 @@ class _Maker:
         """Add a loop whose variable is a reference."""
         name = f"frame{len(self._graph)}".encode()
         shared: dict[str, Any] = {"frame_name": name, "parallel_iterations": self._integer(1, 3)}
-        trips = self._modulo(self._pick(region.values), _MOST_TRIPS + 1, region)
+        trips = self._modulo(self._pick(region.values), _MAX_TRIPS + 1, region)
         zero, ref = self._constant(0, region), self._gated_ref(self._pick(region.refs), region)
         limit = self._add("Enter", [(trips, 0)], is_constant=True, **shared)
         count = self._add("Enter", [(zero, 0)], **shared)
@@ -316,7 +316,7 @@ class _Maker:
         test = _Region(region.depth - 1, merges[0], [(node, 0) for node in (*merges, *captured)])
         test.nodes += [*merges, *captured]
         self.fill(test, self._integer(0, 2))
-        limit = self._modulo(self._pick(test.values), _MOST_TRIPS + 1, test)
+        limit = self._modulo(self._pick(test.values), _MAX_TRIPS + 1, test)
         less = self._op(test, "Less", (merges[0], 0), (limit, 0))
         condition = (self._add("LoopCond", [(less, 0)]), 0)
         switches = [self._add("Switch", [(merge, 0), condition]) for merge in merges]

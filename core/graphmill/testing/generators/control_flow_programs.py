@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.testing.generators.dataflow_graphs import Chooser
 
 _MODULUS: Final = 97  # keeps values small
-_MOST_TRIPS: Final = 4
+_MAX_TRIPS: Final = 4
 
 Numbers: TypeAlias = "tuple[int, ...]"
 Tensors: TypeAlias = "tuple[Tensor, ...]"
@@ -200,14 +200,14 @@ class _Repetition:
 
     def value(self, scope: Numbers, effects: list[int]) -> int:
         now = (0, *(start.value(scope, effects) for start in self.starts))
-        while now[0] < self.limit.value(scope + now, effects) % _MOST_TRIPS:
+        while now[0] < self.limit.value(scope + now, effects) % _MAX_TRIPS:
             inside = scope + now
             now = (now[0] + 1, *(body.value(inside, effects) for body in self.bodies))
         return sum(now[1:]) % _MODULUS
 
     def tensor(self, scope: Tensors, variable: _Variable) -> Tensor:
         def test(*now: Tensor) -> Tensor:
-            return now[0] < self.limit.tensor(scope + now, variable) % _MOST_TRIPS
+            return now[0] < self.limit.tensor(scope + now, variable) % _MAX_TRIPS
 
         def body(*now: Tensor) -> tuple[Tensor, ...]:
             return (now[0] + 1, *(body.tensor(scope + now, variable) for body in self.bodies))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_registry import OpRegistry
 
 _T = TypeVar("_T")
-_LARGEST_SIZE = 64
-_LARGEST_VALUE = 1e4
+_MAX_SIZE = 64
+_MAX_VALUE = 1e4
 
 FLOATS = ("float32", "float64")
 INTS = ("int32", "int64")
@@ -222,7 +222,7 @@ def _broadcast(a: _Tensor, b: _Tensor) -> tuple[int, ...] | None:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
         return None
-    return shape if np.prod(shape, dtype=np.int64) <= _LARGEST_SIZE else None
+    return shape if np.prod(shape, dtype=np.int64) <= _MAX_SIZE else None
 
 
 @_recipe
@@ -231,7 +231,7 @@ def _unary(m: _Maker) -> None:
     if x is not None:
         op = m.pick(["Neg", "Abs", "Identity", "Square", "ZerosLike", "OnesLike", "Sign"])
         bound = max(x.bound**2 if op == "Square" else x.bound, 1.0)
-        if bound <= _LARGEST_VALUE and (op != "Sign" or x.exact):
+        if bound <= _MAX_VALUE and (op != "Sign" or x.exact):
             m.add(op, [x], [replace(x, bound=bound)])
 
 
@@ -271,7 +271,7 @@ def _binary(m: _Maker) -> None:
     bound = {"Mul": x.bound * y.bound, "SquaredDifference": (x.bound + y.bound) ** 2}.get(
         op, x.bound + y.bound
     )
-    if bound <= _LARGEST_VALUE:
+    if bound <= _MAX_VALUE:
         m.add(op, [x, y], [_Tensor(_NOWHERE, x.dtype, shape, bound, x.exact and y.exact)])
 
 
@@ -327,7 +327,7 @@ def _reduce(m: _Maker) -> None:
     op = m.pick(["Sum", "Max", "Min", "Mean"] if _is_float(x) else ["Sum", "Max", "Min"])
     bound = x.bound * (x.shape[axis] if op == "Sum" else 1)
     exact = x.exact and (op in ("Max", "Min") or not _is_float(x))
-    if bound <= _LARGEST_VALUE:
+    if bound <= _MAX_VALUE:
         out = replace(x, shape=shape, bound=bound, exact=exact)
         m.add(op, [x, m.constant(axis)], [out], keep_dims=keep)
 
@@ -340,7 +340,7 @@ def _matmul(m: _Maker) -> None:
     y = m.tensor(lambda t: t.dtype == x.dtype and len(t.shape) == 2 and t.shape[0] == x.shape[1])
     if y is None:
         m.add("MatMul", [x, x], [_product(x, x, x.shape[0], x.shape[0])], transpose_b=True)
-    elif x.bound * y.bound * x.shape[1] <= _LARGEST_VALUE:
+    elif x.bound * y.bound * x.shape[1] <= _MAX_VALUE:
         m.add("MatMul", [x, y], [_product(x, y, x.shape[0], y.shape[1])])
 
 
@@ -394,7 +394,7 @@ def _squeeze(m: _Maker) -> None:
 
 @_recipe
 def _concat(m: _Maker) -> None:
-    x = m.tensor(lambda t: len(t.shape) > 0 and t.size <= _LARGEST_SIZE // 2)
+    x = m.tensor(lambda t: len(t.shape) > 0 and t.size <= _MAX_SIZE // 2)
     if x is None:
         return
     axis = m.integer(0, len(x.shape) - 1)
@@ -406,7 +406,7 @@ def _concat(m: _Maker) -> None:
 
 @_recipe
 def _pack(m: _Maker) -> None:
-    x = m.tensor(lambda t: len(t.shape) < 4 and t.size <= _LARGEST_SIZE // 2)
+    x = m.tensor(lambda t: len(t.shape) < 4 and t.size <= _MAX_SIZE // 2)
     if x is not None:
         y = m.tensor(lambda t: t.dtype == x.dtype and t.shape == x.shape) or x
         out = _Tensor(_NOWHERE, x.dtype, (2, *x.shape), max(x.bound, y.bound), x.exact and y.exact)
@@ -446,7 +446,7 @@ def _gather(m: _Maker) -> None:
     if x is not None:
         picks = [m.integer(0, x.shape[0] - 1) for _ in range(m.integer(1, 3))]
         out = replace(x, shape=(len(picks), *x.shape[1:]))
-        if out.size <= _LARGEST_SIZE:
+        if out.size <= _MAX_SIZE:
             m.add("GatherV2", [x, m.constant(picks), m.constant(0)], [out])
 
 
@@ -456,7 +456,7 @@ def _shape_of(m: _Maker) -> None:
     if x is not None:
         op = m.pick(["Shape", "Size", "Rank"])
         shape = (len(x.shape),) if op == "Shape" else ()
-        m.add(op, [x], [_Tensor(_NOWHERE, "int32", shape, float(_LARGEST_SIZE))])
+        m.add(op, [x], [_Tensor(_NOWHERE, "int32", shape, float(_MAX_SIZE))])
 
 
 @_recipe

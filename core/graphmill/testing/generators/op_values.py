@@ -25,7 +25,7 @@ _SHAPES: tuple[Shape, ...] = (
     *((), (), (0,), (1,), (3,), (7,), (2, 3), (3, 3), (1, 3), (2, 1), (2, 0, 3), (0, 4)),
     *((2, 3, 4), (1, 1, 1), (2, 3, 3, 2), (1, 4, 4, 3), (2, 1, 3, 1, 2), (1, 0, 2, 2, 1)),
 )
-_MOST_ELEMENTS = 3000
+_MAX_ELEMENTS = 3000
 _INTS = (-1, 0, 1, 2, 3, 4, 5, -2, -3, 7, 100)
 _HUGE = (2**31 - 1, -(2**31), 2**62, -(2**63), 2**63 - 1, 2**31)
 _FLOATS = (0.0, 1.0, -1.0, 0.5, 0.25, 2.0, 1e-3, 1e10, -0.5, math.inf, -math.inf, math.nan)
@@ -101,7 +101,7 @@ def other_shape(draw: random.Random, old: Shape) -> Shape:
             dims[axis] = {"one": 1, "zero": 0, "grow": dims[axis] + 1}.get(
                 kind, max(dims[axis] - 1, 0)
             )
-    return tuple(dims) if math.prod(dims) <= _MOST_ELEMENTS else old
+    return tuple(dims) if math.prod(dims) <= _MAX_ELEMENTS else old
 
 
 def reshaped(draw: random.Random, text: str, dims: Shape) -> str:

@@ -1,4 +1,4 @@
-"""An op with its gradient, shape and kernels, and a kernel in the place of a built-in one."""
+"""An op with its gradient, shape and kernels, and a kernel that replaces a built-in one."""
 
 from __future__ import annotations
 

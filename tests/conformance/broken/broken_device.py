@@ -20,7 +20,7 @@ from graphmill.testing.conformance import DeviceTests
 
 def loopback() -> Any:
     """Return the module of graphmill-loopback's device, which need not be installed."""
-    project = Path(__file__).parents[2] / "contrib_devices" / "graphmill-loopback"
+    project = Path(__file__).parents[3] / "contrib_devices" / "graphmill-loopback"
     file = project / "graphmill_loopback" / "device.py"
     spec = importlib.util.spec_from_file_location("loopback_device", file)
     module = importlib.util.module_from_spec(spec)
@@ -32,14 +32,14 @@ Sound = loopback().LoopbackDevice
 
 
 class SharesMemory(Sound):
-    """Keeps the program's own array."""
+    """Keeps the caller's array."""
 
     def to_device(self, value):
         return value
 
 
 class LosesPrecision(Sound):
-    """Keeps everything in 32 bits."""
+    """Stores all values in 32 bits."""
 
     def to_device(self, value):
         value = np.asarray(value)
@@ -47,7 +47,7 @@ class LosesPrecision(Sound):
 
 
 class ForgetsLayout(Sound):
-    """Copies memory as it lies, whatever the strides say."""
+    """Copies memory, ignoring strides."""
 
     def to_device(self, value):
         value = np.asarray(value)
@@ -56,14 +56,14 @@ class ForgetsLayout(Sound):
 
 
 class GivesBackHandles(Sound):
-    """Returns what is no NumPy value."""
+    """Returns values that are not NumPy's."""
 
     def to_host(self, value):
         return np.asarray(value).tolist()
 
 
 class ReusesItsBuffer(Sound):
-    """Gives the same memory for each result."""
+    """Returns the same memory for each result."""
 
     def __init__(self, attributes):
         super().__init__(attributes)
@@ -77,7 +77,7 @@ class ReusesItsBuffer(Sound):
 
 
 class HasNoNamespace(Sound):
-    """Names a backend that it does not have."""
+    """Declares a backend without a namespace."""
 
     backends = ("imaginary", "numpy")
 
@@ -103,7 +103,7 @@ class ClosesOnce(Sound):
 
 
 class RefusesScalars(Sound):
-    """Takes arrays only, and no scalars of NumPy's."""
+    """Accepts arrays only, not NumPy scalars."""
 
     def to_device(self, value):
         if not isinstance(value, np.ndarray):

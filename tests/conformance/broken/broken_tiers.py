@@ -1,4 +1,4 @@
-"""Hosts that break what plugins declare, each in one way; see `test_seeded_faults.py`."""
+"""Hosts that violate plugin declarations, each in one way; see `test_seeded_faults.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def twice(compute, *inputs):
 
 
 def remembered(kernel):
-    """Return a call that computes once, and gives the same result from then on."""
+    """Return a call that computes once, and then repeats its result."""
     compute, kept = kernel.compute, []
 
     def call(*inputs):
@@ -37,7 +37,7 @@ def remembered(kernel):
 
 
 def delayed(kernel):
-    """Return the call of an asynchronous kernel that gives what it was to give the time before."""
+    """Return an asynchronous call that returns its previous result."""
     compute, values = kernel.compute, [np.float32(0)]
 
     def call(*inputs, done):
@@ -86,7 +86,7 @@ def call_of(change):
 
 
 def every_other(kernel):
-    """Return a call that leaves out each second one."""
+    """Return a call that skips every second call."""
     compute, turns, kept = kernel.compute, itertools.count(), []
 
     def call(*inputs):
@@ -166,7 +166,7 @@ for fault, (broken_op, how) in FAULTS.items():
 
 
 class TestNothingIsCompiled(TierTests):
-    """A device that says its nodes are compiled, of which no compiler knows."""
+    """A device that claims its nodes are compiled, although no compiler ran."""
 
     device = "/device:FAULTY:0"
     is_compiled = True

@@ -19,7 +19,7 @@ def of(graph, *ops):
 
 
 def copy(graph, node):
-    """Add a node like another one."""
+    """Add a copy of a node."""
     attrs = dict(node.attrs)
     made = graph.add_node(f"{node.name}/copy", node.op_def, node.inputs, attrs=attrs)
     made.assigned_device = node.assigned_device
@@ -105,7 +105,7 @@ class BringsBackWhatNobodyNeeds:
 
 
 class ForgetsFeeds:
-    """Keeps the values of constants, and puts them in the place of what is fed under their name."""
+    """Keeps the values of constants, and uses them instead of values fed to these constants."""
 
     def __init__(self):
         self.known = {}

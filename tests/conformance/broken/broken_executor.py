@@ -59,7 +59,7 @@ class SwallowsErrors(Wrapped):
 
 
 class RaisesWhatItGot(Wrapped):
-    """Loses the place of an error."""
+    """Loses the location of an error."""
 
     def run_async(self, args, done):
         def placeless(error):
@@ -71,7 +71,7 @@ class RaisesWhatItGot(Wrapped):
 
 
 class EndsTooEarly(Wrapped):
-    """Tells of an error before kernels that wait have ended."""
+    """Reports an error before waiting kernels have ended."""
 
     def run_async(self, args, done):
         told = []
