@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphmill import dtypes, errors, ops, saved_model, tf_record, train
+    from graphmill import dtypes, errors, ops, saved_model, tf_record, timeline, train
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.distributed.server import Server
@@ -104,6 +104,7 @@ __all__ = [
     "saved_model",
     "switch_case",
     "tf_record",
+    "timeline",
     "train",
     "trainable_variables",
     "variables_initializer",
@@ -111,7 +112,7 @@ __all__ = [
     "with_dependencies",
 ]
 
-_MODULES = {"dtypes", "errors", "ops", "saved_model", "tf_record", "train"}
+_MODULES = {"dtypes", "errors", "ops", "saved_model", "tf_record", "timeline", "train"}
 _HOMES = {
     "Assert": "graphmill.graph.assertion",
     "CallableOptions": "graphmill.proto",

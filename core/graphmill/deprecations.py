@@ -64,6 +64,8 @@ RENAMED_MODULES: dict[str, str] = {
 """New dotted name of a module, by its old one."""
 
 RENAMED_NAMES: dict[str, dict[str, str]] = {
+    "graphmill.spi.cluster": {"give_back": "copy_message"},
+    "graphmill.spi.kernels": {"DISTINCT_ROWS": "UNIQUE_INDICES"},
     "graphmill.testing.fakes.chaos_plugin": {"RestlessPlugin": "ChaosPlugin"},
     "graphmill.testing.fakes.strict_device": {
         "BoxedDevice": "StrictDevice",
@@ -96,6 +98,20 @@ def names_pass(names: Collection[str], name: str) -> bool:
         stacklevel=3,
     )
     return True
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """Warn that an attribute or method was called by its old name.
+
+    Args:
+        old: its class and old name, such as `"Variable.kept"`.
+        new: its new name.
+    """
+    warnings.warn(
+        f"{old} is now {new!r}; use the new name, the next version removes the old one",
+        DeprecationWarning,
+        stacklevel=3,
+    )
 
 
 def renamed_name(module: str, name: str) -> Any:

@@ -40,8 +40,8 @@ class OpError(Exception):
         code: the canonical status code, an int; `error_code` is the same under TensorFlow's name.
         message: what happened, without the location that `str(error)` appends.
         node: name of the failing node, or None.
-        op: the op type within graphmill; in errors that `Session.run` raises, the node, as in
-            TensorFlow.
+        op: the op type of the failing node, such as `"MatMul"`, or None. (In TensorFlow it is the
+            operation.)
         device: name of the device that ran the node, or None.
         plugin: name of the plugin that supplied the failing part, or None.
         node_def: the `NodeDef` of the failing node, or None.
@@ -274,22 +274,28 @@ def error_class(code: int) -> type[OpError]:
 
 
 def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
-    """Return "; did you mean 'a' or 'b'?" for near matches of `name`, else an empty string."""
+    """Return "; did you mean 'a' or 'b'?" for near matches of `name`, else an empty string.
+
+    Candidates that are `name` in an outer scope (`scope/name`) come first.
+    """
     import difflib  # imported lazily: most programs never get here
 
     pool = list(candidates)
+    scoped = [candidate for candidate in pool if candidate.endswith(f"/{name}")][:count]
+    if scoped:
+        return "; did you mean " + " or ".join(map(repr, scoped)) + "?"
     folded = {candidate.lower(): candidate for candidate in reversed(pool)}
     wanted = name.lower()
     compared: Iterable[str] = folded
-    if len(folded) > _MOST_COMPARED:
-        compared = heapq.nlargest(_MOST_COMPARED, folded, key=partial(_shared_ends, wanted))
+    if len(folded) > _MAX_COMPARED:
+        compared = heapq.nlargest(_MAX_COMPARED, folded, key=partial(_shared_ends, wanted))
     near = difflib.get_close_matches(wanted, compared, n=count, cutoff=0.6)
     if not near:
         return ""
     return "; did you mean " + " or ".join(repr(folded[match]) for match in near) + "?"
 
 
-_MOST_COMPARED = 500  # a graph may have 100,000 names, and difflib takes 50 µs for each
+_MAX_COMPARED = 500  # a graph may have 100,000 names, and difflib takes 50 µs for each
 
 
 def _shared_ends(one: str, other: str) -> int:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from graphmill import errors
 
@@ -24,8 +23,7 @@ _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]
 _OWN_DISTRIBUTION = "graphmill"
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(NamedTuple):
     """The supplier of a registered object: a plugin and its distribution.
 
     Attributes:
@@ -42,7 +40,7 @@ class Provenance:
     distribution: str = ""
     version: str = ""
     module: str = ""
-    is_required: bool = field(default=False, compare=False)
+    is_required: bool = False
 
     @property
     def supplier(self) -> str:

@@ -238,7 +238,7 @@ class LoopGradient:
         return results + sums
 
     def _active(self, exit_grads: Mapping[Output, Gradient | None]) -> list[LoopVariable]:
-        """Return the variables on a path from the exits' gradients to the tensors to derive by."""
+        """Return the variables between the exits' gradients and the tensors to differentiate by."""
         loop = self._loop
         found = {
             v.inside for v in loop.variables if v.exit and exit_grads.get((v.exit, 0)) is not None

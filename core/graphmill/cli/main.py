@@ -16,7 +16,7 @@ from graphmill.errors import FailedPreconditionError, OpError, suggest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_BUILT_IN = ("run", "show", "explain", "ops", "devices", "plugins", "doctor", "new-plugin")
+_BUILT_IN = ("run", "show", "scan", "explain", "ops", "devices", "plugins", "doctor", "new-plugin")
 """Each is a module of `graphmill.cli.commands` with a click command of the same name."""
 
 
@@ -98,8 +98,10 @@ def run_command_line(arguments: Sequence[str], settings: Settings | None = None)
         except click.ClickException as error:
             error.show()
             return error.exit_code
-        except click.exceptions.Abort:
+        except click.exceptions.Abort as abort:
             click.echo("interrupted", err=True)
+            for note in getattr(abort.__cause__, "__notes__", ()):
+                click.echo(f"  {note}", err=True)
             return error_reporting.INTERRUPTED
         except OpError as error:
             wants_traceback = error_reporting.wants_traceback(asked=settings.traceback)

@@ -233,12 +233,14 @@ def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | No
         raise InvalidArgumentError('TF_CONFIG has no "cluster": {JOB: [ADDRESS, ...]}')
     task = found.get("task") or {}
     if not isinstance(task, dict):
-        raise InvalidArgumentError('"task" of TF_CONFIG is no {"type": JOB, "index": N}')
+        raise InvalidArgumentError('"task" of TF_CONFIG is not {"type": JOB, "index": N}')
     job, index = task.get("type"), task.get("index")
     try:
         number = None if job is None else int(index or 0)
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"the task index of TF_CONFIG is {index!r}") from error
+        raise InvalidArgumentError(
+            f"the task index of TF_CONFIG is {index!r}, expected an int"
+        ) from error
     return found["cluster"], job, number
 
 

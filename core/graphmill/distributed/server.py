@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """A task of a cluster, started and taking calls.
+    """The server of one task of a cluster, which accepts calls.
 
         with graphmill.Server() as server:
             with graphmill.Session(server.target, graph="model.pb") as session:

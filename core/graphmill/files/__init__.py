@@ -122,20 +122,20 @@ def write(path: str, *chunks: Chunk) -> None:
 
 def exists(path: str) -> bool:
     """Return whether the file or folder `path` exists."""
-    if is_url(path):
-        with typed_errors(path):
+    with typed_errors(path):
+        if is_url(path):
             filesystem, inner = filesystem_of(path)
             return bool(filesystem.exists(inner))
-    return Path(path).exists()
+        return Path(path).exists()
 
 
 def is_dir(path: str) -> bool:
     """Return whether `path` is a folder."""
-    if is_url(path):
-        with typed_errors(path):
+    with typed_errors(path):
+        if is_url(path):
             filesystem, inner = filesystem_of(path)
             return bool(filesystem.isdir(inner))
-    return Path(path).is_dir()
+        return Path(path).is_dir()
 
 
 def list_dir(path: str) -> list[str]:

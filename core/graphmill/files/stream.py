@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 _PIECE: Final = 1 << 18
-_LARGEST_READ: Final = 1 << 24
+_MAX_READ_BYTES: Final = 1 << 24
 DEFAULT_BUFFER: Final = 1 << 18
 
 
@@ -63,11 +63,11 @@ def read_exactly(stream: BinaryIO, size: int) -> bytes:
 
     Memory is allocated as data arrives, so a damaged size in a small file allocates little.
     """
-    if size <= _LARGEST_READ:
+    if size <= _MAX_READ_BYTES:
         return stream.read(size)
     parts = []
     while size > 0:
-        part = stream.read(min(size, _LARGEST_READ))
+        part = stream.read(min(size, _MAX_READ_BYTES))
         if not part:
             break
         parts.append(part)
@@ -196,12 +196,17 @@ class StreamWriter:
             self._writer.write(self._deflate.flush())
         self._writer.commit()
 
+    def abandon(self) -> None:
+        """Delete the unfinished file; a finished one stays."""
+        if self._is_open:
+            self._is_open = False
+            self._writer.abandon()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is None:
             self.close()
-        elif self._is_open:
-            self._is_open = False
-            self._writer.abandon()
+        else:
+            self.abandon()

@@ -21,7 +21,7 @@ class SessionLike(Protocol):
     """The part of a session that `Tensor.eval` and `Operation.run` need."""
 
     def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
-        """Run what the fetches need, and return their values."""
+        """Run the nodes that the fetches need, and return their values."""
         raise NotImplementedError
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import FailedPreconditionError
 from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def
 from graphmill.graph.graph import Graph
+from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.passes import PassOptions, run_passes
+from graphmill.lowering.placement.placer import check_requests
 from graphmill.lowering.prune import ClientEnd, ClientGraph, build_client_graph
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.proto.debug_pb2 import DebugTensorWatch
 
 
 class GraphExecutionState:
@@ -37,6 +40,7 @@ class GraphExecutionState:
         self._options = options
         self._is_static = is_static
         self._frozen = False
+        self._num_checked: int | None = None  # node ids; None until a step is built
 
     def extend(
         self,
@@ -55,11 +59,17 @@ class GraphExecutionState:
     def extend_from(self, source: Graph, nodes: Sequence[Node]) -> None:
         """Add copies of another graph's nodes; their inputs must be copied too or exist already.
 
+        Once a step has been built, the devices of the nodes are checked, as at the start of each
+        step in TensorFlow.
+
         Raises:
             FailedPreconditionError: the session was created with `optimize_for_static_graph`.
             AlreadyExistsError: a node of the same name exists.
+            InvalidArgumentError: a node requests a device that does not exist.
         """
         self._check_extendable()
+        if self._num_checked is not None:
+            self._check_requests(nodes)
         library = self.graph.library
         merged = library.copy()
         for name in source.library:
@@ -85,21 +95,53 @@ class GraphExecutionState:
         targets: Sequence[str],
         client_end: ClientEnd | None = None,
         form: CallableRewrites | None = None,
+        watches: Sequence[DebugTensorWatch] = (),
     ) -> ClientGraph:
         """Return the pruned and rewritten graph of a signature, after phase `PRE_PLACEMENT`.
 
+        Feeds, fetches and targets may also name nodes inside functions (`call/node`). Calls are
+        inlined here if `watches` may apply to nodes inside them.
+
         Raises:
             NotFoundError: a feed, fetch or target does not exist.
+            UnimplementedError: one is inside a loop, a branch or a call that is not inlined.
+            InvalidArgumentError: a node of the full graph requests a device that does not exist, or
+                a function that a node calls takes or returns other types than the node declares.
             OpError: a pass failed.
         """
+        graph = self.graph
+        if self._num_checked != graph.num_node_ids:
+            self._check_requests(graph.nodes_since(self._num_checked or 0))
+            self._num_checked = graph.num_node_ids
         names = feeds, fetches, targets
-        client = build_client_graph(self.graph, self._ops, *names, client_end, form)
+        named = {parse_tensor_name(name)[0] for name in (*feeds, *fetches, *targets)}
+        if not all(map(graph.has_node, named)):
+            from graphmill.lowering.functions.inner_nodes import with_inner_nodes  # few steps
+
+            graph = with_inner_nodes(graph, named, self._options)
+        client = build_client_graph(graph, self._ops, *names, client_end, form)
+        calls = [node for node in client.graph.nodes if node.op_def.calls]
+        if calls:
+            from graphmill.graph.functions.call_types import check_call_types
+
+            check_call_types(calls, client.graph.library)
+        watched = {watch.node_name for watch in watches}
+        if not all(map(self.graph.has_node, watched)):
+            from graphmill.lowering.functions.inner_nodes import inline_calls
+
+            inline_calls(client.graph, watched, self._options)
         run_passes("PRE_PLACEMENT", client.graph, self._options)
         return client
 
     def to_graph_def(self) -> proto.GraphDef:
         """Return the full graph as a message."""
         return graph_to_graph_def(self.graph)
+
+    def _check_requests(self, nodes: Sequence[Node]) -> None:
+        config = self._options.config
+        if not config.graph_options.place_pruned_graph:
+            soft = config.allow_soft_placement
+            check_requests(nodes, self._options.devices, allow_soft_placement=soft)
 
     def _check_extendable(self) -> None:
         if self._frozen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from graphmill.runtime.kernels.kernel_errors import as_status, at_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
@@ -112,6 +114,7 @@ class KernelFactory:
             chosen = choice.definition
             unbound = OpKernel(chosen.function, chosen, node.name, node.op, owner=choice.owner)
             status = at_node(as_status(error, unbound), node, unbound, self._device.name)
+            _log_failure(status)
             if status is error:
                 raise
             raise status from error
@@ -187,6 +190,16 @@ def _copy_to_device(kernel: OpKernel, device: Device) -> None:
     if not value.dtype.hasobject:
         value = device.to_device(value)
         kernel.compute = lambda: value
+
+
+def _log_failure(error: OpError) -> None:
+    """Log that a kernel could not be made, if logging is set up; the error is raised as well."""
+    # It is absent while another thread imports the module.
+    get_logger = getattr(sys.modules.get("logging"), "getLogger", None)
+    if get_logger is not None:
+        logger = get_logger("graphmill.executor")
+        if logger.hasHandlers():  # without any, Python would print the message
+            logger.error("Executor failed to create kernel. %s", error)
 
 
 def _shortened(names: Iterable[str]) -> str:

@@ -376,6 +376,7 @@ class GraphmillOptions(_message.Message):
     JIT_CACHE_BYTES_FIELD_NUMBER: _builtins.int
     FORBID_EFFECTS_FIELD_NUMBER: _builtins.int
     TRANSPORT_FIELD_NUMBER: _builtins.int
+    MEMORY_BUDGET_BYTES_FIELD_NUMBER: _builtins.int
     jit: _builtins.str
     """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
     run; "eager", before the first result.
@@ -392,6 +393,10 @@ class GraphmillOptions(_message.Message):
     """How large the persistent compilation cache may become, in bytes; 0 for the default, 1 GiB."""
     transport: _builtins.str
     """Name of the plugin that carries values between devices; empty for within this process."""
+    memory_budget_bytes: _builtins.int
+    """How many bytes one allocation may have whose size a value of the graph decides; 0 for the
+    default, a share of the memory of the machine or of the process's control group.
+    """
     @_builtins.property
     def forbid_effects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Effects that no kernel of the session may have: "fs.read", "fs.write", "net", "process",
@@ -409,10 +414,11 @@ class GraphmillOptions(_message.Message):
         jit_cache_bytes: _builtins.int = ...,
         forbid_effects: _abc.Iterable[_builtins.str] | None = ...,
         transport: _builtins.str = ...,
+        memory_budget_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size", "transport", b"transport"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size", "memory_budget_bytes", b"memory_budget_bytes", "transport", b"transport"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -95,7 +95,7 @@ Global___DeviceLocality: _TypeAlias = DeviceLocality  # noqa: Y015
 
 @_typing.final
 class DeviceAttributes(_message.Message):
-    """A device as `list_devices` tells it: name, type, memory limit in bytes, incarnation."""
+    """A device as `list_devices` returns it: name, type, memory limit in bytes, incarnation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

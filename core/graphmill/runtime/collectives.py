@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.runtime.steps.cancellation import CancellationManager
+    from graphmill.runtime.steps.cancellation import Cancellation
 
     Done: TypeAlias = Callable[[Any, OpError | None], None]
     Combine: TypeAlias = Callable[["Sequence[CollectiveRequest]"], Sequence[Any]]
@@ -94,7 +94,7 @@ class CollectiveExecutor(ABC):
 
     @abstractmethod
     def execute_async(
-        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
+        self, request: CollectiveRequest, cancellation: Cancellation, done: Done
     ) -> None:
         """Join a collective and return at once.
 
@@ -122,7 +122,7 @@ class LocalCollectives(CollectiveExecutor):
         self._meetings: dict[Hashable, _Meeting] = {}
 
     def execute_async(
-        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
+        self, request: CollectiveRequest, cancellation: Cancellation, done: Done
     ) -> None:
         """Join the members that are waiting; the last one combines the tensors of all."""
         member = _Member(request, cancellation, done)
@@ -196,9 +196,7 @@ class _Group:
 class _Member:
     """A waiting member, with its cancellation callback and timer."""
 
-    def __init__(
-        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
-    ) -> None:
+    def __init__(self, request: CollectiveRequest, cancellation: Cancellation, done: Done) -> None:
         self.request = request
         self.done = done
         self._cancellation = cancellation
@@ -215,7 +213,7 @@ class _Member:
                 return
             if request.timeout > 0:
                 late = DeadlineExceededError(
-                    f"{request}: not all {request.group_size} members came within "
+                    f"{request}: not all {request.group_size} members arrived within "
                     f"{request.timeout:g} seconds (timeout_seconds)"
                 )
                 self._timer = threading.Timer(request.timeout, abort, [late])

@@ -8,21 +8,65 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from graphmill.graph.node import parse_tensor_name
+from graphmill.runtime.value_shape import num_bytes_of_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_FILE: Final = "file://"
+FILE_SCHEME: Final = "file://"
+"""The scheme of URLs of folders."""
 _CALLBACK: Final = "callback://"
 _MICROS: Final = 1_000_000
+LIMIT_VARIABLE: Final = "TFDBG_DISK_BYTES_LIMIT"
+"""Environment variable: how many bytes of tensors debug watches may write; as in TensorFlow."""
+_DEFAULT_LIMIT: Final = 100 << 30
+
+
+class DiskUsage:
+    """Limits what debug watches write to files, in all sessions of the process.
+
+    Threads: `_lock` guards the number of bytes.
+
+    Attributes:
+        used: the bytes of tensors that were written since the start or the last reset.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.used = 0
+
+    def request(self, tensor: WatchedTensor) -> None:
+        """Count a tensor that is about to be written.
+
+        Raises:
+            ResourceExhaustedError: it would exceed the limit.
+        """
+        size = num_bytes_of_value(tensor.value)
+        limit = int(os.environ.get(LIMIT_VARIABLE, _DEFAULT_LIMIT))
+        with self._lock:
+            if self.used + size < limit:
+                self.used += size
+                return
+        raise ResourceExhaustedError(
+            f"debug watches have exhausted their allowance of {limit} bytes on disk, so "
+            f"{tensor.node_name}:{tensor.output_slot} ({size} bytes) is not written. Set "
+            f"{LIMIT_VARIABLE} to a larger number, or reset_disk_byte_usage in the debug options "
+            "of a step"
+        )
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        with self._lock:
+            self.used = 0
 
 
 class WatchedTensor:
@@ -58,16 +102,22 @@ class WatchedTensor:
         self.dump_name = dump_name
 
 
+DISK_USAGE: Final = DiskUsage()
+"""The usage of this process."""
+
+
 def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..., Any]]) -> None:
     """Send a watched value to `file:///folder` or `callback://name`.
 
     Raises:
         NotFoundError: the host has no callback of that name.
         InvalidArgumentError: the URL has another scheme.
+        ResourceExhaustedError: watches have written more bytes than they may.
         OpError: the file cannot be written.
     """
-    if url.startswith(_FILE):
-        write_event(tensor, Path(url[len(_FILE) :]))
+    if url.startswith(FILE_SCHEME):
+        DISK_USAGE.request(tensor)
+        write_event(tensor, Path(url[len(FILE_SCHEME) :]))
     elif url.startswith(_CALLBACK):
         name = url[len(_CALLBACK) :]
         if name not in callbacks:
@@ -88,11 +138,19 @@ def write_event(tensor: WatchedTensor, root: Path) -> Path:
     The file is `<root>/_tfdbg_device_,job_…/<node>_<slot>_<debug op>_<microseconds>`; it holds an
     `Event` message.
     """
-    device = "_tfdbg_device_" + tensor.device.replace("/", ",").replace(":", "_")
     stamp = int(tensor.wall_time * _MICROS)
-    usual = f"{device}/{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}"
-    path = root / f"{tensor.dump_name or usual}_{stamp}"
-    content = _event(tensor).SerializeToString()
+    usual = f"{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}"
+    name = tensor.dump_name or f"{device_folder(tensor.device)}/{usual}"
+    return write_new_file(root / f"{name}_{stamp}", _event(tensor).SerializeToString())
+
+
+def device_folder(device: str) -> str:
+    """Return the name of the folder for a device's files."""
+    return "_tfdbg_device_" + device.replace("/", ",").replace(":", "_")
+
+
+def write_new_file(path: Path, content: bytes) -> Path:
+    """Write a file that does not exist yet; return its path, which may have got a suffix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     suffix = 0
     while True:  # two values within a microsecond get distinct suffixes

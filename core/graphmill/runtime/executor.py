@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel import OpKernel
+    from graphmill.runtime.rendezvous import Rendezvous
     from graphmill.runtime.steps.call_frame import CallFrame
     from graphmill.runtime.steps.step_container import StepContainer
     from graphmill.runtime.steps.step_stats import StepStatsCollector
@@ -42,6 +43,13 @@ def _no_executor(name: str) -> ExecutorFactory:
     )
 
 
+def _local_rendezvous(step_id: int) -> Rendezvous:
+    from graphmill.runtime.rendezvous import IntraProcessRendezvous
+
+    del step_id
+    return IntraProcessRendezvous()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalExecutorParams:
     """The parameters with which an executor is created; they apply to all its runs.
@@ -53,6 +61,8 @@ class LocalExecutorParams:
         function_library: the `FunctionLibraryRuntime`, or None.
         config: the session's `ConfigProto`, or None.
         find_executor: returns the factory of another executor type, for executors that wrap one.
+        new_rendezvous: creates a rendezvous, given the id of the step, for an executor that divides
+            its graph further; the session's transport chooses the class.
     """
 
     device: Device
@@ -61,6 +71,7 @@ class LocalExecutorParams:
     function_library: Any = None
     config: ConfigProto | None = None
     find_executor: Callable[[str], ExecutorFactory] = _no_executor
+    new_rendezvous: Callable[[int], Rendezvous] = _local_rendezvous
 
 
 class ExecutorArgs:

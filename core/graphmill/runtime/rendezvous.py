@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from graphmill.errors import (
     AbortedError,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.steps.cancellation import CancellationManager
+    from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.typing import Value
 
     ReceiveDone = Callable[[Value, bool, BaseException | None], None]
@@ -85,11 +86,14 @@ class TransferArgs(NamedTuple):
         device: the device that has the value or gets it; None for host memory without a device.
         on_host: whether the value is in host memory of the device.
         cancellation: cancels the wait of a receiver.
+        node, op: name and op type of the node that receives, for messages.
     """
 
     device: Device | None = None
     on_host: bool = True
     cancellation: CancellationManager | None = None
+    node: str = ""
+    op: str = ""
 
 
 HOST = TransferArgs()
@@ -173,15 +177,37 @@ class _Sent(NamedTuple):
 
 
 class _Waiting:
-    """A receiver that waits for its value."""
+    """A receiver that waits for its value; as the callback of a cancellation it gives up.
 
-    __slots__ = ("args", "done", "is_taken", "token")
+    It describes itself as a `Wait` does, without having one made for each receive.
+    """
 
-    def __init__(self, args: TransferArgs, done: ReceiveDone) -> None:
+    __slots__ = ("args", "done", "is_taken", "key", "rendezvous", "token")
+
+    def __init__(
+        self, rendezvous: IntraProcessRendezvous, key: str, args: TransferArgs, done: ReceiveDone
+    ) -> None:
+        self.rendezvous = rendezvous
+        self.key = key
         self.args = args
         self.done = done
         self.token: int | None = None
         self.is_taken = False
+
+    def __call__(self) -> None:
+        self.rendezvous.give_up(self)
+
+    @property
+    def wait(self) -> Self:
+        """What the receiver waits for."""
+        return self
+
+    def record(self) -> WaitRecord:
+        """Return what the receiver waits for."""
+        from graphmill.runtime.steps.waits import WaitRecord  # somebody asks
+
+        source, _, target, edge, _ = self.key.split(";", _NUM_PARTS - 1)
+        return WaitRecord(self.args.node, self.args.op, target, f"'{edge}' from {source}")
 
     def withdraw(self) -> None:
         """Remove the cancellation callback."""
@@ -223,7 +249,7 @@ class IntraProcessRendezvous(Rendezvous):
 
     def recv_async(self, key: str, args: TransferArgs, done: ReceiveDone) -> None:
         """Call `done(value, is_dead, error)` when the value has arrived; see `Rendezvous`."""
-        waiting = _Waiting(args, done)
+        waiting = _Waiting(self, key, args, done)
         with self._lock:
             error = self._error
             found = self._table.get(key) if error is None else None
@@ -242,7 +268,7 @@ class IntraProcessRendezvous(Rendezvous):
                 AbortedError(f"Duplicated recv: {key}. Another receive waits for it already"),
             )
         elif args.cancellation is not None:
-            self._watch_cancellation(key, waiting, args.cancellation)
+            self._watch_cancellation(waiting, args.cancellation)
 
     def start_abort(self, error: OpError) -> None:
         """Fail all pending receives and all later calls; only the first call has an effect."""
@@ -266,21 +292,20 @@ class IntraProcessRendezvous(Rendezvous):
         with self._lock:
             return [key for key, entry in self._table.items() if type(entry) is _Waiting]
 
-    def _watch_cancellation(
-        self, key: str, waiting: _Waiting, cancellation: CancellationManager
-    ) -> None:
-        waiting.token = cancellation.register(lambda: self._cancel(key, waiting))
+    def give_up(self, waiting: _Waiting) -> None:
+        """End a pending receive with CancelledError."""
+        with self._lock:
+            if self._table.get(waiting.key) is not waiting:
+                return
+            del self._table[waiting.key]
+        waiting.done(None, False, CancelledError(f"the wait for {waiting.key} was cancelled"))
+
+    def _watch_cancellation(self, waiting: _Waiting, cancellation: CancellationManager) -> None:
+        waiting.token = cancellation.register(waiting)
         if waiting.token is None:
-            self._cancel(key, waiting)
+            self.give_up(waiting)
         elif waiting.is_taken:  # the value arrived before the token was set
             waiting.withdraw()
-
-    def _cancel(self, key: str, waiting: _Waiting) -> None:
-        with self._lock:
-            if self._table.get(key) is not waiting:
-                return
-            del self._table[key]
-        waiting.done(None, False, CancelledError(f"the wait for {key} was cancelled"))
 
 
 def derived(error: OpError) -> OpError:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import DeviceAttributes
+    from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 
@@ -179,6 +180,10 @@ class SessionInterface(ABC):
             UnimplementedError: the session is on a server, which does not report it.
         """
         raise self._unexplained()
+
+    def waits(self) -> list[WaitRecord]:
+        """Return what the steps of the session wait for now; nothing if they run on a server."""
+        return []
 
     def loading_a_model(self) -> AbstractContextManager[None]:
         """Permit reading the files of a model in a `with` block, even if effects are forbidden.

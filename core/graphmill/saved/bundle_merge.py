@@ -59,7 +59,7 @@ def merge_bundles(
         write_index(destination, merge.header, merge.entries)
     except errors.OpError:
         for path, target in reversed(moved):
-            with contextlib.suppress(errors.OpError):  # the first error tells more
+            with contextlib.suppress(errors.OpError):  # the first error is more informative
                 files.rename(target, path)
         raise
     for prefix in sources:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from graphmill import errors, files
+from graphmill import errors, files, proto
+from graphmill.graph.algorithms import ancestors
 from graphmill.graph.formats.model_file import open_model
 from graphmill.graph.formats.model_format import Kind
 from graphmill.ops.definition.op_traits import Source
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from graphmill.graph.formats.model_file import LoadedMetaGraph, ModelFile
     from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
     from graphmill.plugin.host import Host
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
 
@@ -79,7 +81,8 @@ def load(
         path: path or URL of its folder (or of the file `saved_model.pb` in the folder).
         tags: all tags of the meta graph to load. None selects the only meta graph, or else the one
             with the single tag "serve".
-        config: a `ConfigProto` for the session.
+        config: a `ConfigProto` for the session; by default only the nodes that a step needs have to
+            request devices that exist (`place_pruned_graph`).
         host: supplies ops, kernels and devices; the default host if None.
 
     Raises:
@@ -102,6 +105,9 @@ def load(
         loaded = _choose(model, tags)
         if not loaded.tensors:
             model.close()  # nothing is left to read
+        if config is None:
+            config = proto.ConfigProto()
+            config.graph_options.place_pruned_graph = True
         session = Session(graph=loaded.graph, config=config, host=host)
         with session.reading_its_model():
             _initialize(session, folder, loaded.meta_graph_def)
@@ -145,7 +151,7 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
         if saver.restore_op_name:
             feeds = {**assets, saver.filename_tensor_name: prefix}
             _run_once(session, feeds, saver.restore_op_name)
-    elif saver.restore_op_name and not init_op and _has_variables(session.graph):
+    elif saver.restore_op_name and not _makes_variables(session.graph, init_op):
         raise errors.NotFoundError(
             f"{prefix}.index is missing: the model has variables but no initialiser for them; "
             "copy the whole folder of the model"
@@ -184,8 +190,18 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
     return ""
 
 
-def _has_variables(graph: Graph) -> bool:
-    return any(node.op_def.traits.source is Source.VARIABLE for node in graph.nodes)
+def _makes_variables(graph: Graph, init_op: str) -> bool:
+    """Return whether the initialiser sets variables, or there are none.
+
+    TensorFlow 2 writes an initialiser into each model, but one that only fills tables.
+    """
+    if not any(map(_is_variable, graph.nodes)):
+        return True
+    return bool(init_op) and any(map(_is_variable, ancestors([graph.node(init_op)])))
+
+
+def _is_variable(node: Node) -> bool:
+    return node.op_def.traits.source is Source.VARIABLE
 
 
 def _show_tags(tags: Iterable[str]) -> str:

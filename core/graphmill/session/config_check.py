@@ -61,8 +61,8 @@ def check_config(config: ConfigProto) -> None:
     for name in config.graph_options.rewrite_options.optimizers:
         if name not in OPTIMIZERS:
             raise InvalidArgumentError(
-                f"config.graph_options.rewrite_options.optimizers names {name!r}, which is no "
-                f"optimizer{suggest(name, OPTIMIZERS)}. Known: {', '.join(sorted(OPTIMIZERS))}"
+                f"config.graph_options.rewrite_options.optimizers names the unknown optimizer "
+                f"{name!r}{suggest(name, OPTIMIZERS)}. Known: {', '.join(sorted(OPTIMIZERS))}"
             )
 
 

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
+    from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.runtime.threads.thread_pool import ThreadPool
     from graphmill.typing import Value
 
@@ -320,7 +321,7 @@ class DirectSession(SessionInterface):
         feeds: Mapping[str, Any],
         run_metadata: RunMetadata | None,
     ) -> list[Value]:
-        """Do one piece of a partial run; see `PartialRuns.run`."""
+        """Run one piece of a partial run; see `PartialRuns.run`."""
         return self.partial_runs.run(handle, fetches, feeds, run_metadata)
 
     def partial_run_release(self, handle: str) -> None:
@@ -342,6 +343,12 @@ class DirectSession(SessionInterface):
         from graphmill.explain.step import step_records
 
         return step_records(self)
+
+    def waits(self) -> list[WaitRecord]:
+        """Return what the session's steps wait for now, and which nodes use the same resources."""
+        from graphmill.session.step_waits import with_users
+
+        return with_users(self.cancellation.waits(), self.graph)
 
     def loading_a_model(self) -> AbstractContextManager[None]:
         """Permit reading the files of a model in a `with` block, even if effects are forbidden."""
@@ -396,11 +403,13 @@ class DirectSession(SessionInterface):
         client_end = self._client_end() if is_partial else None
         with self._graph_lock:
             full = self._state.graph
-            client = self._state.build_client_graph(feeds, fetches, targets, client_end, form)
+            client = self._state.build_client_graph(*key, client_end, form, watches)
             needed_feeds = client.needed_feeds() if is_partial else {}
             if watches:
                 insert_debug_nodes(client.graph, watches, self.host.ops, full)
             items, placements = self._partitions.for_client_graph(client.graph, full)
+            if watches:
+                _publish_graphs(items, watches)
             shapes = tuple(_feed_shape(full, self._source, feed) for feed in feeds)
         to_device = copies_in(items, client.feed_types)
         converters = tuple(
@@ -477,7 +486,15 @@ def watches_of(options: RunOptions | None) -> Sequence[Any]:
     return () if options is None else options.debug_options.debug_tensor_watch_opts
 
 
+def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any]) -> None:
+    from graphmill.session.debug_metadata import publish_graphs  # few steps are watched
+
+    publish_graphs(items, watches)
+
+
 def _feed_shape(full: Graph, source: Graph | None, feed: str) -> Any:
     name, output = parse_tensor_name(feed)
+    if not full.has_node(name):  # it is inside a function
+        return None
     declared = static_shape(full.node(name), output, full.versions.producer)
     return inferred_shape(source, name, output) if declared is None else declared

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.lowering.placement.placer import PlacementRecord
+    from graphmill.session.cost_model import CostModel
     from graphmill.typing import Shape
 
 Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
@@ -49,6 +50,7 @@ class ExecutorsAndKeys:
             `HotSteps`.
         build_at: the step after which the hot graph is built; `NEVER` for none; set by `HotSteps`.
         is_closed: whether the executors have been closed.
+        costs: the measurements of `build_cost_model`; None before the first one.
         converters: for each feed, the function that converts the caller's value to a tensor.
         to_host: for each fetch, the function that converts a value of its device to a host value.
         placements: why each node is on its device; empty where the session has one device.
@@ -57,7 +59,7 @@ class ExecutorsAndKeys:
     __slots__ = (
         *("items", "feeds", "fetches", "targets", "feed_types", "fetch_types", "feed_shapes"),
         *("converters", "to_host", "placements", "needed_feeds", "form", "syncs_devices"),
-        *("step_count", "last_step", "hot", "serving", "build_at", "is_closed"),
+        *("step_count", "last_step", "hot", "serving", "build_at", "is_closed", "costs"),
     )
 
     def __init__(
@@ -96,6 +98,7 @@ class ExecutorsAndKeys:
         self.serving = items
         self.build_at = NEVER
         self.is_closed = False
+        self.costs: CostModel | None = None
 
     @property
     def hot_items(self) -> tuple[PerPartition, ...] | None:

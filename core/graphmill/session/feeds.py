@@ -34,6 +34,8 @@ _FROM_KINDS = {
     "f": frozenset("fiub"),
     "c": frozenset("cfiub"),
 }
+_PLAIN_VALUES = (bool, int, float, complex, str, bytes, list, tuple, dict, np.generic, np.ndarray)
+"""Classes of values that are no variants: kernels would take them for what they are not."""
 _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote rank 0 for an unknown shape
 
 
@@ -78,7 +80,7 @@ def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Val
     if dtype is resource:
         return lambda value: _handle(name, value)
     if not dtype.is_numpy_compatible:
-        return lambda value: value
+        return lambda value: _variant(name, value)
     expected = dtype.as_numpy_dtype
     is_static = shape is not None and -1 not in shape
     ndarray = np.ndarray
@@ -167,10 +169,23 @@ def _kind(array: np.ndarray[Any, Any]) -> str:
         return ""
 
 
+def _variant(name: str, value: Any) -> Value:
+    """Return a fed variant, or array of variants, if it is none of Python's or NumPy's values."""
+    is_tensor = isinstance(value, np.ndarray) and value.dtype == object
+    for item in value.ravel().tolist() if is_tensor else [value]:
+        if isinstance(item, _PLAIN_VALUES):
+            raise InvalidValueError(
+                f"Cannot feed {type(item).__name__} for tensor '{name}', which has dtype variant; "
+                "give the value that was fetched"
+            )
+    return value
+
+
 def _handle(name: str, value: Any) -> Value:
-    if (
-        isinstance(value, ResourceHandle)
-        or getattr(value, "dtype", None) == resource.as_numpy_dtype
+    if isinstance(value, ResourceHandle):
+        return value
+    if getattr(value, "dtype", None) == resource.as_numpy_dtype and all(
+        isinstance(item, ResourceHandle) for item in value.ravel().tolist()
     ):
         return value
     raise InvalidValueError(

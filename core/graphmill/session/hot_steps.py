@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MODES: Final = ("off", "tiered", "eager")
 _COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
 _AFTER_STEPS: Final = 3
-_MOST_NODES: Final = 2_000  # of a graph that is rebuilt before its first step
+_MAX_NODES: Final = 2_000  # of a graph that is rebuilt before its first step
 _NO_STEPS: Final = -1  # value of `after_steps` if graphs are never rebuilt
 _OBSERVED: Final = (
     "the executor {!r} must see each call of a kernel (observes_kernels of its factory is not "
@@ -203,7 +203,7 @@ class HotSteps:
     def _has_cheap_loops(self, executors: ExecutorsAndKeys) -> bool:
         """Return whether the graph has loops, has no expensive node, and is small enough."""
         nodes = [(node, item.device) for item in executors.items for node in item.graph.nodes]
-        if len(nodes) > _MOST_NODES or not any(_enters_loop(node) for node, _ in nodes):
+        if len(nodes) > _MAX_NODES or not any(_enters_loop(node) for node, _ in nodes):
             return False
         find = self._session.host.kernels.try_find
         found = (
@@ -234,7 +234,9 @@ def validate_hot(executors: ExecutorsAndKeys, after_steps: int) -> None:
     }
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
-        raise AssertionError(f"the hot graph is {hot.state.value!r}; wrong: {', '.join(broken)}")
+        raise AssertionError(
+            f"the hot graph is {hot.state.value!r}; broken invariants: {', '.join(broken)}"
+        )
 
 
 def _is_hot(hot: HotGraph) -> bool:

@@ -43,7 +43,7 @@ def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None
     )
 
 
-def give_back(source: Message, target: Message) -> None:
+def copy_message(source: Message, target: Message) -> None:
     """Copy a message into the caller's message, which may be of TensorFlow's class of that name."""
     if type(source) is type(target):
         target.CopyFrom(source)

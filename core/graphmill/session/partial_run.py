@@ -32,7 +32,7 @@ from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.steps.step_stats import StepStatsCollector
-from graphmill.session.options import as_message, give_back
+from graphmill.session.options import as_message, copy_message
 from graphmill.session.step_ids import next_step_id
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class RunState:
             runner = self._args.runner
             runner.run_posted()
             if self._barrier.error is not None:  # of a node that needed no feed of this call
-                raise self._barrier.error
+                raise self._described(self._barrier.error)
             for name, value in feeds.items():
                 self.pending_feeds.discard(name)
                 self.fed.add(name)
@@ -144,7 +144,7 @@ class RunState:
                 if not (self.pending_feeds or self.pending_fetches) and not self.is_done:
                     runner.run_until(lambda: self.is_done)
         if self._barrier.error is not None:
-            raise self._barrier.error
+            raise self._described(self._barrier.error)
         return self._results(fetches, received)
 
     def start_cancel(self, reason: OpError) -> None:
@@ -169,6 +169,14 @@ class RunState:
         container = self._args.step_container
         if container is not None and container.is_used:
             self._session.devices.clear_containers([container.name])
+
+    def _described(self, error: OpError) -> OpError:
+        """Return the error of the run; if it was cancelled, with what it waited for."""
+        if self._cancellation.is_cancelled:
+            from graphmill.session.step_waits import describe_cancelled  # few runs are cancelled
+
+            describe_cancelled(error, self._args, self._session.graph)
+        return error
 
     def _grace_period(self) -> CancellationGracePeriod:
         return CancellationGracePeriod(self._args, [item.executor for item in self.executors.items])
@@ -257,7 +265,7 @@ class PartialRuns:
     def run(
         self, handle: str, fetches: Sequence[str], feeds: Mapping[str, Any], run_metadata: Any
     ) -> list[Value]:
-        """Do one piece of a partial run.
+        """Run one piece of a partial run.
 
         Raises:
             OpError: see `Session.partial_run`.
@@ -279,7 +287,7 @@ class PartialRuns:
                 if run_metadata is not None and state.collector is not None:
                     metadata = proto.RunMetadata()
                     metadata.step_stats.CopyFrom(state.collector.to_proto())
-                    give_back(metadata, run_metadata)
+                    copy_message(metadata, run_metadata)
         return results
 
     def release(self, handle: str) -> None:

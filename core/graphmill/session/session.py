@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.session_interface import SessionFactory, SessionInterface
+    from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.session.executors_cache import Signature
 
 
 _NAMES = {str}
-_MOST_PLANS = 1024  # fetch structures that a session caches
+_MAX_CACHED_PLANS = 1024  # fetch structures that a session caches
 
 
 class Session:
@@ -114,7 +115,7 @@ class Session:
         *,
         targets: Iterable[Any] = (),
     ) -> Any:
-        """Run what the fetches and targets need, and return the fetches' values.
+        """Run the nodes that the fetches and targets need, and return the fetched values.
 
         Args:
             fetches: a tensor or operation, the name of one (`"y:0"`, `"train"`), or any nesting of
@@ -308,6 +309,14 @@ class Session:
         """
         return self._impl.loading_a_model()
 
+    def waits(self) -> list[WaitRecord]:
+        """Return what the nodes of running steps wait for now; call it from another thread.
+
+        For example "node 'deq' (QueueDequeueV2) waits for an element of FIFOQueue 'q' (...)".
+        Steps on servers are not seen.
+        """
+        return self._impl.waits()
+
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""
         self._impl.check_open()
@@ -403,7 +412,7 @@ class Session:
             return FetchPlan(fetches, self._source)
         plan = self._plans.get(key)
         if plan is None:
-            if len(self._plans) >= _MOST_PLANS:
+            if len(self._plans) >= _MAX_CACHED_PLANS:
                 self._plans.clear()
             plan = self._plans[key] = FetchPlan(fetches)
         return plan

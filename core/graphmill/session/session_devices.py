@@ -23,13 +23,19 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
 
     If the factory of a third-party plugin fails, or returns something else than devices, there is a
     warning, and the session has the other devices; it fails only if `device_count` asks for the
-    type. A faulty factory that is built in, or that the program passed itself, fails the session.
+    type. A type that has no devices though `device_count` asks for it is warned about, with the
+    reason: in TensorFlow, too, the number is a maximum. A faulty factory that is built in, or that
+    the program passed itself, fails the session.
 
     Raises:
         InvalidArgumentError: `device_count` asks for a type that is not registered.
         PluginError: a required factory cannot be imported.
         OpError: a required factory failed, or returned something else than devices.
     """
+    if config.intra_op_parallelism_threads > 0:
+        from graphmill.runtime.process.intra_op import INTRA_OP  # few sessions set it
+
+        INTRA_OP.set_limit(config.intra_op_parallelism_threads)
     types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
     wanted = {name for name, count in config.device_count.items() if count > 0}
     devices: list[Device] = []
@@ -41,6 +47,14 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
             if device_type in wanted or owner.is_required:
                 raise
             warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
+    for name in sorted(wanted.difference(device.device_type for device in devices)):
+        if name in types:
+            reason = host.devices.get(name).why_none()
+            warnings.warn(
+                f"there is no device of type {name}, which device_count asks for: {reason}; "
+                "the session runs without",
+                stacklevel=2,
+            )
     unknown = sorted(wanted.difference(types, {"GPU"}))
     if unknown:
         raise InvalidArgumentError(

@@ -29,8 +29,8 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.cost_model import cost_graph, is_cost_step
-from graphmill.session.options import as_message, give_back
+from graphmill.session.cost_model import is_cost_step, measured_costs
+from graphmill.session.options import as_message, copy_message
 from graphmill.session.step_ids import next_step_id
 from graphmill.session.transfer import identity
 
@@ -71,6 +71,7 @@ def run_step(
         runner=StepRunner(session.pool),
         cancellation_manager=session.cancellation if cancellation is None else cancellation,
         session_state=session.session_state,
+        session_handle=session.name,
         step_container=container,
         sync_on_finish=executors.syncs_devices,
     )
@@ -97,7 +98,8 @@ def run_step_with_options(
     pool = session.thread_pool(run_options.inter_op_thread_pool)
     wants_costs = is_cost_step(session.config.graph_options, executors.step_count)
     is_traced = wants_costs or run_options.trace_level > proto.RunOptions.NO_TRACE
-    collector = StepStatsCollector() if is_traced else None
+    reports_memory = run_options.report_tensor_allocations_upon_oom
+    collector = StepStatsCollector() if is_traced or reports_memory else None
     step_id = next_step_id()
     frame = CallFrame(values, len(executors.fetches))
     cancellation = CancellationManager(
@@ -110,12 +112,18 @@ def run_step_with_options(
         runner=StepRunner(pool),
         cancellation_manager=cancellation,
         session_state=session.session_state,
+        session_handle=session.name,
         stats_collector=collector,
         step_container=StepContainer(step_id),
         sync_on_finish=executors.syncs_devices,
         start_time=time.monotonic(),
         deadline=None if timeout is None else time.monotonic() + timeout,
     )
+    if run_options.debug_options.debug_tensor_watch_opts:
+        from graphmill.session.debug_metadata import publish_step  # few steps are watched
+
+        signature = executors.feeds, executors.fetches, executors.targets
+        publish_step(signature, run_options, step_id, executors.step_count)
     items = executors.serving
     started = now()
     timer = _start_timer(timeout, cancellation)
@@ -127,7 +135,10 @@ def run_step_with_options(
         step = _step_info(step_id, session, executors)
         observers.started(step)
     try:
-        _run(session, executors, args, items)
+        if collector is None:
+            _run(session, executors, args, items)
+        else:
+            _run_traced(session, executors, args, items, collector if reports_memory else None)
     except OpError as error:
         failure = error
         raise
@@ -141,12 +152,35 @@ def run_step_with_options(
 
                 ended = None if failure is not None else now()
                 complete_trace(collector, items, executors.items, started, ended)
-            _fill_metadata(metadata, items, run_options, collector, wants_costs)
+            _fill_metadata(metadata, items, run_options, collector if is_traced else None)
+            if collector is not None and wants_costs:
+                metadata.cost_graph.CopyFrom(measured_costs(executors, items, collector))
             _add_session_metadata(metadata, session.config)
-            give_back(metadata, run_metadata)
+            copy_message(metadata, run_metadata)
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
     return _results(executors, frame, lends=session.lends_fetches)
+
+
+def _run_traced(
+    session: DirectSession,
+    executors: ExecutorsAndKeys,
+    args: ExecutorArgs,
+    items: Sequence[PerPartition],
+    of_memory: StepStatsCollector | None,
+) -> None:
+    """Run a step that records its nodes; `of_memory` is to be reported if memory runs out."""
+    from graphmill.runtime.steps.activity import step_activity  # few steps are traced
+
+    try:
+        with step_activity(args.step_id):
+            _run(session, executors, args, items)
+    except ResourceExhaustedError as error:
+        if of_memory is not None:
+            from graphmill.session.memory_report import add_memory_report
+
+            add_memory_report(error, session.devices, of_memory)
+        raise
 
 
 def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys) -> StepInfo:
@@ -181,11 +215,22 @@ def _run(
                 items[0].executor.run(args)
             else:
                 _run_partitions(session, items, args)
-    except OpError:
+    except OpError as error:
+        if args.parent_cancellation is not None and args.parent_cancellation.is_cancelled:
+            from graphmill.session.step_waits import describe_cancelled  # few steps are cancelled
+
+            describe_cancelled(error, args, session.graph)
+        if error.node is not None and not session.graph.has_node(error.node):
+            from graphmill.explain.original_node import name_original_node  # few steps fail
+
+            name_original_node(error, [item.graph for item in items], session.graph)
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         # A pending wait must not consume, after the step, what other steps wait for.
         args.start_cancel(CancelledError("the step was interrupted"))
+        from graphmill.session.step_waits import describe_interrupted
+
+        describe_interrupted(interrupt, args, session.graph)
         raise
     except Exception as error:
         kinds = ", ".join(sorted({type(item.executor).__name__ for item in items}))
@@ -343,7 +388,6 @@ def _fill_metadata(
     items: Sequence[PerPartition],
     options: RunOptions,
     collector: StepStatsCollector | None,
-    wants_costs: bool,
 ) -> None:
     if options.output_partition_graphs:
         from graphmill.session.step_trace import partition_graph
@@ -351,5 +395,3 @@ def _fill_metadata(
         metadata.partition_graphs.extend(partition_graph(item.graph) for item in items)
     if collector is not None:
         metadata.step_stats.CopyFrom(collector.to_proto())
-        for item in items if wants_costs else ():
-            cost_graph(item.graph, item.device.name, collector, metadata.cost_graph)

@@ -20,7 +20,7 @@ from graphmill.errors import (
     OpError,
     UnavailableError,
 )
-from graphmill.session.options import as_message, give_back
+from graphmill.session.options import as_message, copy_message
 from graphmill.train.hooks import CheckpointSaverHook
 from graphmill.train.session_creator import (
     ChiefSessionCreator,
@@ -180,7 +180,7 @@ class MonitoredSession:
             hook.after_run(context, values)
         self._stops = self._stops or context.stop_requested
         if run_metadata is not None:
-            give_back(metadata, run_metadata)
+            copy_message(metadata, run_metadata)
         return got["caller"]
 
     def _ready_session(self) -> Session:

@@ -28,7 +28,7 @@ _LIBRARIES: Final = (
     *("graphmill", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib", "click", "rich"),
     *("fsspec", "google-crc32c", "array-api-compat", "pillow", "torch"),
 )
-_FEW: Final = 3
+_MAX_LISTED_NAMES: Final = 3
 _VARIABLES: Final = (
     *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
     *("GRAPHMILL_PROCESS_EFFECTS", "GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "XLA_FLAGS"),
@@ -173,7 +173,7 @@ def _process_table(states: dict[str, str]) -> Table:
 
 def _brief(kind: str, names: list[str]) -> str:
     """Return the names if there are few, else their count."""
-    if len(names) > _FEW or "" in names:
+    if len(names) > _MAX_LISTED_NAMES or "" in names:
         return f"{len(names)} {kind}"
     one = "pass" if kind == "passes" else kind.removesuffix("s")
     return f"{one if len(names) == 1 else kind} {' '.join(names)}"

@@ -86,7 +86,7 @@ def explain(
         )
     with loaded.session:
         if jit:
-            with stage("running"):
+            with stage("running", loaded.session.waits):
                 record = record_after(loaded, sources, _STEPS if steps is None else steps)
         else:
             feeds = [port.tensor for port in loaded.inputs.values()]

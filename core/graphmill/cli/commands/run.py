@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
     from graphmill.cli.model.loaded_model import LoadedModel
 
@@ -48,11 +49,25 @@ if TYPE_CHECKING:
     type=click.Choice(sorted(EFFECTS)),
     help="Refuse ops that may have this effect; may be repeated.",
 )
+@click.option("--timeout", type=click.FloatRange(min=0.001), help="End the run after N seconds.")
 @tags_option
 @signature_option
 @click.option("--resize", is_flag=True, help="Scale images to the size of the input.")
+@click.option(
+    "--pixels",
+    type=click.Choice(["0..1", "0..255", "-1..1"]),
+    help="The range of the pixels of images for inputs of floats; 0..1 unless given.",
+)
 @click.option("--outdir", help="Also write each output to a .npy file in this folder.")
 @click.option("--overwrite", is_flag=True, help="Let --outdir replace existing files.")
+@click.option("--trace", help="Write a trace for Perfetto or chrome://tracing to this file.")
+@click.option(
+    "--trace-steps",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="For --trace: run this many steps; from the fourth on, compiled code may run.",
+)
 @dir_option
 @click.option("--inputs", default="", help="Inputs as in saved_model_cli: 'x=f.npy;y=g.npz[k]'.")
 @click.option("--input_exprs", default="", help="Inputs as expressions: 'x=np.ones((1, 3))'.")
@@ -73,11 +88,15 @@ def run(
     device: str | None,
     executor: str | None,
     forbid: tuple[str, ...],
+    timeout: float | None,
     top: int | None,
     labels: str | None,
     resize: bool,
+    pixels: str | None,
     outdir: str | None,
     overwrite: bool,
+    trace: str | None,
+    trace_steps: int,
 ) -> None:
     """Run MODEL on inputs and print its outputs.
 
@@ -87,6 +106,7 @@ def run(
 
     For example: graphmill run MODEL image=@seven.png --top 3 --device NPU
     """
+    from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
     from graphmill.cli.output.results import answer_blocks, read_labels, top_entries
@@ -105,22 +125,52 @@ def run(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
-    values = _values(loaded, sources, resize=resize)
-    with stage("running"):
-        results = loaded.run(values)
+    notes: list[str] = []
+    images = ImageOptions(resize=resize, pixels=pixels or "", tell=notes.append)
+    values = _values(loaded, sources, images)
+    for note in () if settings.as_json else notes:
+        click.echo(f"graphmill: {note}", err=True)
+    with stage("running", loaded.session.waits):
+        if trace is None:
+            results = loaded.run(values, timeout)
+        else:
+            results = _run_traced(loaded, values, timeout, Path(trace), trace_steps)
     _write(results, targets)
     largest = {} if top is None else top_entries(results, top, names)
     data = {"model": model, "outputs": results, **({} if top is None else {"top": largest})}
+    if notes:
+        data["notes"] = notes
     emit(data, answer_blocks(results, largest), as_json=settings.as_json)
 
 
+def _run_traced(
+    loaded: LoadedModel,
+    values: dict[str, np.ndarray[Any, Any]],
+    timeout: float | None,
+    path: Path,
+    steps: int,
+) -> dict[str, Any]:
+    """Run steps, write their trace, and return the results of the last one."""
+    from graphmill.proto import RunMetadata
+    from graphmill.timeline import Timeline
+
+    timeline = Timeline()
+    results: dict[str, Any] = {}
+    for _ in range(steps):
+        metadata = RunMetadata()
+        results = loaded.run(values, timeout, metadata)
+        timeline.add_step(metadata)
+    timeline.save(path)
+    return results
+
+
 def _values(
-    loaded: LoadedModel, sources: dict[str, Source], *, resize: bool
+    loaded: LoadedModel, sources: dict[str, Source], images: ImageOptions
 ) -> dict[str, np.ndarray[Any, Any]]:
     from graphmill.cli.input.input_values import load
 
     return {
-        name: load(sources[name], port.spec(), resize=resize)
+        name: load(sources[name], port.spec(), images)
         for name, port in loaded.ports(sources).items()
     }
 

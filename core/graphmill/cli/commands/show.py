@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.model.meta_graphs import chosen_meta_graphs
 from graphmill.cli.model.summary import (
     ModelSummary,
     Port,
@@ -26,7 +27,6 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.output.formatting import Block, Table, emit
 from graphmill.cli.output.progress import stage
-from graphmill.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,13 +88,10 @@ def _contents(opened: ModelFile, host: Host, tags: str | None) -> list[ModelSumm
 
     if opened.kind is Kind.GRAPH_DEF:
         return [summarize_graph(opened.graph(), host.ops)]
-    wanted = None if tags is None else frozenset(filter(None, tags.split(",")))
-    tag_sets = opened.tag_sets()
-    chosen = [index for index, found in enumerate(tag_sets) if wanted in (None, found)]
-    if not chosen:
-        present = "; ".join(",".join(sorted(found)) or "(no tags)" for found in tag_sets)
-        raise NotFoundError(f"{opened.path} has no MetaGraph with tags {tags!r}; it has {present}")
-    return [summarize_meta_graph(opened.meta_graph(index), host.ops) for index in chosen]
+    return [
+        summarize_meta_graph(opened.meta_graph(index), host.ops)
+        for index in chosen_meta_graphs(opened, tags)
+    ]
 
 
 def _ops_without_kernel(graph: ModelSummary, host: Host) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -11,29 +12,57 @@ from graphmill.cli.input.input_spec import show_shape
 from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.cli.input.input_args import Source
     from graphmill.cli.input.input_spec import InputSpec
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def image_array(source: Source, data: bytes, spec: InputSpec, *, resize: bool = False) -> Array:
+PIXEL_RANGES: Final = {"0..1": (0.0, 1.0), "0..255": (0.0, 255.0), "-1..1": (-1.0, 1.0)}
+"""The ranges to which pixels can be scaled: the values of black and white."""
+_DEFAULT_RANGE: Final = "0..1"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """How images become arrays.
+
+    Attributes:
+        resize: whether they are scaled to the size of the input.
+        pixels: a name of `PIXEL_RANGES`; "" for 0..1 if the input has floats, and for the values of
+            the file if it has integers.
+        tell: is called with a line that says how the pixels of an image were scaled.
+    """
+
+    resize: bool = False
+    pixels: str = ""
+    tell: Callable[[str], None] | None = None
+
+
+def image_array(
+    source: Source, data: bytes, spec: InputSpec, options: ImageOptions | None = None
+) -> Array:
     """Return the image in `data` as an array for the model's input.
 
     The image is converted to the channels of the input. For an input of floats the pixels become
-    floats in 0..1 (`tf.image.convert_image_dtype`); for integers they remain 0..255. A batch
-    dimension is added if the input has one. A channel dimension of size 1 is removed if the input
-    has none.
+    floats in 0..1 (`tf.image.convert_image_dtype`) or the range that `options` names; for integers
+    they remain 0..255. A batch dimension is added if the input has one. A channel dimension of size
+    1 is removed if the input has none.
 
     Raises:
-        InvalidArgumentError: the size (with `resize` off) or the rank does not fit.
+        InvalidArgumentError: the size (with `resize` off) or the rank does not fit, or the pixels
+            cannot have the range in the input's type.
     """
+    options = options or ImageOptions()
+    resize = options.resize
     height, width, channels = _layout(spec)
     size = (height, width) if resize and height > 0 and width > 0 else None
     image = read_image(data, source.text, channels=channels if channels > 0 else None, size=size)
     if height not in (-1, image.shape[0]) or width not in (-1, image.shape[1]):
         raise _wrong_size(image, (height, width), source, spec)
-    array = _scaled(image, spec)
+    array = _scaled(image, source, spec, options)
     for candidate in (array[np.newaxis], array, array[np.newaxis, :, :, 0], array[:, :, 0]):
         if spec.takes(candidate.shape):
             return candidate
@@ -67,16 +96,27 @@ def _wrong_size(
     return error
 
 
-def _scaled(image: Array, spec: InputSpec) -> Array:
-    """Return the pixels in the dtype of the input; floats are in 0..1.
+def _scaled(image: Array, source: Source, spec: InputSpec, options: ImageOptions) -> Array:
+    """Return the pixels in the dtype of the input; floats are in the range that is asked for.
 
     Semantics: tensorflow/python/ops/image_ops_impl.py (`convert_image_dtype`, for floats).
     """
+    white = np.iinfo(image.dtype).max
     if spec.dtype is None:
         return image
     target = spec.dtype.base_dtype
-    pixels = image.astype(target.as_numpy_dtype)
     if not target.is_floating:
-        return pixels
-    scale = 1.0 / np.iinfo(image.dtype).max
-    return np.asarray(pixels * np.asarray(scale, target.as_numpy_dtype))
+        if options.pixels and options.pixels != f"0..{white}":
+            raise InvalidArgumentError(
+                f"input {spec.name!r} has integers ({target.name}), which cannot have pixels in "
+                f"{options.pixels}; its pixels are in 0..{white}"
+            )
+        return image.astype(target.as_numpy_dtype)
+    name = options.pixels or _DEFAULT_RANGE
+    if options.tell is not None:
+        others = "" if options.pixels else "; --pixels chooses 0..255 or -1..1"
+        options.tell(f"the pixels of {source.text} are scaled to {name}{others}")
+    low, high = PIXEL_RANGES[name]
+    dtype = target.as_numpy_dtype
+    scale = np.asarray((high - low) / white, dtype)
+    return np.asarray(image.astype(dtype) * scale + np.asarray(low, dtype))

@@ -14,13 +14,14 @@ from graphmill.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
     from graphmill.cli.input.input_spec import InputSpec
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def load(source: Source, spec: InputSpec, *, resize: bool = False) -> Array:
+def load(source: Source, spec: InputSpec, images: ImageOptions | None = None) -> Array:
     """Return the array for one input, in the dtype and rank that the model accepts.
 
     A missing batch dimension is added. `image_array` converts images; for an input of strings,
@@ -31,7 +32,7 @@ def load(source: Source, spec: InputSpec, *, resize: bool = False) -> Array:
         NotFoundError: the file, or the key in it, does not exist.
     """
     if source.kind == "file":
-        return _from_file(source, spec, resize=resize)
+        return _from_file(source, spec, images)
     if source.kind == "examples":
         from graphmill.cli.input.tf_examples import serialized_examples
 
@@ -40,19 +41,23 @@ def load(source: Source, spec: InputSpec, *, resize: bool = False) -> Array:
 
 
 def fit(value: Any, source: Source, spec: InputSpec) -> Array:
-    """Return a value as an array of the input's dtype; add the batch dimension if it is missing."""
+    """Return a value as an array of the input's dtype; add dimensions of size 1 that are missing.
+
+    They are the batch dimension, and the last one of an input with one value in each row: a text
+    model takes its texts as a column.
+    """
     array = _cast(_as_array(value, source, spec), source, spec)
-    if spec.takes(array.shape):
-        return array
-    if spec.takes((1, *array.shape)):
-        return array[np.newaxis]
+    rows = array.reshape(*array.shape, 1)
+    for candidate in (array, array[np.newaxis], rows, rows[np.newaxis]):
+        if spec.takes(candidate.shape):
+            return candidate
     raise InvalidArgumentError(
         f"{source} has shape {show_shape(array.shape)}, but {spec.name!r} accepts "
         f"{show_shape(spec.shape)}"
     )
 
 
-def _from_file(source: Source, spec: InputSpec, *, resize: bool) -> Array:
+def _from_file(source: Source, spec: InputSpec, images: ImageOptions | None) -> Array:
     is_image = input_files.suffix_of(source) in image_files.SUFFIXES
     data = input_files.read_bytes(source.text)
     if not is_image:
@@ -61,7 +66,7 @@ def _from_file(source: Source, spec: InputSpec, *, resize: bool) -> Array:
         return fit(data, source, spec)
     from graphmill.cli.input.image_input import image_array
 
-    return image_array(source, data, spec, resize=resize)
+    return image_array(source, data, spec, images)
 
 
 def _literal(source: Source, spec: InputSpec) -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.cli.model.summary import Port
     from graphmill.graph.formats.model_file import ModelFile
     from graphmill.plugin.host import Host
-    from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.proto.config_pb2 import ConfigProto, RunMetadata
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.saver_pb2 import SaverDef
     from graphmill.session.session import Session
@@ -72,16 +72,34 @@ class LoadedModel:
             raise error
         return found
 
-    def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def run(
+        self,
+        values: Mapping[str, Any],
+        timeout: float | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> dict[str, Any]:
         """Run a step with the values of inputs by name, and return the outputs by name.
+
+        Args:
+            values: the values of the inputs.
+            timeout: the seconds that the step may take; None for no limit.
+            run_metadata: is filled with the statistics of the step, which then is traced.
 
         Raises:
             OpError: the run failed; the error is marked as one of execution.
         """
         feeds = {port.tensor: values[name] for name, port in self.ports(values).items()}
         names = list(self.outputs)
+        options: dict[str, Any] = {}
+        if timeout is not None:
+            options["timeout_in_ms"] = max(round(timeout * 1000), 1)
+        if run_metadata is not None:
+            options["trace_level"] = "FULL_TRACE"
         try:
-            results = self.session.run([self.outputs[name] for name in names], feeds)
+            fetches = [self.outputs[name] for name in names]
+            results = self.session.run(
+                fetches, feeds, options=options or None, run_metadata=run_metadata
+            )
         except OpError as error:
             mark_as_execution(error)
             raise

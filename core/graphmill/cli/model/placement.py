@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def session_placement(
     host: Host, device: str | None, executor: str | None, forbidden: Iterable[str] = ()
-) -> tuple[Host, ConfigProto | None]:
+) -> tuple[Host, ConfigProto]:
     """Return the host and the configuration of a session.
 
     Args:
@@ -28,11 +28,14 @@ def session_placement(
         NotFoundError: no such device type or executor is registered.
     """
     effects = list(forbidden)
-    if device is None and executor is None and not effects:
-        return host, None
     from graphmill.proto import ConfigProto
 
-    config = ConfigProto(allow_soft_placement=True)
+    # A model may come from a machine with other devices, for nodes that its signatures do not need.
+    config = ConfigProto()
+    config.graph_options.place_pruned_graph = True
+    if device is None and executor is None and not effects:
+        return host, config
+    config.allow_soft_placement = True
     config.graphmill.forbid_effects.extend(effects)
     if executor is not None:
         host.executors.get(executor)

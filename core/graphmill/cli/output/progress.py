@@ -11,45 +11,69 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PATIENCE = 1.0
 """Seconds that a stage may take before it is shown."""
+INTERVAL = 10.0
+"""Seconds between two questions what a stage waits for."""
 
 
 @contextmanager
-def stage(what: str, *, patience: float = PATIENCE) -> Iterator[None]:
+def stage(
+    what: str,
+    waits: Callable[[], Iterable[object]] = tuple,
+    *,
+    patience: float = PATIENCE,
+    interval: float = INTERVAL,
+) -> Iterator[None]:
     """Show `what` on stderr if the body runs longer than `patience` seconds.
 
     A terminal shows a spinner, which disappears at the end. A file or pipe gets one line when the
-    patience is over and one when the stage is done. A timer thread starts the display; it ends with
-    the stage.
+    patience is over and one when the stage is done, and a line for each change of what the stage
+    waits for. A thread shows all that; it ends with the stage.
+
+    Args:
+        what: the stage.
+        waits: returns what it waits for now; called in the thread of the display.
+        patience: the seconds before it is shown.
+        interval: the seconds between two calls of `waits`.
     """
-    display = _Display(what)
-    timer = threading.Timer(patience, display.start)
-    timer.daemon = True
-    timer.start()
+    display = _Display(what, waits)
+    has_ended = threading.Event()
+
+    def show() -> None:
+        if has_ended.wait(patience):
+            return
+        display.start()
+        while not has_ended.wait(interval):
+            display.update()
+
+    thread = threading.Thread(target=show, name="graphmill-progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        timer.cancel()
-        timer.join()
+        has_ended.set()
+        thread.join()
         display.stop()
 
 
 class _Display:
-    """The spinner or the two lines of one stage.
+    """The spinner or the lines of one stage.
 
-    `_lock` guards `_stopped` and `_status`: the timer thread starts the display, the main thread
-    stops it.
+    `_lock` guards the attributes below it: one thread starts and updates the display, the main
+    thread stops it.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, waits: Callable[[], Iterable[object]] = tuple) -> None:
         self._what = what
+        self._waits = waits
         self._begun = time.perf_counter()
         self._lock = threading.Lock()
         self._stopped = False
         self._status: Any = None
+        self._shown: list[str] = []
 
     def start(self) -> None:
         """Show the stage, unless it is over."""
@@ -65,6 +89,22 @@ class _Display:
             else:
                 click.echo(f"graphmill: {self._what} …", err=True)
                 self._status = False
+        self.update()
+
+    def update(self) -> None:
+        """Show what the stage waits for, if that has changed."""
+        waits = list(map(str, self._waits()))
+        with self._lock:
+            if self._stopped or waits == self._shown:
+                return
+            self._shown = waits
+            if self._status:
+                from rich.markup import escape
+
+                self._status.update(escape("\n".join([f"{self._what} …", *waits])))
+                return
+            for wait in waits:
+                click.echo(f"graphmill: {self._what}: {wait}", err=True)
 
     def stop(self) -> None:
         """Clear the display, or print how long the stage took."""

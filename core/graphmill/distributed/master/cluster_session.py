@@ -18,6 +18,7 @@ from graphmill.distributed.master.registered_signature import (
     RegisteredSignature,
     key_of,
     new_step_id,
+    watches_of,
 )
 from graphmill.distributed.master.remote_device import remote_devices
 from graphmill.distributed.master.signature_cache import SignatureCache
@@ -35,8 +36,9 @@ from graphmill.runtime.session_interface import SessionInterface
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.session.config_check import check_config
 from graphmill.session.cost_model import is_cost_step
+from graphmill.session.debug_metadata import publish_step
 from graphmill.session.feeds import feed_converter, static_shape
-from graphmill.session.options import as_message, give_back
+from graphmill.session.options import as_message, copy_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,13 +136,13 @@ class ClusterSession(SessionInterface):
             self._cache.clear()
 
     def follow(self, source: Graph, num_taken: int = 0) -> None:
-        """Take the nodes of a graph object, now and whenever it has grown."""
+        """Add the nodes of a graph object, now and whenever it has grown."""
         with self._graph_lock:
             self._source = FollowedGraph(source, num_taken)
             self.sync_graph()
 
     def sync_graph(self) -> None:
-        """Take what the followed graph object has got since the last time.
+        """Add the nodes that the followed graph object has gained.
 
         Raises:
             FailedPreconditionError: a node that was there before has been changed since.
@@ -215,7 +217,7 @@ class ClusterSession(SessionInterface):
         feeds: Mapping[str, Any],
         run_metadata: RunMetadata | None,
     ) -> list[Value]:
-        """Do one piece of a partial run; see `SessionInterface.partial_run`."""
+        """Run one piece of a partial run; see `SessionInterface.partial_run`."""
         self.check_open()
         values, results = self._partial_runs.run(handle, fetches, feeds)
         _fill(run_metadata, results)
@@ -274,6 +276,8 @@ class ClusterSession(SessionInterface):
             registered.step_count += 1
             step = self._new_step(registered, cancellation or self.cancellation, wants_costs=costs)
             unique = tuple(dict.fromkeys(fetches))
+            if given is not None and given.debug_options.debug_tensor_watch_opts:
+                publish_step(signature, given, step.step_id, registered.step_count - 1)
             try:
                 found, results = step.run(converted, unique, given, self._step_timeout(given))
             finally:
@@ -322,6 +326,7 @@ class ClusterSession(SessionInterface):
                 key.targets,
                 ClientEnd(master.name, master.incarnation),
                 key.form,
+                watches_of(key),
             )
             needed = client.needed_feeds()
             parts = self._maker.make(client.graph, full)
@@ -342,9 +347,11 @@ def _fill(run_metadata: RunMetadata | None, results: Sequence[Any]) -> None:
     if run_metadata is not None:
         metadata = proto.RunMetadata()
         fill_metadata(metadata, results)
-        give_back(metadata, run_metadata)
+        copy_message(metadata, run_metadata)
 
 
 def _feed_shape(full: Graph, feed: str) -> Any:
     name, output = parse_tensor_name(feed)
+    if not full.has_node(name):  # it is inside a function
+        return None
     return static_shape(full.node(name), output, full.versions.producer)

@@ -112,7 +112,7 @@ class ClusterStep:
         return found, [*results, *measured]
 
     def clean_up(self) -> None:
-        """Tell all tasks to end the step and drop its tensors, without waiting for them.
+        """Request that all tasks end the step and drop its tensors, without waiting for them.
 
         A task that is down has nothing left of the step.
         """

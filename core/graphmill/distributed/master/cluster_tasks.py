@@ -52,7 +52,7 @@ class ClusterTasks:
     ) -> None:
         if master_task not in workers:
             raise InvalidArgumentError(
-                f"the master's task {master_task} has no worker; there are {', '.join(workers)}"
+                f"the master's task {master_task} has no worker; available: {', '.join(workers)}"
             )
         filters = [parse_device_name(text) for text in config.device_filters]
         self.workers = {

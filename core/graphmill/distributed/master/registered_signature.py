@@ -15,12 +15,13 @@ from graphmill.errors import DeadlineExceededError, OpError
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.distributed.master.task_graphs import TaskGraph
     from graphmill.distributed.master.worker_interface import WorkerInterface
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.proto.config_pb2 import ConfigProto
+    from graphmill.proto.debug_pb2 import DebugTensorWatch
     from graphmill.session.executors_cache import Signature
 
 
@@ -54,6 +55,15 @@ def key_of(signature: Signature, options: Any, form: CallableRewrites | None) ->
         options.debug_options.SerializeToString(deterministic=True),
         options.experimental.collective_graph_key,
     )
+
+
+def watches_of(key: SignatureKey) -> Sequence[DebugTensorWatch]:
+    """Return the debug watches of a signature."""
+    if not key.debug_options:
+        return ()
+    options = proto.RunOptions().debug_options
+    options.ParseFromString(key.debug_options)
+    return options.debug_tensor_watch_opts
 
 
 class RegisteredSignature:
@@ -196,5 +206,5 @@ def _add_watches(request: proto.RegisterGraphRequest, debug_options: bytes) -> N
 
 
 def _ignore(response: Any, error: OpError | None) -> None:
-    """Take an outcome that changes nothing any more."""
+    """Ignore an outcome that no longer matters."""
     del response, error

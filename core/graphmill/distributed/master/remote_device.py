@@ -34,7 +34,7 @@ class RemoteDevice(Device):
             self.observes_kernels = like.observes_kernels
 
     def namespace(self, backend: str) -> ArrayNamespace:
-        """Refuse.
+        """Raise: the device belongs to another task.
 
         Raises:
             UnimplementedError: always.
@@ -42,7 +42,7 @@ class RemoteDevice(Device):
         raise self._elsewhere(f"compute with {backend}")
 
     def to_device(self, value: Value) -> Value:
-        """Refuse.
+        """Raise: the device belongs to another task.
 
         Raises:
             UnimplementedError: always.
@@ -51,7 +51,7 @@ class RemoteDevice(Device):
         raise self._elsewhere("copy to its memory")
 
     def to_host(self, value: Value) -> Value:
-        """Refuse.
+        """Raise: the device belongs to another task.
 
         Raises:
             UnimplementedError: always.

@@ -13,6 +13,8 @@ from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.node_roles import is_receive, is_send
 from graphmill.graph.transfer_ops import NEVER_DEAD_ATTR
 from graphmill.lowering.functions.function_bodies import placement_options
+from graphmill.lowering.functions.inline_call import is_plain_call
+from graphmill.lowering.functions.inner_nodes import enclosing_node
 from graphmill.lowering.partitioning.partition import partition
 from graphmill.lowering.partitioning.receive_scheduling import schedule_receives, start_times
 from graphmill.lowering.partitioning.wire_types import wire_type_of
@@ -22,6 +24,8 @@ from graphmill.lowering.placement.placer import place
 from graphmill.runtime.rendezvous import RendezvousKey
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.passes import PassOptions
@@ -82,9 +86,10 @@ class TaskGraphMaker:
         graph_options, ops = options.config.graph_options, options.host.ops
         times = start_times(graph) if graph_options.enable_recv_scheduling else {}
         wire_type = wire_type_of(graph_options)
+        known = {node.name for node in graph.nodes if _is_known(node.name, full)}
         for device, part in partition(graph, options.devices, ops, memory, wire_type):
             schedule_receives(part, times, ops)
-            self._add(part, full, _part_of(device.name, made).graph_def)
+            self._add(part, known, _part_of(device.name, made).graph_def)
         return made
 
     def _bind(self, end: Node, made: dict[str, TaskGraph]) -> None:
@@ -103,30 +108,38 @@ class TaskGraphMaker:
         part = _part_of(device.name, made)
         (part.feed_keys if is_receive(end) else part.fetch_keys)[tensor] = key
 
-    def _add(self, part: Graph, full: Graph, whole: proto.GraphDef) -> None:
+    def _add(self, part: Graph, known: Collection[str], whole: proto.GraphDef) -> None:
         """Add the partition of a device to the graph of its task; all share the library."""
         for node in part.nodes:
             node.attrs.pop(NEVER_DEAD_ATTR, None)
         message = graph_to_graph_def(part)
-        self._make_names_unique(message, full)
+        self._make_names_unique(message, known)
         whole.ClearField("library")
         whole.ClearField("versions")
         whole.MergeFrom(message)
 
-    def _make_names_unique(self, message: proto.GraphDef, full: Graph) -> None:
-        """Rename added nodes, because the names of two devices may collide.
+    def _make_names_unique(self, message: proto.GraphDef, known: Collection[str]) -> None:
+        """Rename nodes that are not `known`, because the names of two devices may collide.
 
         Workers store stateful kernels by name for the session, so a name must not be reused in
         another graph either.
         """
         new: dict[str, str] = {}
         for node in message.node:
-            if not full.has_node(node.name):
+            if node.name not in known:
                 self._num_names += 1
                 new[node.name] = f"{node.name}_G{self._num_names}"
         for node in message.node:
             node.name = new.get(node.name, node.name)
             node.input[:] = [_renamed(text, new) for text in node.input]
+
+
+def _is_known(name: str, full: Graph) -> bool:
+    """Return whether a name stands for one node in all graphs: of `full`, or inside a call."""
+    if full.has_node(name):
+        return True
+    call = enclosing_node(full, name)
+    return call is not None and is_plain_call(call)
 
 
 def _renamed(text: str, new: dict[str, str]) -> str:

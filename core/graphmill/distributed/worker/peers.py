@@ -61,7 +61,7 @@ class NoPeers(Peers):
     """The peers of a task that is alone."""
 
     def get(self, task: str) -> Peer:
-        """Refuse: there are no other tasks.
+        """Raise: there are no other tasks.
 
         Raises:
             UnavailableError: always.

@@ -113,7 +113,7 @@ class RemoteRendezvous(Rendezvous):
         return [key for key in keys if _target_of(key) in self._devices]
 
     def _is_elsewhere(self, key: str, source: str) -> bool:
-        """Return whether another task sends the value of a key; the step's own client is none."""
+        """Return whether another task, not the step's own client, sends a value."""
         return source.partition(_DEVICE)[0] != _target_of(key).partition(_DEVICE)[0]
 
     def _pull(self, key: str, task: str, args: TransferArgs, done: ReceiveDone) -> None:

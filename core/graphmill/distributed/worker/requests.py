@@ -65,7 +65,7 @@ class Request(Generic[_Result]):
 
     def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
         """Release a caller with an error; if no caller is left, cancel the work."""
-        gone = CancelledError("the caller of the step has disconnected, or its deadline is over")
+        gone = CancelledError("the caller of the step has disconnected, or its deadline has passed")
         with self._table.lock:
             if self.outcome is not None or caller not in self._callers:
                 return
@@ -118,7 +118,7 @@ class RecentRequests(Generic[_Result]):
             if request_id in self._forgotten:
                 raise AbortedError(
                     f"the request with id {request_id} was received twice, and the result of the "
-                    f"first one is no longer known. The request is not repeated"
+                    f"first one is no longer stored. The request is not repeated"
                 )
             found = self._requests.get(request_id) if request_id else None
             is_new = found is None

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill import proto
 from graphmill.distributed.worker.step_call import StepResult
 from graphmill.distributed.worker.task_collectives import TaskCollectives
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
@@ -24,7 +23,7 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.cost_model import cost_graph
+from graphmill.session.cost_model import measured_costs
 from graphmill.session.step_trace import complete_trace, partition_graph
 
 if TYPE_CHECKING:
@@ -129,9 +128,8 @@ class WorkerStep:
         if self.collector is not None:
             made.step_stats = self.collector.to_proto()
             if self._call.record_costs:
-                made.cost_graph = proto.CostGraphDef()
-                for item in self._items:
-                    cost_graph(item.graph, item.device.name, self.collector, made.cost_graph)
+                executors = self._graph.executors
+                made.cost_graph = measured_costs(executors, self._items, self.collector)
         if self._call.record_partition_graphs:
             made.partition_graphs = [partition_graph(item.graph) for item in self._items]
         return made

@@ -23,7 +23,7 @@ from graphmill.runtime.collectives import (
     LocalCollectives,
 )
 from graphmill.runtime.rendezvous import HOST, RendezvousKey, TransferArgs
-from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.cancellation import Cancellation, CancellationManager
 
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Iterable, Sequence
@@ -72,7 +72,7 @@ class End(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> End:
-        """Return the end that a text of `str` describes."""
+        """Parse the text that `str` returns for an end."""
         device, _, incarnation = text.partition(";")
         return cls(device, int(incarnation, 16))
 
@@ -97,7 +97,7 @@ class TaskCollectives(LocalCollectives):
         self._exchanges: dict[Hashable, _Exchange] = {}
 
     def execute_async(
-        self, request: CollectiveRequest, cancellation: CancellationManager, done: Done
+        self, request: CollectiveRequest, cancellation: Cancellation, done: Done
     ) -> None:
         """Join the waiting members on this task and on others."""
         ends = [End.parse(text) for text in request.members]
@@ -126,7 +126,7 @@ class TaskCollectives(LocalCollectives):
         if is_first:
             exchange.begin()
 
-    def join_from_afar(self, request: CollectiveRequest, cancellation: CancellationManager) -> None:
+    def join_from_afar(self, request: CollectiveRequest, cancellation: Cancellation) -> None:
         """Let a member of another task join the members that wait here, if there are any."""
         with self._lock:
             is_awaited = request.key in self._meetings
@@ -166,7 +166,7 @@ class _Exchange:
         request: CollectiveRequest,
         here: End,
         others: Sequence[End],
-        cancellation: CancellationManager,
+        cancellation: Cancellation,
     ) -> None:
         self.num_own = 0
         self._collectives = collectives
@@ -179,10 +179,10 @@ class _Exchange:
     def give(self, request: CollectiveRequest, number: int) -> None:
         """Let other tasks pull the tensor of a member."""
         rendezvous = self._collectives.rendezvous
-        told = json.dumps(_described(request)).encode()
+        description = json.dumps(_described(request)).encode()
         for other in self._others:
             key = self._key(self._here, other.device, number)
-            rendezvous.send(f"{key}:who;0:0", HOST, np.array(told, object))
+            rendezvous.send(f"{key}:who;0:0", HOST, np.array(description, object))
             if request.value is not None:
                 rendezvous.send(f"{key}:value;0:0", HOST, request.value)
 
@@ -207,7 +207,7 @@ class _Exchange:
             if not self._pulls.is_cancelled:
                 self._pull(other, number + 1)
 
-        def told(text: Any, is_dead: bool, error: BaseException | None) -> None:
+        def on_description(text: Any, is_dead: bool, error: BaseException | None) -> None:
             if self._has_failed(is_dead, error):
                 return
             who = json.loads(text.item())
@@ -223,7 +223,7 @@ class _Exchange:
 
             return take
 
-        self._collectives.rendezvous.recv_async(f"{key}:who;0:0", args, told)
+        self._collectives.rendezvous.recv_async(f"{key}:who;0:0", args, on_description)
 
     def _has_failed(self, is_dead: bool, error: BaseException | None) -> bool:
         """Return whether a pull has failed; if so, fail the members that still wait."""

@@ -155,7 +155,7 @@ class WorkerSessionMgr:
         return found
 
     def find(self, handle: str, *, was_created: bool) -> WorkerSession:
-        """Return a session; for masters that create none, the common one.
+        """Return a session; the default one for masters that create none.
 
         Raises:
             AbortedError: it is not, or no longer, known here.
@@ -180,7 +180,7 @@ class WorkerSessionMgr:
             found.close()
 
     def sessions(self) -> list[WorkerSession]:
-        """Return all sessions, the common one included."""
+        """Return all sessions, including the default one."""
         with self._lock:
             return [self.legacy, *self._sessions.values()]
 

@@ -235,7 +235,7 @@ class Cutter:
         return bytes(self._buffer[start:end])
 
 
-def meta_graph_places(buffer: Buffer, start: int, end: int) -> list[tuple[int, int]]:
+def meta_graph_ranges(buffer: Buffer, start: int, end: int) -> list[tuple[int, int]]:
     """Return start and end of each meta graph in the SavedModel at `buffer[start:end]`."""
     return [
         (field.start, field.end)

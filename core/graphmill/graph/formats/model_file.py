@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill import errors, files, proto
-from graphmill.graph.formats.large_tensors import CutTensor, Cutter, TensorKey, meta_graph_places
+from graphmill.graph.formats.large_tensors import CutTensor, Cutter, TensorKey, meta_graph_ranges
 from graphmill.graph.formats.model_format import Encoding, Kind, ModelFormat, check_depth, detect
 from graphmill.graph.formats.stored_tensor import StoredTensor
 from graphmill.proto.wire import LENGTH, iterate_fields
@@ -181,7 +181,7 @@ class ModelFile:
     def _places(self, buffer: Buffer) -> list[tuple[int, int]]:
         if self.kind is Kind.META_GRAPH_DEF:
             return [(0, len(buffer))]
-        return meta_graph_places(buffer, 0, len(buffer))
+        return meta_graph_ranges(buffer, 0, len(buffer))
 
     def _pick(self, meta_graphs: list[Any], index: int) -> Any:
         if not 0 <= index < len(meta_graphs):

@@ -149,6 +149,11 @@ class _Builder:
             self._node(name, "control output") for name in self.function.control_ret.values()
         )
         topological_order(self.graph)
+        calls = [node for node in nodes if node.op_def.calls]
+        if calls:
+            from graphmill.graph.functions.call_types import check_call_types
+
+            check_call_types(calls, self.library)
         self._prune({*rets, *control_rets})
         return FunctionBody(self.signature.name, self.graph, arg_types, ret_types, control_rets)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from graphmill.ops.inference.value_inference import LARGEST, value_function
+from graphmill.ops.inference.value_inference import MAX_STATIC_ELEMENTS, value_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +65,7 @@ class _NodeValues:
 
     def integers(self, index: int) -> Partial:
         found = self.value(index)
-        if found is None or found.ndim > 1 or found.size > LARGEST:
+        if found is None or found.ndim > 1 or found.size > MAX_STATIC_ELEMENTS:
             return None
         if found.dtype == object:
             return found if self._node.input_types[index].is_integer else None

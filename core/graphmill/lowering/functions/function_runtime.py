@@ -197,7 +197,7 @@ class FunctionLibraryRuntime:
         declared = self._full_graph.library.attr_names(name)
         return {key: value for key, value in (attrs or {}).items() if key in declared}
 
-    def draws_numbers(self, name: str) -> bool:
+    def has_random_ops(self, name: str) -> bool:
         """Return whether a function or one that it calls has ops with their own random state.
 
         Raises:
@@ -214,6 +214,13 @@ class FunctionLibraryRuntime:
                 pending += called - seen
                 seen |= called
         return False
+
+    def draws_numbers(self, name: str) -> bool:
+        """Return `has_random_ops(name)`: its old name."""
+        from graphmill.deprecations import warn_renamed
+
+        warn_renamed("FunctionLibraryRuntime.draws_numbers", "has_random_ops")
+        return self.has_random_ops(name)
 
     def _may_draw(self, op: str) -> bool:
         if op in self.library or op not in self.host.ops:

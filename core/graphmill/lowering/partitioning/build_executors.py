@@ -187,6 +187,7 @@ class PartitionMaker:
             function_library=functions,
             config=self._options.config,
             find_executor=self._options.host.executors.get,
+            new_rendezvous=self._options.new_rendezvous,
         )
         registry = self._options.host.executors
         name = self._executor_type

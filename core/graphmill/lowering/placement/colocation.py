@@ -73,7 +73,7 @@ def must_colocate(edge: Edge) -> bool:
     return dtype is resource
 
 
-def takes_what_lives_elsewhere(node: Node) -> bool:
+def takes_reference_or_handle(node: Node) -> bool:
     """Return whether a node takes a reference or a handle, and so must be on the same device."""
     return any(map(must_colocate, node.in_edges))
 

@@ -22,7 +22,7 @@ from graphmill.graph.node_roles import (
 from graphmill.lowering.placement.colocation import (
     ColocationGroups,
     merge_requests,
-    takes_what_lives_elsewhere,
+    takes_reference_or_handle,
 )
 
 if TYPE_CHECKING:
@@ -122,6 +122,42 @@ def place(
     return _Placer(graph, options, full, {} if pinned is None else pinned).place()
 
 
+def check_requests(
+    nodes: Sequence[Node], devices: DeviceMgr, *, allow_soft_placement: bool
+) -> None:
+    """Check that each requested device exists, also for nodes that no step needs.
+
+    Nodes that take a reference or a handle are left out: the request of a variable may override
+    theirs, which only the placer knows.
+
+    Args:
+        nodes: nodes of the session's graph.
+        devices: the session's devices.
+        allow_soft_placement: whether only job, replica and task have to exist.
+
+    Raises:
+        InvalidArgumentError: a request is malformed, or no device matches it.
+    """
+    unmet = {node.device for node in nodes} - {""}
+    names = [parse_device_name(device.name) for device in devices] if unmet else []
+    for node in nodes:
+        if not unmet:
+            return
+        if node.device not in unmet or takes_reference_or_handle(node):
+            continue
+        request = _request_of(node)
+        if allow_soft_placement:
+            request = _without_device(request)
+        if not any(map(request.matches, names)):
+            error = _no_such_device(node, devices)
+            error.message += (
+                ". If no step needs the node, graph_options.place_pruned_graph makes sessions "
+                "check only the nodes that a step needs"
+            )
+            raise error
+        unmet.discard(node.device)
+
+
 def _place_on_one(graph: Graph, options: PlacementOptions) -> None:
     (device,) = options.devices
     full = parse_device_name(device.name)
@@ -192,8 +228,8 @@ class _Placer:
         other devices.
         """
         asking = [node for node in group.members if self._request(node) != _ANY]
-        for node in sorted(asking, key=takes_what_lives_elsewhere):
-            request, takes_handle = self._request(node), takes_what_lives_elsewhere(node)
+        for node in sorted(asking, key=takes_reference_or_handle):
+            request, takes_handle = self._request(node), takes_reference_or_handle(node)
             soft = self.options.allow_soft_placement and not takes_handle
             merged = merge_requests(request, group.request, soft=soft)
             if merged is not None:
@@ -396,7 +432,7 @@ def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> Invali
         )
     else:
         advice = (
-            f"{task} is no task of the session: connect to its cluster, or clear the devices of "
+            f"{task} is not a task of the session: connect to its cluster, or clear the devices of "
             "the nodes before creating the session; allow_soft_placement keeps job and task"
         )
     return InvalidArgumentError(

@@ -26,20 +26,27 @@ if TYPE_CHECKING:
 
 
 class EffectsPolicy:
-    """The effects that the kernels of one session may not have.
+    """The effects that the kernels of one session may not have, and their memory budget.
 
     Attributes:
         forbidden: the forbidden effects.
+        memory_limit: how many bytes one allocation may have (`graphmill.memory_budget`); 0 for the
+            default.
     """
 
-    __slots__ = ("_is_loading", "forbidden")
+    __slots__ = ("_is_loading", "forbidden", "memory_limit")
 
-    def __init__(self, forbidden: Iterable[str] = ()) -> None:
+    def __init__(self, forbidden: Iterable[str] = (), memory_limit: int = 0) -> None:
         """Create a policy.
 
         Raises:
-            InvalidArgumentError: an effect is unknown.
+            InvalidArgumentError: an effect is unknown, or the limit is negative.
         """
+        if memory_limit < 0:
+            raise InvalidArgumentError(
+                f"graphmill.memory_budget_bytes must not be negative, got {memory_limit}"
+            )
+        self.memory_limit = memory_limit
         self.forbidden = frozenset(forbidden)
         self._is_loading = False
         for effect in sorted(self.forbidden - EFFECTS):
@@ -60,6 +67,8 @@ class EffectsPolicy:
     def check(self, graph: Graph, device: Device, kernels: KernelRegistry) -> None:
         """Check the kernels of the nodes of a graph on a device.
 
+        A node without a kernel is refused for the effects of its op.
+
         Raises:
             PermissionDeniedError: one may have a forbidden effect; the message names the effect.
         """
@@ -67,16 +76,15 @@ class EffectsPolicy:
             return
         for node in graph.nodes:
             choice = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
-            if choice is not None:
-                self.check_node(node, choice.definition, device)
+            self.check_node(node, None if choice is None else choice.definition, device)
 
-    def check_node(self, node: Node, kernel: KernelDef, device: Device | None) -> None:
-        """Check a kernel before it is bound to a node.
+    def check_node(self, node: Node, kernel: KernelDef | None, device: Device | None) -> None:
+        """Check a kernel before it is bound to a node; None if the node has no kernel.
 
         Raises:
             PermissionDeniedError: it may have a forbidden effect; the message names the effect.
         """
-        why = self._why_refused(node, kernel.effects)
+        why = self._why_refused(node, frozenset() if kernel is None else kernel.effects)
         if why is not None:
             raise PermissionDeniedError(
                 f"{why}; to allow it, remove the effect from graphmill.forbid_effects",
@@ -118,7 +126,8 @@ def policy_of(config: ConfigProto) -> EffectsPolicy:
     Raises:
         InvalidArgumentError: it names an unknown effect.
     """
-    return EffectsPolicy(config.graphmill.forbid_effects)
+    options = config.graphmill
+    return EffectsPolicy(options.forbid_effects, options.memory_budget_bytes)
 
 
 _MEANINGS: Final = {

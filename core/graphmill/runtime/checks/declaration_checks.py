@@ -108,7 +108,7 @@ class _SealedVariable(Variable):
     def __init__(self, of: Variable, kernel: OpKernel) -> None:
         self._of, self._kernel = of, kernel
         self.dtype, self.shape, self.name = of.dtype, of.shape, of.name
-        self.kept, self.lock = of.kept, of.lock
+        self.compiler_cache, self.lock = of.compiler_cache, of.lock
 
     @property
     def value(self) -> Any:

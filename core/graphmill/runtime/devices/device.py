@@ -190,3 +190,7 @@ class DeviceFactory(ABC):
             config: the session's `ConfigProto`; `device_count` gives the number of devices.
             name_prefix: `/job:localhost/replica:0/task:0`, to be followed by `/device:TYPE:N`.
         """
+
+    def why_none(self) -> str:
+        """Return why there are no devices of this type; called if a session asked for some."""
+        return "the machine has none"

@@ -25,7 +25,7 @@ from __future__ import annotations
 import copy
 import inspect
 import keyword
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -48,40 +48,96 @@ if TYPE_CHECKING:
 _KERNELS_ATTRIBUTE = "__graphmill_kernels__"
 LOWERINGS_ATTRIBUTE: Final = "__graphmill_lowerings__"
 """Attribute of a function that holds the lowerings declared on it (`lowering.py`)."""
-DISTINCT_ROWS: Final = "distinct rows"
+UNIQUE_INDICES: Final = "unique_indices"
 """Key of `OpKernel.state`: true while tracing a sparse update whose row indices are unique;
 out-of-range indices are dropped."""
 _Declared = TypeVar("_Declared", bound="Callable[..., Any]")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# `__init__` is written out: generating it would take a large part of the time of an import.
+@dataclass(init=False, repr=False, eq=False, match_args=False)
 class KernelDef:
-    """The declaration of one kernel; see `kernel` for what the fields mean."""
+    """The declaration of one kernel, which is never changed; see `kernel` for its fields."""
 
     ops: tuple[str, ...]
     function: Callable[..., Any]
-    backend: str | None = None
-    device: tuple[str, ...] = ()
-    types: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
-    label: str = ""
-    priority: int = 0
-    host: bool = False
-    static: tuple[str, ...] = ()
-    stateful: bool = False
-    async_: bool = False
-    expensive: bool = False
-    dynamic_shape: bool = False
-    effects: frozenset[str] = frozenset()
-    host_memory: tuple[str, ...] = ()
-    make: bool = False
-    variable: str = ""
-    waits: bool | None = None
-    traces_variables: bool = False
-    distinct_rows: bool = False
-    forwards: bool = False
-    checks: tuple[Check, ...] = ()
-    lowering: Lowering | None = None
-    pytrees: tuple[type, ...] = ()
+    backend: str | None
+    device: tuple[str, ...]
+    types: Mapping[str, tuple[DType, ...]]
+    label: str
+    priority: int
+    host: bool
+    static: tuple[str, ...]
+    stateful: bool
+    async_: bool
+    expensive: bool
+    dynamic_shape: bool
+    effects: frozenset[str]
+    host_memory: tuple[str, ...]
+    make: bool
+    variable: str
+    waits: bool | None
+    traces_variables: bool
+    distinct_rows: bool
+    forwards: bool
+    checks: tuple[Check, ...]
+    lowering: Lowering | None
+    pytrees: tuple[type, ...]
+
+    def __init__(
+        self,
+        ops: tuple[str, ...],
+        function: Callable[..., Any],
+        backend: str | None = None,
+        device: tuple[str, ...] = (),
+        types: Mapping[str, tuple[DType, ...]] | None = None,
+        label: str = "",
+        priority: int = 0,
+        host: bool = False,
+        static: tuple[str, ...] = (),
+        stateful: bool = False,
+        async_: bool = False,
+        expensive: bool = False,
+        dynamic_shape: bool = False,
+        effects: frozenset[str] = frozenset(),
+        host_memory: tuple[str, ...] = (),
+        make: bool = False,
+        variable: str = "",
+        waits: bool | None = None,
+        traces_variables: bool = False,
+        distinct_rows: bool = False,
+        forwards: bool = False,
+        checks: tuple[Check, ...] = (),
+        lowering: Lowering | None = None,
+        pytrees: tuple[type, ...] = (),
+    ) -> None:
+        self.ops = ops
+        self.function = function
+        self.backend = backend
+        self.device = device
+        self.types = {} if types is None else types
+        self.label = label
+        self.priority = priority
+        self.host = host
+        self.static = static
+        self.stateful = stateful
+        self.async_ = async_
+        self.expensive = expensive
+        self.dynamic_shape = dynamic_shape
+        self.effects = effects
+        self.host_memory = host_memory
+        self.make = make
+        self.variable = variable
+        self.waits = waits
+        self.traces_variables = traces_variables
+        self.distinct_rows = distinct_rows
+        self.forwards = forwards
+        self.checks = checks
+        self.lowering = lowering
+        self.pytrees = pytrees
+
+    def __repr__(self) -> str:
+        return f"KernelDef({', '.join(self.ops)}: {self.source})"
 
     @property
     def may_wait(self) -> bool:
@@ -178,7 +234,7 @@ def kernel(
             only `value`, `lock`, `dtype` and `shape` of variables that it receives by handle or
             reference. A compiler may call it with variables that hold traced values.
         distinct_rows: a promise of a kernel that updates rows of variables and has
-            `traces_variables`: where `ctx.state[DISTINCT_ROWS]` is true, the indices are unique,
+            `traces_variables`: where `ctx.state[UNIQUE_INDICES]` is true, the indices are unique,
             and it drops indices out of range. Compilers trace it only in this mode.
         forwards: a promise that each output is an unchanged input, or `DEAD`, except for the index
             of a `Merge`: executors do not check such outputs, and compiled code omits the call of a

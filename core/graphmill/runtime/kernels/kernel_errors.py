@@ -95,13 +95,11 @@ def failure_at(
         error: the exception.
         node, kernel: the failed node and its kernel.
         device: name of the device.
-        reason: the error that cancelled the step (`ExecutorArgs.cancel_reason`), or None; it is
-            returned itself if the node only noticed the cancellation.
+        reason: the error that cancelled the step (`ExecutorArgs.cancel_reason`), or None; a
+            deadline is returned itself, with the node that noticed it.
         iteration: frame and iteration, such as `while:3`; empty outside of loops.
     """
     status = with_reason(as_status(error, kernel), reason)
-    if status is reason:
-        return status  # not the error of a node
     return at_node(status, node, kernel, device, iteration)
 
 

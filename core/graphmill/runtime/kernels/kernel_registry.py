@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
@@ -59,14 +58,13 @@ class KernelChoice(NamedTuple):
     rejected: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _LazyModule:
+class _LazyModule(NamedTuple):
     """A module that is not imported yet; `ops` are the ops of its kernels, if known."""
 
     name: str
     backend: str | None
     owner: object
-    ops: frozenset[str] | None = field(default=None, compare=False)
+    ops: frozenset[str] | None = None
 
     def is_for(self, op: str | None, backends: Sequence[str] | None) -> bool:
         """Return whether it may have a kernel of an op for one of some backends; None means any."""
@@ -78,7 +76,7 @@ class _LazyModule:
 _Found: TypeAlias = tuple[KernelChoice | None, tuple[tuple[str, str], ...]]
 """The chosen kernel of a node, and the rejected kernels with their reasons."""
 
-_MOST_CHOICES = 10_000  # that are cached; a choice depends on the op and the types of a node
+_MAX_CACHED_CHOICES = 10_000  # that are cached; a choice depends on the op and the types of a node
 
 
 class KernelRegistry:
@@ -276,7 +274,7 @@ class KernelRegistry:
             best, reasons = _choose(op_def, attrs, device_type, (backend,), rivals)
             found = choice.definition, best, reasons
             with self._lock:
-                if version == self._version and len(self._forms) < _MOST_CHOICES:
+                if version == self._version and len(self._forms) < _MAX_CACHED_CHOICES:
                     self._forms[key] = found
         return found[1]
 
@@ -297,7 +295,7 @@ class KernelRegistry:
             rejected = (*rejected, *self._broken_for(op_def))
             found = choice and choice._replace(rejected=rejected), rejected
             with self._lock:
-                if version == self._version and len(self._choices) < _MOST_CHOICES:
+                if version == self._version and len(self._choices) < _MAX_CACHED_CHOICES:
                     self._choices[key] = found
         return found
 

@@ -8,13 +8,15 @@ from graphmill.errors import InternalError
 from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.runtime.collectives import CollectiveExecutor
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.executor import ExecutorArgs
     from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.runtime.resources.resource_mgr import ResourceMgr
     from graphmill.runtime.steps.call_frame import CallFrame
-    from graphmill.runtime.steps.cancellation import CancellationManager
+    from graphmill.runtime.steps.cancellation import Cancellation, CancellationManager
     from graphmill.typing import ArrayNamespace
 
 
@@ -109,6 +111,20 @@ class OpKernelContext:
     def cancellation(self) -> CancellationManager:
         """The step's cancellation manager."""
         return self.args.cancellation_manager
+
+    def wait(self, describe: Callable[[], str]) -> Cancellation:
+        """Return the step's cancellation for something that the kernel waits for.
+
+        Register a callback with it, as with `cancellation`: while the callback is registered, the
+        node waits for what `describe` returns, and errors and progress lines say so.
+
+        Args:
+            describe: returns what the kernel waits for, such as "an element of queue 'q'"; called
+                only if somebody asks, in any thread.
+        """
+        from graphmill.runtime.steps.waits import Wait  # few steps wait
+
+        return Wait(self, describe)
 
     @property
     def call_frame(self) -> CallFrame:

@@ -7,6 +7,7 @@ This supports the OpenBLAS builds of NumPy's wheels and of Linux distributions. 
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphmill.runtime.process import effects, fork
@@ -56,6 +57,14 @@ class SingleThreaded:
             if self._users == 0:
                 self._threads.set(self._before)
 
+    def limit(self, number: int) -> None:
+        """Use no more threads than `number` from now on."""
+        with self._lock:
+            if self._users:
+                self._before = min(self._before, number)
+            else:
+                self._threads.set(min(self._threads.get(), number))
+
     def after_fork_in_child(self) -> None:
         """Restore the number: the threads that wanted one are not in this process."""
         self._lock = threading.Lock()
@@ -64,6 +73,7 @@ class SingleThreaded:
             self._threads.set(self._before)
 
 
+@cache
 def find_blas_threads() -> SingleThreaded | None:
     """Return the control of the OpenBLAS that this process has loaded; None if there is none."""
     if not effects.BLAS_THREADS.is_enabled:

@@ -85,6 +85,13 @@ BLAS_THREADS: Final = ProcessEffect(
     "OpenBLAS threads spin while they wait, and slow down everything else that computes",
     "large products run on OpenBLAS threads; much slower if other threads compute, too",
 )
+INTRA_OP_THREADS: Final = ProcessEffect(
+    "intra_op_threads",
+    "sets the number of OpenBLAS threads, and NPROC in os.environ while JAX starts its CPU client",
+    "when the first session with intra_op_parallelism_threads is created, for good",
+    "libraries have no other interface for the number of threads that compute one kernel",
+    "intra_op_parallelism_threads is ignored",
+)
 WARNING_FILTERS: Final = ProcessEffect(
     "warning_filters",
     "ignores all Python warnings",
@@ -94,9 +101,9 @@ WARNING_FILTERS: Final = ProcessEffect(
 )
 REFERENCE_COUNTS: Final = ProcessEffect(
     "reference_counts",
-    "changes nothing; trusts sys.getrefcount to tell whether somebody else holds an array",
+    "changes nothing; relies on sys.getrefcount to detect other references to an array",
     "at each fetch, sparse update and compiled update of a variable",
-    "an array that nobody else holds is handed out or overwritten without a copy",
+    "an array without other references is returned or overwritten without a copy",
     "fetches and updates of variables are copied",
 )
 JAX_DISPATCH: Final = ProcessEffect(
@@ -128,7 +135,7 @@ EFFECTS: Final = {
     effect.name: effect
     for effect in (
         *(SWITCH_INTERVAL, MALLOC, DEFER_SIGINT, SHUTDOWN, FORK, BLAS_THREADS, WARNING_FILTERS),
-        *(REFERENCE_COUNTS, JAX_DISPATCH, JAX_GPU_MEMORY, PROFILE_HOOK),
+        *(INTRA_OP_THREADS, REFERENCE_COUNTS, JAX_DISPATCH, JAX_GPU_MEMORY, PROFILE_HOOK),
     )
 }
 """All effects by name."""

@@ -132,5 +132,5 @@ class SessionState:
     def _unknown(self, handle: str) -> InvalidArgumentError:
         return InvalidArgumentError(
             f"The tensor with handle '{handle}' is not in the session store. It was deleted, or it "
-            f"belongs to another session; this one keeps {len(self._tensors)}"
+            f"belongs to another session; this one stores {len(self._tensors)}"
         )

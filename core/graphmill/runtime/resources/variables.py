@@ -29,24 +29,39 @@ class Variable:
         dtype: its element type.
         shape: its static shape, None if unknown.
         name: for messages.
-        kept: a compiler's cache for the current value: a function that returns the value, and one
-            that returns the compiler's form of it; each returns None once its object is freed.
+        compiler_cache: a function that returns the value it was made for, and one that returns the
+            compiler's form of that value; each returns None once its object is freed.
     """
 
-    __slots__ = ("dtype", "kept", "lock", "name", "shape", "value")
+    __slots__ = ("compiler_cache", "dtype", "lock", "name", "shape", "value")
 
     def __init__(self, dtype: DType, shape: Shape = None, name: str = "") -> None:
         self.dtype = dtype
         self.shape = shape
         self.name = name
         self.value: Value = None
-        self.kept: tuple[Callable[[], Any], Callable[[], Any]] | None = None
+        self.compiler_cache: tuple[Callable[[], Any], Callable[[], Any]] | None = None
         self.lock = fork_safe_lock()
 
     @property
     def is_initialized(self) -> bool:
         """Whether a value has been assigned."""
         return self.value is not None
+
+    @property
+    def kept(self) -> tuple[Callable[[], Any], Callable[[], Any]] | None:
+        """The old name of `compiler_cache`."""
+        from graphmill.deprecations import warn_renamed
+
+        warn_renamed("Variable.kept", "compiler_cache")
+        return self.compiler_cache
+
+    @kept.setter
+    def kept(self, cache: tuple[Callable[[], Any], Callable[[], Any]] | None) -> None:
+        from graphmill.deprecations import warn_renamed
+
+        warn_renamed("Variable.kept", "compiler_cache")
+        self.compiler_cache = cache
 
 
 class Ref(Variable):

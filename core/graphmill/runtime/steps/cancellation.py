@@ -6,14 +6,37 @@ Semantics: `tensorflow/core/framework/cancellation.h`.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from graphmill.runtime.process.fork import fork_safe_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphmill.errors import OpError
+    from graphmill.runtime.steps.waits import Wait, WaitRecord
+
+
+class Cancellation(Protocol):
+    """What something that waits for a step needs: a `CancellationManager`, or a `Wait` on one."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the step has been cancelled."""
+        ...
+
+    @property
+    def reason(self) -> OpError | None:
+        """The error that cancelled the step, or None."""
+        ...
+
+    def register(self, callback: Callable[[], None]) -> int | None:
+        """Register a callback for cancellation; return a token, or None if it is too late."""
+        ...
+
+    def deregister(self, token: int | None) -> bool:
+        """Remove a callback; return False if it was called already or is being called."""
+        ...
 
 
 class CancellationManager:
@@ -24,15 +47,17 @@ class CancellationManager:
     Attributes:
         is_cancelled: set once, never reset; read without a lock on the executor's hot path.
         reason: the error that cancelled it, or None.
+        cancelled_waits: what the step waited for when it was cancelled.
     """
 
-    def __init__(self, parent: CancellationManager | None = None) -> None:
+    def __init__(self, parent: Cancellation | None = None) -> None:
         # Managers without a parent belong to sessions; managers of steps must be cheap.
         self._lock = fork_safe_lock() if parent is None else threading.Lock()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._next_token = 0
         self.is_cancelled = False
         self.reason: OpError | None = None
+        self.cancelled_waits: Sequence[WaitRecord] = ()
         self._parent = parent
         self._parent_token: int | None = None
         if parent is not None:
@@ -57,6 +82,9 @@ class CancellationManager:
 
     def start_cancel(self, reason: OpError | None = None) -> None:
         """Cancel: call all callbacks once, even if one raises; later calls do nothing."""
+        waits = self._waits()
+        if waits:
+            self.cancelled_waits = [wait.record() for wait in waits]
         with self._lock:
             if self.is_cancelled:
                 return
@@ -73,6 +101,24 @@ class CancellationManager:
 
                 log = logging.getLogger("graphmill.runtime")
                 log.exception("a cancellation callback raised an exception")
+
+    def waits(self) -> list[WaitRecord]:
+        """Return what the step, or each step of the session, waits for now."""
+        with self._lock:
+            callbacks = list(self._callbacks.values())
+        found = [wait.record() for wait in self._waits()]
+        for callback in callbacks:
+            owner = getattr(callback, "__self__", None)
+            if isinstance(owner, CancellationManager):
+                found.extend(owner.waits())
+        return found
+
+    def _waits(self) -> list[Wait]:
+        """Return the registered waits; those of child managers are not among them."""
+        with self._lock:
+            callbacks = list(self._callbacks.values())
+        waits = (getattr(callback, "wait", None) for callback in callbacks)
+        return [wait for wait in waits if wait is not None]
 
     def close(self) -> None:
         """Detach from the parent, so that a long-lived parent does not keep finished children."""

@@ -103,7 +103,7 @@ def record_node(
 
 
 def label_of(node: Node) -> str:
-    """Return what timelines show for a node: `y = MatMul(x, w:1)`; they draw arrows by it."""
+    """Return a node's label in timelines: `y = MatMul(x, w:1)`; arrows are drawn from it."""
     return f"{node.name} = {node.op}({', '.join(edge.tensor_name for edge in node.in_edges)})"
 
 

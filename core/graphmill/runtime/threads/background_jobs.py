@@ -24,7 +24,7 @@ from graphmill.runtime.process.switch_interval import LOW_SWITCH_INTERVAL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST_WAITING: Final = 256
+_MAX_WAITING: Final = 256
 
 
 class BackgroundWork:
@@ -70,7 +70,7 @@ class BackgroundWork:
             job: the function to call; it must itself check whether its result is still needed.
         """
         with self._lock:
-            if self._is_ending or len(self._jobs) >= _MOST_WAITING:
+            if self._is_ending or len(self._jobs) >= _MAX_WAITING:
                 self.num_dropped += 1
                 return False
             self._jobs.append((owner, job))
