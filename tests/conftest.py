@@ -39,7 +39,7 @@ HANG_SECONDS = 300
 
 
 class HangReport:
-    """Prints where all threads are, and ends the run, if no test begins for a long time.
+    """Prints the stacks of all threads, and ends the run, if no test starts for a long time.
 
     pytest's own `faulthandler_timeout` starts a thread for each test, which takes longer than most
     tests do; this one starts a thread every half minute.
@@ -50,20 +50,20 @@ class HangReport:
         self._begun = float("-inf")
 
     def pytest_runtest_logstart(self) -> None:
-        """Start again if the last start was a while ago."""
+        """Restart the timer, at most every few seconds."""
         now = time.monotonic()
         if now - self._begun > HANG_SECONDS / 10:
             self._begun = now
             faulthandler.dump_traceback_later(HANG_SECONDS, file=self._file, exit=True)
 
     def pytest_unconfigure(self) -> None:
-        """Print nothing any more."""
+        """Stop watching."""
         faulthandler.cancel_dump_traceback_later()
         os.close(self._file)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch for hangs; output is not captured yet."""
+    """Start to watch for hangs, before output is captured."""
     config.pluginmanager.register(HangReport())
 
 
@@ -73,12 +73,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of other shares."""
+    """Deselect the tests of other shares."""
     shares.deselect_other_shares(config, items)
 
 
 def pytest_collection_finish() -> None:
-    """Take what was collected, some million objects, out of what the garbage collector looks at."""
+    """Exclude the collected objects, about a million, from garbage collection."""
     gc.collect()
     gc.freeze()
 
@@ -96,7 +96,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def no_cache_of_jax(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let JAX compile every program itself, though the environment names a folder for them.
+    """Disable JAX's persistent cache, even if the environment names a folder for it.
 
     What JAX takes from its folder is not written to graphmill's, so tests of that one need this.
     """

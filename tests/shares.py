@@ -1,4 +1,4 @@
-"""Divide the tests that take long among several runs: `pytest --share 1/4`.
+"""Divide slow tests among several runs: `pytest --share 1/4`.
 
 Tests marked `divided` compare values that depend on the code much more than on the Python or the
 libraries that run it. Continuous integration runs the suite on several Pythons; each run takes
@@ -28,12 +28,12 @@ class Share(NamedTuple):
     count: int
 
     def has(self, nodeid: str) -> bool:
-        """Return whether a test belongs to this share; it does to one of `count`."""
+        """Return whether a test belongs to this share."""
         return zlib.crc32(nodeid.encode()) % self.count == self.number - 1
 
 
 def parse_share(text: str) -> Share:
-    """Return the share that a text like 1/4 names.
+    """Parse a share such as 1/4.
 
     Raises:
         pytest.UsageError: it names none.
@@ -46,7 +46,7 @@ def parse_share(text: str) -> Share:
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add the option `--share`, which the environment may set too."""
+    """Add the option `--share`, which the environment may set, too."""
     parser.addoption(
         "--share",
         metavar="K/N",
@@ -57,7 +57,7 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def deselect_other_shares(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the marked tests that belong to another share than that of this run."""
+    """Deselect the marked tests of other shares."""
     share = parse_share(config.getoption("share"))
     others = [item for item in items if _is_divided(item) and not share.has(item.nodeid)]
     if others:

@@ -1,11 +1,11 @@
-"""The page on the compiler lists its folders, in the order of the floors, with what they import."""
+"""The page on the compiler lists its folders in the order of their layers, with their imports."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from tests.plugins.jit.test_floors import FILES, FLOORS, floor_of, imported_by
+from tests.plugins.jit.test_layers import FILES, LAYERS, imported_by, layer_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "jit.md"
 _TABLE = re.compile(r"<!-- compiler folders -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
@@ -20,14 +20,14 @@ def listed_folders() -> dict[str, list[str]]:
 
 
 def test_folders_are_listed_from_the_lowest_floor_up() -> None:
-    assert list(listed_folders()) == [floor for floor in FLOORS if floor != "__init__"]
+    assert list(listed_folders()) == [layer for layer in LAYERS if layer != "__init__"]
 
 
 def test_layers_are_listed_with_their_imports() -> None:
-    imports: dict[str, set[str]] = {floor: set() for floor in FLOORS}
+    imports: dict[str, set[str]] = {layer: set() for layer in LAYERS}
     for module in FILES:
-        own = floor_of(module)
-        imports[own] |= {floor_of(imported) for imported in imported_by(module)} - {own}
+        own = layer_of(module)
+        imports[own] |= {layer_of(imported) for imported in imported_by(module)} - {own}
     del imports["__init__"]
-    expected = {own: sorted(found, key=FLOORS.index) for own, found in imports.items()}
+    expected = {own: sorted(found, key=LAYERS.index) for own, found in imports.items()}
     assert listed_folders() == expected

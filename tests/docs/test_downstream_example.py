@@ -1,4 +1,4 @@
-"""The example of a package of ops: used from a GraphDef, from Python, from the command line."""
+"""The example package of ops works from a GraphDef, from Python and from the command line."""
 
 from __future__ import annotations
 

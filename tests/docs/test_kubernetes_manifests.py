@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes: names, ports and addresses fit each other and our resolvers."""
+"""The Kubernetes manifests match the resolvers in names, ports and addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def documents(name: str) -> dict[str, Any]:
-    """Return the objects of a manifest by their kinds."""
+    """Return the objects of a manifest by kind."""
     found = yaml.safe_load_all((FOLDER / name).read_text("utf-8"))
     return {document["kind"]: document for document in found}
 

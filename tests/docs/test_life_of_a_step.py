@@ -28,7 +28,7 @@ ROW = re.compile(r"^\| `(\w+)\.(\w+)` \|", re.MULTILINE)
 
 @pytest.fixture
 def trace(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note what of the life of a step is called, in order."""
+    """Record the called functions of a step in order."""
     log: list[str] = []
 
     def note(owner: Any, name: str, label: Callable[..., str]) -> None:

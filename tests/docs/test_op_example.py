@@ -1,4 +1,4 @@
-"""The example of the page on ops: one function is definition, kernel and builder of nodes."""
+"""In the example of the page on ops, one function is definition, kernel and node builder."""
 
 from __future__ import annotations
 

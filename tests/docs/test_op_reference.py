@@ -1,4 +1,4 @@
-"""The page of ops and that of differences from TensorFlow are up to date."""
+"""The op reference and the page on differences are up to date."""
 
 from __future__ import annotations
 

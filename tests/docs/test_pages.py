@@ -1,4 +1,4 @@
-"""The pages agree with the code, and their links with the files."""
+"""Pages match the code, and their links lead to files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_every_file_in_the_map_of_tensorflow_exists() -> None:
 
 
 def test_every_seeded_fault_is_reported() -> None:
-    """With the test that catches it, for devices and executors."""
+    """Each fault is listed with the test that finds it, for devices and executors."""
     source = (ROOT / "tests" / "conformance" / "test_seeded_faults.py").read_text("utf-8")
     text = (DOCS / "explanation" / "verification.md").read_text("utf-8")
     tables = {
@@ -116,3 +116,28 @@ def test_every_seeded_fault_is_reported() -> None:
     assert [name for table in tables.values() for name in table if f"`{name}`" not in text] == []
     for fault, test in (tables["DEVICE_FAULTS"] | tables["EXECUTOR_FAULTS"]).items():
         assert [line for line in text.splitlines() if f"`{fault}`" in line and f"`{test}`" in line]
+
+
+def first_paragraph(page: Path) -> str:
+    """Return the first paragraph of a page, without comments of generated pages."""
+    text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    parts = [part.strip() for part in text.split("\n\n")]
+    return next(" ".join(p.split()) for p in parts if p and not p.startswith(("#", "!", "|")))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for folder in ("howto", "explanation", "reference")
+        for page in sorted((DOCS / folder).glob("*.md"))
+    ],
+    ids=lambda page: str(page.relative_to(DOCS)),
+)
+def test_first_paragraph_names_readers_and_use(page: Path) -> None:
+    """Whom the page is for, and what they can do after reading it."""
+    paragraph = first_paragraph(page)
+    assert re.search(
+        r"\b[Ff]or (\w+ )*(people|users|readers|operators|contributors|\w+ authors)", paragraph
+    )
+    assert re.search(r"After (this page|it|reading)|[Ii]t lets you|It lists|[Ll]ook up", paragraph)

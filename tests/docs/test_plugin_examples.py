@@ -1,4 +1,4 @@
-"""The examples of the how-to pages run, and the pages show what runs."""
+"""The examples of the how-to pages run, and the pages show them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_observer_warns_of_slow_steps(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class TestHelloDistribution:
-    """The distribution of the page, as if it were installed."""
+    """The distribution of the page, made to look installed."""
 
     @pytest.fixture
     def host(self, use_dists: UseDists, tmp_path: Path) -> graphmill.Host:
@@ -182,7 +182,7 @@ def test_every_example_is_shown(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.py")), ids=lambda file: file.name)
 def test_examples_import_only_the_plugin_interface(file: Path) -> None:
-    """`graphmill.ops` is there for gradients, which build nodes."""
+    """Gradients may also import `graphmill.ops`, to build nodes."""
     lines = file.read_text("utf-8").splitlines()
     used = [line.split()[1] for line in lines if line.lstrip().startswith(("import ", "from "))]
     ours = {name for name in used if name.partition(".")[0] in ("graphmill", "graphmill_plugins")}

@@ -30,7 +30,7 @@ IN_TEXT = re.compile(r"\b([A-Z]\d{1,2})(?:-([A-Z])?(\d{1,2}))?\b")
 
 
 def rows_of(text: str) -> Iterator[str]:
-    """Give the rows that a text names, ranges (`E3-E7`) among them."""
+    """Return the rows that a text names, including ranges (`E3-E7`)."""
     for found in IN_TEXT.finditer(text):
         first = found[1]
         last = int(found[3] or first[1:])
@@ -38,7 +38,7 @@ def rows_of(text: str) -> Iterator[str]:
 
 
 def named_by(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Give the rows that the tests of a module name, and the name of a test."""
+    """Yield the rows that the tests of a module name, and the test's name."""
 
     def walk(node: ast.AST, around: str) -> Iterator[tuple[str, str]]:
         for child in ast.iter_child_nodes(node):

@@ -1,4 +1,4 @@
-"""Every example in the README and in the documentation runs and prints what it says.
+"""Every example in the README and the docs runs and prints the shown output.
 
 `python` blocks of a page run in order in one namespace; where a line `print(…)  # TEXT` says what
 is printed, that is compared. In `console` blocks the lines `$ graphmill …` are run, and what stands
@@ -47,7 +47,7 @@ _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page, and the line on which it begins."""
+    """A fenced block of a page, and its first line."""
 
     language: str
     code: str
@@ -55,7 +55,7 @@ class Block:
 
 
 def blocks_of(page: Path, language: str) -> Iterator[Block]:
-    """Yield the blocks of a language that are not left out."""
+    """Yield the blocks of a language, except excluded ones."""
     text = page.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
         if match["language"] == language and not match["skip"]:
@@ -63,7 +63,7 @@ def blocks_of(page: Path, language: str) -> Iterator[Block]:
 
 
 def pages_with(language: str) -> list[object]:
-    """Return the pages that have such a block, as test parameters."""
+    """Return the pages with such a block, as test parameters."""
     return [
         pytest.param(page, id=str(page.relative_to(ROOT)))
         for page in PAGES
@@ -73,7 +73,7 @@ def pages_with(language: str) -> list[object]:
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Change to an empty folder with the examples; those of plugins can be imported."""
+    """Change to an empty folder with the examples, whose plugins are importable."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
@@ -116,7 +116,7 @@ def test_console_blocks(page: Path, workplace: Path, capsys: pytest.CaptureFixtu
 
 
 def assert_output(expected: str, printed: str) -> None:
-    """Compare what a page says with what was printed, blank lines and spacing aside."""
+    """Compare the output shown on a page with the printed one, ignoring blank lines and spacing."""
     example = doctest.Example("", "\n".join(filter(str.strip, expected.splitlines())))
     actual = "\n".join(filter(str.strip, printed.splitlines())) + "\n"
     if not _CHECKER.check_output(example.want, actual, _FLAGS):

@@ -1,4 +1,4 @@
-"""The page of the tiers' states shows the tables of the code."""
+"""The page on tier states shows the tables of the code."""
 
 from __future__ import annotations
 

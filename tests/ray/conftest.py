@@ -1,4 +1,4 @@
-"""What runs on Ray itself: marked `ray`, skipped where it is not installed."""
+"""Fixtures for tests on Ray itself: marked `ray`, skipped if it is not installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """Four workers on Ray, which is started for them and ends with them."""
+    """Four workers on Ray, which runs as long as they do."""
     pytest.importorskip("ray")
     from graphmill_plugins.distributed.ray import start_cluster
 

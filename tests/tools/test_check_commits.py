@@ -1,4 +1,4 @@
-"""The rules for commit messages: which messages pass, and what is said of others."""
+"""Commit messages that follow the rules pass; others are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of texts for users (`tools/list_messages.py`) finds each kind and shows holes."""
+"""The list of user texts (`tools/list_messages.py`) has each kind, with holes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreters of a machine are found by running what has their name."""
+"""Interpreters are found by running executables of their name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def script(path: Path, *lines: str) -> Path:
 
 
 def fake_python(path: Path, *version: int, **differs: Any) -> Path:
-    """Write a script that answers the probe as an interpreter of a version does."""
+    """Write a script that answers the probe like an interpreter of a version."""
     answer = {
         "executable": str(path),
         "version": version,
@@ -36,7 +36,7 @@ def fake_python(path: Path, *version: int, **differs: Any) -> Path:
 
 
 def found(pythons: Any, *folders: Path, **variables: Any) -> list[str]:
-    """Return the versions that are found with these folders as the path."""
+    """Return the versions found on this path."""
     environment = {"PATH": ":".join(map(str, folders)), **{k: str(v) for k, v in variables.items()}}
     return [str(python) for python in pythons.find_pythons(environment)]
 

@@ -1,4 +1,4 @@
-"""Continuous integration runs everything once, prints it in order and sums it up."""
+"""CI runs everything once, prints logs in order and summarises the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def logs_of_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the logs of what is run here lie where pytest clears up."""
+    """Write the logs of runs to pytest's temporary folder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
 
@@ -37,7 +37,7 @@ def python(ci: Any, minor: int) -> Any:
 
 
 def use_programs(ci: Any, monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
-    """Let each command be a program in Python."""
+    """Replace each command by a Python program."""
     monkeypatch.setattr(
         ci.Run, "arguments", property(lambda run: [sys.executable, "-c", programs[run.command]])
     )
@@ -56,7 +56,7 @@ def test_plan_has_each_python_and_once_the_oldest_dependencies(ci: Any) -> None:
 
 
 def test_plan_serializes_runs_that_share_compiled_programs(ci: Any) -> None:
-    """From the second Python on the newest JAX is the same; two at once would both compile all."""
+    """Two runs with the newest JAX at once would both compile all programs."""
     runs = ci.plan([python(ci, minor) for minor in (11, 12, 13)], ["test"])
     assert [(run.python.minor, run.dependencies) for run in runs] == [
         (11, "newest"),
@@ -196,7 +196,7 @@ def test_a_run_that_does_not_end_fails(
 
 
 def test_the_children_of_a_run_end_with_it(ci: Any) -> None:
-    """A pipe has an end when no process holds its other side any more."""
+    """A pipe ends when no process holds its other end."""
     program = """if True:
         import subprocess, sys
         child = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(1000)"]

@@ -1,4 +1,4 @@
-"""Divided tests: each is in one share, and the others are in all runs."""
+"""Each divided test is in one share, and all others are in every run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Item:
 
 
 def taken(share: str, items: list[Any]) -> tuple[list[str], list[str]]:
-    """Return the names of the items that a run takes, and of those it leaves out."""
+    """Return the names of the items that a run selects and deselects."""
     left, deselected = list(items), []
     hook = SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
     deselect_other_shares(SimpleNamespace(getoption=lambda _: share, hook=hook), left)  # type: ignore[arg-type]

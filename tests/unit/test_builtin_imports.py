@@ -1,4 +1,4 @@
-"""The built-in plugins import what every plugin may, and nothing else of graphmill's.
+"""The built-in plugins import only what every plugin may import.
 
 Read from the source by `ast`: imports inside functions and under `TYPE_CHECKING` count.
 """
@@ -22,7 +22,7 @@ PUBLIC = ("graphmill.spi", "graphmill.errors", "graphmill.dtypes", "graphmill.__
 
 
 def imports_of(source: str) -> Iterator[str]:
-    """Return what a source text imports, `from a import b` as "a.b"."""
+    """Return the imports of a source text, `from a import b` as "a.b"."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -31,7 +31,7 @@ def imports_of(source: str) -> Iterator[str]:
 
 
 def is_private(imported: str) -> bool:
-    """Return whether something is graphmill's and not for plugins."""
+    """Return whether a module is private to graphmill."""
     if imported.partition(".")[0] != "graphmill":
         return False
     if any(f"{imported}.".startswith(f"{public}.") for public in PUBLIC):

@@ -1,4 +1,4 @@
-"""What is in contrib_* uses the plugin interface and nothing else of graphmill's."""
+"""Distributions in contrib_* use only the plugin interface."""
 
 from __future__ import annotations
 

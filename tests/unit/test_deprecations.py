@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from graphmill import dtypes
 from graphmill.deprecations import (
     RENAMED_MODULES,
     RENAMED_NAMES,
@@ -15,7 +16,10 @@ from graphmill.deprecations import (
     install_module_aliases,
     names_pass,
 )
+from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.passes import DISABLE_VARIABLE, is_switched_off
+from graphmill.runtime.resources.variables import Variable
+from graphmill.spi import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +51,33 @@ def test_renamed_name_is_found_by_its_old_name(module: str, old: str) -> None:
     found = importlib.import_module(module)
     with pytest.warns(DeprecationWarning, match=new):
         assert getattr(found, old) is getattr(found, new)
+
+
+def test_old_name_of_the_plugin_interface_warns_where_it_is_used() -> None:
+    with pytest.warns(DeprecationWarning, match="'UNIQUE_INDICES'") as caught:
+        _ = kernels.DISTINCT_ROWS
+    assert caught[0].filename == __file__
+
+
+def test_old_attribute_of_a_variable_is_the_new_one() -> None:
+    variable = Variable(dtypes.float32)
+    cache = ((lambda: None), (lambda: 1))
+    with pytest.warns(DeprecationWarning, match="'compiler_cache'") as caught:
+        variable.kept = cache
+    assert caught[0].filename == __file__
+    assert variable.compiler_cache is cache
+    with pytest.warns(DeprecationWarning, match="'compiler_cache'"):
+        assert variable.kept is cache
+
+
+def test_old_method_of_the_function_library_runtime_calls_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runtime = FunctionLibraryRuntime.__new__(FunctionLibraryRuntime)
+    monkeypatch.setattr(FunctionLibraryRuntime, "has_random_ops", lambda _, name: name == "drawn")
+    with pytest.warns(DeprecationWarning, match="'has_random_ops'") as caught:
+        assert runtime.draws_numbers("drawn")
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("module", sorted(RENAMED_NAMES))

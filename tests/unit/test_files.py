@@ -1,9 +1,10 @@
-"""Files by path or URL: errors by status code, whole-or-nothing writes."""
+"""Files by path or URL: typed errors, atomic writes."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,3 +162,11 @@ def test_paths_join_and_split() -> None:
     assert files.parent("/a") == "/"
     assert files.parent("a") == ""
     assert files.parent("gs://a/b/c") == "gs://a/b"
+
+
+@pytest.mark.parametrize(
+    "ask", [files.exists, files.is_dir, files.list_dir, files.read_bytes], ids=lambda f: f.__name__
+)
+def test_path_of_5000_characters_is_a_typed_error(ask: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="name too long"):
+        ask("/" + "a" * 5_000)

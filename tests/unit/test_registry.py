@@ -1,4 +1,4 @@
-"""Registries: names, lazy references, ranks, and what the errors say."""
+"""Registries: names, lazy references, priorities, error messages."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_every_name_is_there(module: ModuleType, name: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=named)
 def test_types_and_values_come_from_the_same_place(module: ModuleType) -> None:
-    """What type checkers see (imports under TYPE_CHECKING) is what is imported."""
+    """Imports under TYPE_CHECKING equal the lazy ones."""
     tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
     (block,) = (s for s in tree.body if isinstance(s, ast.If))
     assert ast.unparse(block.test) == "TYPE_CHECKING"
@@ -56,7 +56,7 @@ def test_types_and_values_come_from_the_same_place(module: ModuleType) -> None:
 
 
 def given(block: ast.If) -> set[tuple[str | None, str]]:
-    """Return (home, name) of what the branch that runs hands to `lazy_names`."""
+    """Return (module, name) of the arguments of `lazy_names`."""
     (homes,) = (n for s in block.orelse for n in ast.walk(s) if isinstance(n, ast.Dict))
     pairs = ast.literal_eval(homes).items()
     modules = {("graphmill", home.rpartition(".")[2]) for home, names in pairs if not names}

@@ -1,4 +1,4 @@
-"""`graphmill.gradients`: what it returns, what it refuses, and what plugins can add."""
+"""`graphmill.gradients`: results, refusals, and gradients of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the command line inside of the test's process."""
+"""Run the command line within the test's process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call of the command line left: exit code, stdout, stderr."""
+    """The result of a command line call: exit code, stdout, stderr."""
 
     code: int
     out: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def host_with(name: str, command: object) -> Host:
-    """Return a host with one plugin, which brings a command."""
+    """Return a host with one plugin that registers a command."""
 
     class Plugin:
         @graphmill.hookimpl

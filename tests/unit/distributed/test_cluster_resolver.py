@@ -1,4 +1,4 @@
-"""Cluster resolvers: what the environment says of the tasks of a cluster."""
+"""Cluster resolvers find tasks in the environment."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_tf_config_says_cluster_and_task() -> None:
         ("{", InvalidArgumentError, "not JSON"),
         ([], InvalidArgumentError, 'has no "cluster"'),
         ({"cluster": {"worker": "a:1"}}, InvalidArgumentError, "expected a list"),
-        ({"cluster": {}, "task": 7}, InvalidArgumentError, "is no {"),
+        ({"cluster": {}, "task": 7}, InvalidArgumentError, "is not {"),
         (
             {"cluster": {"w": ["a:1"]}, "task": {"type": "w", "index": "x"}},
             InvalidArgumentError,

@@ -1,4 +1,4 @@
-"""`Server`: what its arguments mean, and who makes it."""
+"""`Server`: its arguments, and the factory that makes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Session.explain`: which tier runs a node, why, and what was counted."""
+"""`Session.explain` reports each node's tier, the reason, and call counts."""
 
 from __future__ import annotations
 

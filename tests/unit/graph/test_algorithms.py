@@ -25,7 +25,7 @@ NO_OP = OPS.get("NoOp")
 
 @st.composite
 def dags(draw: st.DrawFn, max_nodes: int = 12) -> Graph:
-    """Random graphs of control edges: each node may wait for any that come before it by rank."""
+    """Random graphs of control edges: each node may wait for any earlier ones."""
     count = draw(st.integers(0, max_nodes))
     rank = draw(st.permutations(range(count)))
     graph = Graph()
@@ -62,7 +62,7 @@ def test_ancestors_are_the_roots_and_all_that_they_reach_backwards(
 
 
 def test_ready_nodes_are_ordered_by_id() -> None:
-    """G1: an order that is the same in each process."""
+    """G1: the order is the same in each process."""
     graph = Graph()
     for name in "cab":
         graph.add_node(name, NO_OP)

@@ -1,4 +1,4 @@
-"""G4: a check is an Assert node, in a branch of its own if its data are not at hand."""
+"""G4: an assertion is an Assert node, in a branch if its data are expensive."""
 
 from __future__ import annotations
 

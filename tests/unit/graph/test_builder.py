@@ -1,4 +1,4 @@
-"""G4: a graph built in Python: names, devices, control dependencies, colocation."""
+"""G4: graphs built in Python: names, devices, control dependencies, colocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G4: nodes that no tensor connects are ordered."""
+"""G4: control dependencies order nodes."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def test_removing_a_node_keeps_the_ids_of_others(graph: Graph) -> None:
 
 
 def test_withdrawn_nodes_leave_nothing(graph: Graph) -> None:
-    """S3: what a refused extension added is gone without a trace."""
+    """S3: a refused extension leaves no nodes."""
     x = placeholder(graph, "x")
     old = no_op(graph, "old")
     y = neg(graph, "y", x, [old])

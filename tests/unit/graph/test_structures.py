@@ -1,4 +1,4 @@
-"""G4: nested structures of tensors, taken apart and put together."""
+"""G4: nested structures of tensors are flattened and packed."""
 
 from __future__ import annotations
 

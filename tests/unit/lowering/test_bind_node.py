@@ -1,4 +1,4 @@
-"""Nodes of a session get their kernels in one place, where the effects policy sees them."""
+"""All kernels of a session are bound in one function that applies the effects policy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sources() -> Iterator[Path]:
 
 
 def binds(path: Path) -> bool:
-    """Return whether a module imports the function `bind` of kernels, or takes it from there."""
+    """Return whether a module imports `bind`, or uses it through its module."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and _has_bind(node.module or ""):
             if any(alias.name == "bind" for alias in node.names):

@@ -13,6 +13,7 @@ from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
+from graphmill.session.session import Session
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 
 X = node_def("x", "Placeholder", dtype="float32", shape=None)
@@ -110,3 +111,71 @@ def test_s4_client_graph_is_pruned_before_passes() -> None:
     client = state.build_client_graph(["x:0"], ["y:0"], [])
     assert seen == [["y", "_arg_x_0_0", "_retval_y_0_0"]]
     assert [node.name for node in client.graph] == seen[0]
+
+
+ELSEWHERE = "/device:NPU:3"
+
+
+def session_with_unneeded_node(config: Any = None, device: str = ELSEWHERE) -> Any:
+    graph = Graph()
+    with graph.as_default():
+        graph.constant(1.0, name="y")
+        with graph.device(device):
+            graph.constant(2.0, name="unneeded")
+    return Session(graph=graph, config=config)
+
+
+def test_a_step_fails_if_an_unneeded_node_requests_a_missing_device() -> None:
+    with session_with_unneeded_node() as session:
+        for _ in range(2):
+            with pytest.raises(errors.InvalidArgumentError, match="place_pruned_graph") as caught:
+                session.run("y:0")
+            assert caught.value.node == "unneeded"
+
+
+@pytest.mark.parametrize(
+    ("config", "device"),
+    [
+        ({"graph_options": {"place_pruned_graph": True}}, ELSEWHERE),
+        ({"allow_soft_placement": True}, ELSEWHERE),
+        (None, "/device:CPU:0"),
+    ],
+)
+def test_an_unneeded_node_may_be_placeable_soft_or_unchecked(config: Any, device: str) -> None:
+    with session_with_unneeded_node(config, device) as session:
+        assert session.run("y:0") == 1
+
+
+def test_soft_placement_keeps_the_task_of_an_unneeded_node() -> None:
+    config = {"allow_soft_placement": True}
+    with (
+        session_with_unneeded_node(config, "/job:ps/task:1") as session,
+        pytest.raises(errors.InvalidArgumentError, match="not a task of the session"),
+    ):
+        session.run("y:0")
+
+
+def test_a_new_node_on_a_missing_device_fails_steps_that_have_run() -> None:
+    graph = Graph()
+    with graph.as_default():
+        graph.constant(1.0, name="y")
+    with Session(graph=graph) as session:
+        assert session.run("y:0") == 1
+        with graph.as_default(), graph.device(ELSEWHERE):
+            graph.constant(2.0, name="unneeded")
+        for _ in range(2):
+            with pytest.raises(errors.InvalidArgumentError, match="NPU"):
+                session.run("y:0")
+
+
+def test_the_variable_decides_for_an_unneeded_node_that_takes_its_handle() -> None:
+    graph = Graph()
+    with graph.as_default():
+        graph.constant(1.0, name="y")
+        value = graph.constant(2.0)
+        with graph.device("/device:CPU:0"):
+            variable = ops.state.var_handle_op(dtype="float32", shape=[], name="v")
+        with graph.device(ELSEWHERE):
+            graph.create_op("AssignVariableOp", [variable, value], name="assign")
+    with Session(graph=graph) as session:
+        assert session.run("y:0") == 1

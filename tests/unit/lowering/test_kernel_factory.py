@@ -48,7 +48,7 @@ class Near(Far):
 
 
 class Plugin:
-    """Kernels for the tests; `made` counts those of stateful nodes."""
+    """Kernels for the tests; `made` counts the kernels of stateful nodes."""
 
     def __init__(self) -> None:
         self.made = 0

@@ -14,7 +14,7 @@ from graphmill.plugin.markers import hookimpl
 
 
 class Passes:
-    """A plugin with passes that note their turn."""
+    """A plugin with passes that record their order."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -64,7 +64,7 @@ def test_p4_passes_can_be_switched_off(run: Any, monkeypatch: pytest.MonkeyPatch
 
 
 class Conditional:
-    """A plugin with a pass that applies to graphs with a node; its module does not exist."""
+    """A plugin with a conditional pass whose module does not exist."""
 
     def __init__(self, applies: Any) -> None:
         self.applies = applies

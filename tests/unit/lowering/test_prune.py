@@ -145,7 +145,7 @@ def test_s4_source_is_not_copied() -> None:
 
 
 def test_s4_function_args_and_retvals_are_distinct_from_feeds_and_fetches() -> None:
-    """The argument of a graph that was cut before would read what is fed for another tensor."""
+    """An `_Arg` of an already pruned graph would read another feed."""
     full = graph_from_graph_def(
         graph_def(
             node_def("_arg_x_0_0", "_Arg", T="float32", index=0),

@@ -30,7 +30,7 @@ DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def client_graph() -> Graph:
-    """`y = -x`, and a loop beside it, as they are before passes run."""
+    """`y = -x` and an independent loop, before passes."""
     frame = {"frame_name": b"loop", "parallel_iterations": 10}
     message = graph_def(
         node_def("x", "Placeholder", dtype="float32"),

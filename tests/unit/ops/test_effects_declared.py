@@ -1,4 +1,4 @@
-"""Every op that touches files, network, processes, Python, clock or random state says so.
+"""Every op that uses files, network, processes, Python, clock or random state declares it.
 
 Suspects are found by what their definitions and names tell; those that are innocent stand in a list
 with the reason, which a person has looked at.
@@ -58,7 +58,7 @@ def test_op_with_a_telling_name_declares_the_effect(op, effects):
 
 
 def ours(name):
-    """Return the effects that our kernels of an op have beyond those of the op."""
+    """Return the effects of our kernels that the op does not declare."""
     return {effect for name_of, found in OURS.items() if name_of.search(name) for effect in found}
 
 

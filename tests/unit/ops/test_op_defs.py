@@ -1,4 +1,4 @@
-"""G3: every op of TensorFlow is known by data."""
+"""G3: every TensorFlow op has a definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed stubs of op functions are those that the definitions give."""
+"""The committed stubs of op functions match the definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TensorProto` to NumPy and back, of every element type."""
+"""`TensorProto`s of every element type round-trip through NumPy."""
 
 from __future__ import annotations
 

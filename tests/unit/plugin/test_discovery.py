@@ -1,4 +1,4 @@
-"""Finding plugins: which, in which order, and without importing or parsing more than needed."""
+"""Plugins are found in order, with few imports and little parsing."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_plugin_without_distribution_is_disabled_by_its_name() -> None:
 def test_no_metadata_file_is_parsed_as_an_email(
     use_dists: UseDists, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parsing all of it is what makes discovery slow: 20 times the cost of reading the head."""
+    """Parsing the whole file takes 20 times as long as reading its head."""
 
     def parse(self: object) -> None:
         raise AssertionError("a metadata file is parsed")

@@ -30,7 +30,7 @@ DOWNSTREAM = Provenance("downstream", "graphmill-downstream", "1.2", "fake_downs
 
 
 def quiet_host(*plugins: object) -> Host:
-    """Return a host with all installed plugins; what it warns about does not matter here."""
+    """Return a host with all installed plugins, ignoring warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
         return Host(plugins)

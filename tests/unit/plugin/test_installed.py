@@ -1,4 +1,4 @@
-"""Which distributions have entry points of a group, found without importlib.metadata."""
+"""Distributions with entry points of a group are found without importlib.metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading plugins: each one's faults stay its own, are recorded, and warned about once."""
+"""Faults of plugins are isolated, recorded, and warned about once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def load(*expected_warnings: str) -> PluginManager:
-    """Load what is installed; exactly these warnings come, one for each plugin that fails."""
+    """Load the installed plugins; expect exactly these warnings."""
     manager = PluginManager()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -229,6 +229,19 @@ def test_a_wrapper_is_refused() -> None:
 
     with pytest.raises(PluginError, match="graphmill_configure is a wrapper"):
         PluginManager().load_objects([Plugin()])
+
+
+@pytest.mark.parametrize("order", ["tryfirst", "trylast"])
+def test_a_requested_order_is_reported(order: str) -> None:
+    class Plugin:
+        @graphmill.hookimpl(**{order: True})
+        def graphmill_configure(self, host: Any) -> None:
+            pass
+
+    manager = PluginManager()
+    with pytest.warns(PluginWarning, match=r"graphmill_configure of .* no effect"):
+        manager.load_objects([Plugin()])
+    assert manager.records[0].status == "loaded"
 
 
 def test_an_optional_hook_may_be_unknown() -> None:

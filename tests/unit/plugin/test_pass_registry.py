@@ -1,4 +1,4 @@
-"""The registry of passes: their order follows what is registered and withdrawn."""
+"""Passes run in the order of their registrations, also after withdrawals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session's configuration says to one plugin."""
+"""The settings of one plugin in a session's configuration."""
 
 from __future__ import annotations
 

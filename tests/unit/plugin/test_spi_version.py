@@ -1,4 +1,4 @@
-"""Plugins say which versions of the interface they work with; others are not used, in one line."""
+"""Plugins declare interface versions; a mismatch is reported in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions of graphmill a requirement allows."""
+"""Version requirements are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill.proto` finds its messages by name, and loads only what is asked for."""
+"""`graphmill.proto` imports only the requested messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphmill.proto._index import MODULE_OF
 
 
 def loaded_after(statement: str) -> set[str]:
-    """Return the names of the modules that a fresh interpreter has after `statement`."""
+    """Return the modules that a new interpreter has loaded after `statement`."""
     code = f"import sys\n{statement}\nprint(*sys.modules, sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True

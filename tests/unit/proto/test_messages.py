@@ -1,4 +1,4 @@
-"""The messages are TensorFlow's: numbers, bytes, unknown fields (item: own bytes, own package)."""
+"""The messages equal TensorFlow's: field numbers, encodings, unknown fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walking wire format: agrees with protobuf's parser, and never fails untyped."""
+"""The wire format reader agrees with protobuf's parser, and raises only typed errors."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def in_order(requests: Sequence[CollectiveRequest]) -> list[list[str]]:
 
 
 class Step:
-    """Members of one step, and what they were told."""
+    """The members of one step, and their outcomes."""
 
     def __init__(self, num_devices: int | None = None) -> None:
         self.collectives = LocalCollectives(num_devices)
@@ -147,7 +147,7 @@ def test_timeout_fails_present_and_late_members() -> None:
     for device in (0, 1):
         error = step.told[device][1]
         assert isinstance(error, errors.DeadlineExceededError)
-        assert "not all 2 members came within 0.01 seconds" in error.message
+        assert "not all 2 members arrived within 0.01 seconds" in error.message
 
 
 def test_a_timeout_ends_with_the_collective() -> None:

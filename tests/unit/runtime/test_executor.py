@@ -20,7 +20,7 @@ def step(**fields: Any) -> ExecutorArgs:
 
 
 class Outcome(Executor):
-    """Ends with an error, or well, at once or when posted."""
+    """An executor that ends with or without an error, immediately or when posted."""
 
     def __init__(self, error: errors.OpError | None = None, later: bool = False) -> None:
         self.error = error
@@ -134,7 +134,7 @@ def test_e8_the_root_cause_wins_over_an_error_that_is_derived() -> None:
 
 
 def test_a_call_has_everything_that_its_step_has() -> None:
-    """`for_call` names each attribute, which one that is added later must not miss."""
+    """`for_call` copies each attribute; this finds a missing one."""
     args = ExecutorArgs(1, CallFrame([], 0), session_handle="h", deadline=2.0)
     call = args.for_call(CallFrame([], 0))
     own = {"_root", "call_frame", "call_depth", "sync_on_finish", "num_awaited", "receiving"}
@@ -143,7 +143,7 @@ def test_a_call_has_everything_that_its_step_has() -> None:
 
 
 def test_step_arguments_form_no_reference_cycle_s11() -> None:
-    """No cycle keeps the results of a step until the garbage collector comes."""
+    """A cycle would keep the results of a step until garbage collection."""
     args = ExecutorArgs(1, CallFrame((), 0))
     call = args.for_call(CallFrame((), 0))
     assert call.cancellation_manager is args.cancellation_manager
@@ -151,7 +151,7 @@ def test_step_arguments_form_no_reference_cycle_s11() -> None:
 
 
 def test_function_call_shares_step_state() -> None:
-    """The fields are copied one by one, which is twenty times as fast as `copy.copy`."""
+    """The fields are copied individually, which is twenty times as fast as `copy.copy`."""
     fields = {name: object() for name in ("rendezvous", "session_state", "step_container")}
     args = step(**fields, session_handle="s", start_time=1.0, deadline=2.0, sync_on_finish=True)
     frame = CallFrame([], 0)

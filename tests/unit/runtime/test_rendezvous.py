@@ -35,7 +35,7 @@ class Boxed:
 
 
 class BoxDevice(Device):
-    """Keeps its values in boxes, and opens only its own."""
+    """A device whose values are boxes that only it can open."""
 
     def namespace(self, backend: str) -> Any:
         return np
@@ -50,7 +50,7 @@ class BoxDevice(Device):
 
 
 class Receiver:
-    """Collects what `done` is told."""
+    """Records the calls of `done`."""
 
     def __init__(self) -> None:
         self.outcomes: list[tuple[Any, bool, Any]] = []

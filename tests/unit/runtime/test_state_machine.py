@@ -1,4 +1,4 @@
-"""State machines: transitions by a table, events that it does not list, bounded stories."""
+"""State machines: table transitions, unexpected events, bounded stories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape and element type of arrays, of handles, and of objects of a plugin's own class."""
+"""Shapes and element types of arrays, handles, and objects of other classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphmill.spi.kernels import dtype_of_value, has_dtype, num_bytes_of_value,
 
 
 class Odd:
-    """An object whose attributes are no tensor's."""
+    """An object whose attributes are not a tensor's."""
 
     shape = "round"
     dtype = "cardboard"

@@ -56,7 +56,7 @@ def test_wrapping_executor_can_refuse_a_run() -> None:
 
 
 class DoublingFactory(ExecutorFactory):
-    """Doubles what `Relu` gives."""
+    """An executor that doubles the result of `Relu`."""
 
     def new_executor(self, params: Any, graph: Any) -> Executor:
         def wrap(node: Any, kernel: OpKernel) -> OpKernel:

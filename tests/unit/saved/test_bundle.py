@@ -1,4 +1,4 @@
-"""G2: tensor bundles, written and read; every kind of damage is a typed error."""
+"""G2: tensor bundles round-trip; every kind of damage is a typed error."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ def test_newer_format(prefix: str) -> None:
 
 
 def entry_of(prefix: str, name: bytes, change: Any) -> None:
-    """Change one entry of a checkpoint's index; its checksums stay right."""
+    """Change one entry of a checkpoint's index, with correct checksums."""
     reader = files.open_reader(prefix + ".index")
     items = dict(TableReader(reader).items())
     reader.close()

@@ -1,4 +1,4 @@
-"""G2: SavedModels load: tags, variables, assets, initialiser, signatures; bad ones are told."""
+"""G2: SavedModels load with variables, assets and signatures; bad ones raise typed errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Maker:
         meta.saver_def.restore_op_name = "save/restore_all"
 
     def asset(self, meta: Any, filename: str, *, in_collection: bool = False) -> None:
-        """Add an asset whose text a variable `s` takes in the initialiser."""
+        """Add an asset whose text the initialiser assigns to a variable `s`."""
         graph = meta.graph_def
         self.constant(graph, "asset", b"")
         s = self.node(graph, "s", "VariableV2", dtype=STRING)
@@ -248,6 +248,13 @@ def test_missing_variables(maker: Maker) -> None:
     maker.meta_graph("serve")
     with pytest.raises(errors.NotFoundError, match=r"variables\.index is missing"):
         load(maker.write(variables=False))
+
+
+def test_missing_variables_of_a_keras_model(tmp_path: Path) -> None:
+    digits = Path(__file__).parents[3] / "examples" / "digits" / "saved_model_tf2"
+    (tmp_path / "saved_model.pb").write_bytes((digits / "saved_model.pb").read_bytes())
+    with pytest.raises(errors.NotFoundError, match=r"variables\.index is missing.*whole folder"):
+        load(tmp_path)
 
 
 def test_missing_variable_shard(maker: Maker) -> None:

@@ -1,4 +1,4 @@
-"""G2: checkpoints that TensorFlow wrote are read, and the same bytes are written.
+"""G2: TensorFlow's checkpoints are read, and equal bytes are written.
 
 `tools/make_checkpoints.py` made the files and says what they hold.
 """
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 def array(dtype: str, shape: list[int], values: list[Any]) -> Array:
-    """Return what a row of contents.json describes."""
+    """Return the array that a row of contents.json describes."""
     if dtype == "string":
         strings = np.empty(len(values), object)
         strings[:] = [value.encode("latin-1") for value in values]
@@ -49,7 +49,7 @@ def assert_same(actual: Array, expected: Array) -> None:
 
 
 def whole(rows: list[Any]) -> dict[str, Array]:
-    """Return the tensors that rows describe, slices put together."""
+    """Return the tensors that rows describe, with slices assembled."""
     found: dict[str, Array] = {}
     for name, dtype, shape, values, *spec in rows:
         part = array(dtype, shape, values)

@@ -1,4 +1,4 @@
-"""Sorted tables: what is written is read, at every block size; damage is a typed error."""
+"""Sorted tables round-trip at every block size; damage is a typed error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_checksum_is_compared_only_on_request() -> None:
 
 
 def compressed() -> bytes:
-    """Return a table that says its blocks are compressed (their bytes are not)."""
+    """Return a table whose blocks are marked as compressed, but are not."""
     content = bytearray(encode({b"k": b"v" * 100}))
     meta_index, _ = read_varint(bytes(content), len(content) - 48, len(content))
     content[meta_index - 5] = 1  # the first byte of the trailer before it

@@ -1,4 +1,4 @@
-"""What tests of sessions share: a plugin with kernels that wait, count, and fail on request."""
+"""Shared fixtures: a plugin with kernels that wait, count, and fail on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASS_THROUGH = ((ArgDef("x", dtypes.float32),), (ArgDef("y", dtypes.float32),))
 
 
 class Probe:
-    """A plugin whose kernels tests look into.
+    """A plugin whose kernels tests can inspect.
 
     `Probe>Count` counts its calls; `Probe>Hold` waits, holding up its thread, until `release` is
     set; `Probe>Wait` waits, holding up nothing, until the step is cancelled; `Probe>Raise` raises
@@ -91,7 +91,7 @@ def probe_host(probe: Probe) -> graphmill.Host:
 
 @pytest.fixture
 def in_thread() -> Any:
-    """A function that runs another in a thread and gives what waits for its result."""
+    """Return a function that runs another in a thread and returns a waiter for the result."""
     threads: list[threading.Thread] = []
 
     def start(function: Any, *args: Any, **keywords: Any) -> Any:

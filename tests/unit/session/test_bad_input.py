@@ -1,4 +1,4 @@
-"""Bad input: a clear typed error, nothing lost, the session still usable (rows S3, S6, S12, G3)."""
+"""Bad input raises a typed error and leaves the session usable (rows S3, S6, S12, G3)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def const_of(
     ],
 )
 def test_inconsistent_const_is_named(session: Any, node: Any, words: str) -> None:
-    """At extension or at the first run, never a wrong result; TensorFlow refuses the same."""
+    """Refused at extension or at the first run, as in TensorFlow."""
 
     def extend_and_run() -> None:
         session.extend(graph_def(node))
@@ -330,7 +330,7 @@ def test_call_of_a_missing_function(session: Any) -> None:
             ),
             "unknown op 'Nge'; did you mean",
         ),
-        (function_def("f", {"x": "int32"}, {"y": ("float32", "x")}), "passed int32"),
+        (function_def("f", {"x": "int32"}, {"y": ("float32", "x")}), "takes (int32)"),
     ],
 )
 def test_malformed_function_is_reported_when_it_is_called(

@@ -1,4 +1,4 @@
-"""Fetched arrays: owned by the caller, or borrowed by a caller that only reads them."""
+"""Fetched arrays are owned by the caller, or borrowed for reading only."""
 
 from __future__ import annotations
 

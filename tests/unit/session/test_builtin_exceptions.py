@@ -1,4 +1,4 @@
-"""Errors of a session's callers are also the built-in exceptions that TensorFlow's Python raises.
+"""Errors of callers are also the built-in exceptions that TensorFlow's Python raises.
 
 What TensorFlow 2.21 raises stands beside each case.
 """

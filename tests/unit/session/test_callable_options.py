@@ -1,4 +1,4 @@
-"""S7: callables that `CallableOptions` describe."""
+"""S7: callables from `CallableOptions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources live as long as sessions; what closing and reset end (rows S10, S11)."""
+"""Resources live as long as sessions; closing and reset free them (rows S10, S11)."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_s11_closing_wakes_a_step_that_waits(probe: Any, probe_host: Any, in_thr
 
 
 def test_s11_functions_added_during_close_are_closed() -> None:
-    """A step of another thread may be making its executors then."""
+    """A step of another thread may be creating its executors."""
     config = graphmill.ConfigProto(device_count={"CPU": 2})
     session = graphmill.Session(graph=graphmill.Graph(), config=config)
     impl = session._impl

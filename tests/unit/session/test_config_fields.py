@@ -34,7 +34,7 @@ ROWS = [(message, path) for message in TOOL.MESSAGES for path in PATHS[message]]
 
 
 def set_field(message: Any, path: str) -> None:
-    """Set a field to some value that is not its default."""
+    """Set a field to a value other than its default."""
     *parents, name = path.split(".")
     for parent in parents:
         child = getattr(message, parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,12 @@ import pytest
 
 import graphmill
 from graphmill import dtypes
+from graphmill.graph.formats.import_export import graph_from_graph_def
+from graphmill.plugin.host import Host
 from graphmill.proto import RunMetadata
+from graphmill.runtime.steps.step_stats import NodeStats, OutputStats, StepStatsCollector
+from graphmill.session.cost_model import measured_costs
+from graphmill.session.executors_cache import ExecutorsAndKeys
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -79,3 +85,32 @@ def test_s6_it_is_built_every_so_many_steps_after_some(
 ) -> None:
     config = {"graph_options": {"build_cost_model": every, "build_cost_model_after": after}}
     assert [int(len(message.node) > 0) for message in costs(config, steps=6)] == built
+
+
+def test_costs_are_the_largest_of_all_measured_steps() -> None:
+    executors = ExecutorsAndKeys(())
+    graph = graph_from_graph_def(graph_def(const_def("c", 1.0)), Host(load_entry_points=False).ops)
+    item: Any = types.SimpleNamespace(graph=graph, device=types.SimpleNamespace(name=CPU))
+    found = []
+    for micros, size in ((5, 8), (9, 4), (2, 16)):
+        collector = StepStatsCollector()
+        outputs = (OutputStats(dtypes.float32.enum, (size // 4,), size),)
+        collector.record(CPU, NodeStats("c", "Const", 1, 0, 0, 1000 * micros, outputs))
+        (node,) = measured_costs(executors, [item], collector).node
+        found.append((node.compute_cost, node.output_info[0].size))
+    assert found == [(5, 8), (9, 8), (9, 16)]
+
+
+def test_sends_are_final() -> None:
+    config = {"device_count": {"CPU": 2}, **EVERY}
+    message = graph_def(
+        node_def("x", "Placeholder", dtype="float32", shape=None),
+        node_def("far", "Neg", "x", T="float32", device="/device:CPU:1"),
+        node_def("y", "Neg", "far", T="float32", device="/device:CPU:0"),
+    )
+    metadata = RunMetadata()
+    with graphmill.Session(graph=message, config=config) as session:
+        session.run("y:0", {"x:0": 1.0}, options={}, run_metadata=metadata)
+    final = [node.name for node in metadata.cost_graph.node if node.is_final]
+    assert final
+    assert all("_send" in name for name in final)

@@ -1,4 +1,4 @@
-"""The cache of executors (row S5): bounded, shared between orders, and it says when it grows."""
+"""The executors cache (row S5) is bounded, shared between orders, and warns about growth."""
 
 from __future__ import annotations
 

@@ -381,3 +381,17 @@ def test_s6_inner_tensor_of_an_invalid_part_can_be_fed() -> None:
         assert session.run("y:0", {"inner:0": [1.0, 2.0]}).tolist() == [-1, -2]
         with pytest.raises(errors.InvalidArgumentError):
             session.run("y:0", {"a:0": [1.0, 2.0], "b:0": [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "text", b"text", [1], {}, np.float32(1), np.zeros(2)])
+@pytest.mark.parametrize("dtype", ["variant", "resource"])
+def test_plain_values_are_no_variants_and_no_handles(value: Any, dtype: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=f"'x:0', which has dtype {dtype}"):
+        converted(value, dtype)
+    with pytest.raises(errors.InvalidArgumentError, match=f"'x:0', which has dtype {dtype}"):
+        converted(np.array([1, "text"], object), dtype)
+
+
+def test_arrays_of_variants_are_fed_as_they_are() -> None:
+    value = np.array([object(), None])
+    assert converted(value, "variant") is value

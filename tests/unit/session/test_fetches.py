@@ -87,7 +87,7 @@ def test_s6_dataclass_fetch_is_returned_filled(session: Any) -> None:
 
 
 def test_s6_attrs_class_fetch_is_returned_filled(session: Any) -> None:
-    """`attrs` is told by its class attribute alone, so that it need not be installed."""
+    """`attrs` classes are recognised by a class attribute, so `attrs` need not be installed."""
 
     class Attrs:
         __attrs_attrs__ = (types.SimpleNamespace(name="x"), types.SimpleNamespace(name="y"))
@@ -180,7 +180,7 @@ def test_s6_tensors_and_operations_of_the_graph_are_fetches() -> None:
 
 
 def test_s6_a_tensor_of_another_graph_is_refused() -> None:
-    """By its name it could be taken for another tensor."""
+    """Its name may also be that of another tensor here."""
     graph, other = Graph(), Graph()
     graph.constant(1.0, name="x")
     stranger = other.constant(2.0, name="x")
@@ -221,7 +221,7 @@ def test_s6_single_target_or_feed_needs_no_list(session: Any) -> None:
 
 
 def test_s6_lists_and_tuples_of_names_keep_their_kind_and_order() -> None:
-    """Plans of names are remembered; a list and a tuple of the same names are two."""
+    """Plans are cached by names; a list and a tuple of the same names differ."""
     x = node_def("x", "Placeholder", dtype="float32", shape=None)
     y = node_def("y", "Neg", "x", T="float32")
     with graphmill.Session(graph=graph_def(x, y)) as session:

@@ -1,4 +1,4 @@
-"""The hot graph of a signature as a state machine: random events, invariants, faults of plugins."""
+"""The state machine of the hot graph: random events, invariants, plugin faults."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Background:
         return self.takes_jobs
 
     def wait_idle(self) -> None:
-        """Leave the jobs, as a queue does whose thread could not be started."""
+        """Keep the jobs queued, as if the thread could not be started."""
 
 
 class RandomEvents:
-    """Runs steps of a signature, asks for its hot graph and builds it, in a random order."""
+    """Runs steps of a signature, and requests and builds its hot graph, in random order."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -97,7 +97,7 @@ class RandomEvents:
         self.background.takes_jobs = not self.background.takes_jobs
 
     def fork(self) -> None:
-        """Go on in the child of a fork, which has no background thread."""
+        """Continue in a forked child, which has no background thread."""
         if self.executors.hot.state is HotState.QUEUED and self.random.random() < 0.5:
             self.hot_steps._send(self.executors, HotEvent.BUILD_STARTED)
         self.background.jobs.clear()
@@ -157,7 +157,7 @@ def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
 
 @pytest.mark.parametrize("is_expensive", [False, True])
 def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
-    """Its entrance is told by the trait of an op that no TensorFlow has."""
+    """Loops are recognised by the traits of an op that TensorFlow lacks."""
     asked = []
 
     def try_find(op_def: Any, attrs: Any, device_type: str, backends: Any) -> Any:
@@ -183,7 +183,7 @@ def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
 
 
 class FaultyPass:
-    """A plugin whose pass raises while a graph is built again."""
+    """A plugin whose pass raises during the rebuild of a graph."""
 
     def __init__(self, phase: str, error: BaseException) -> None:
         self.phase, self.error = phase, error

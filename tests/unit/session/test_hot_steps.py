@@ -1,4 +1,4 @@
-"""When a signature is built again for speed: modes, steps, refusals, sessions that close (S5)."""
+"""Signatures are rebuilt for speed: modes, step counts, refusals, closed sessions (S5)."""
 
 from __future__ import annotations
 

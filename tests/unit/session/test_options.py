@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphmill import errors, proto
-from graphmill.session.options import as_message, give_back
+from graphmill.session.options import as_message, copy_message
 
 
 def test_s1_nothing_is_the_defaults() -> None:
@@ -76,8 +76,8 @@ def test_s6_metadata_is_given_back_in_the_callers_own_class() -> None:
     source.step_stats.dev_stats.add(device="/cpu:0")
     target = proto.RunMetadata()
     target.step_stats.dev_stats.add(device="old")
-    give_back(source, target)
+    copy_message(source, target)
     assert target == source
     foreign = Foreign()
-    give_back(source, foreign)  # type: ignore[arg-type]
+    copy_message(source, foreign)  # type: ignore[arg-type]
     assert foreign.content == source.SerializeToString()

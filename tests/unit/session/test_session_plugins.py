@@ -1,4 +1,4 @@
-"""What plugins bring to a session: executors, devices, passes, observers (rows E1, S1, P4)."""
+"""Plugins supply a session's executors, devices, passes and observers (rows E1, S1, P4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "/job:localhost/replica:0/task:0/device:"
 
 
 class Recorder(Executor):
-    """Runs by another executor and notes it."""
+    """An executor that wraps another one and records runs."""
 
     def __init__(self, inner: Executor, runs: list[int]) -> None:
         self.inner = inner

@@ -15,7 +15,7 @@ from graphmill.session.executors_cache import syncs_devices
 
 
 class Slow(Device):
-    """A device with a memory of its own that counts how often it is waited for."""
+    """A device with separate memory that counts calls of `sync`."""
 
     backends = ("numpy",)
     num_syncs = 0

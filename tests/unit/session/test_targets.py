@@ -1,4 +1,4 @@
-"""Sessions by target: the scheme chooses what carries out a session's calls (row W0)."""
+"""The scheme of a target selects the session factory (row W0)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Y = node_def("y", "Neg", "x", T="float32")
 
 
 class Elsewhere(DirectSession):
-    """A session of this process that says it is on a server."""
+    """A session of this process that claims to be on a server."""
 
 
 class ElsewhereFactory(SessionFactory):

@@ -21,7 +21,7 @@ def identity(name: str, src: str) -> Any:
 
 
 class Counting:
-    """A plugin with a pass that counts how often a graph is made ready, and may be held up."""
+    """A plugin with a pass that counts its runs and can block."""
 
     def __init__(self, parties: int = 0) -> None:
         self.count = 0

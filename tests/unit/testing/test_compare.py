@@ -1,4 +1,4 @@
-"""How answers differ."""
+"""Differences between results are described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of models with known results."""
+"""Model folders are run and compared with stored results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
 
 @pytest.fixture
 def make(tmp_path):
-    """Return a maker of cases of the graph y = -x, with changes to the description."""
+    """Return a function that makes cases of the graph y = -x with a changed description."""
 
     def made(expected=-X[0], fed=X[0], **changes):
         graph = proto.GraphDef()

@@ -1,4 +1,4 @@
-"""The pytest plugin: what is wrong with its options; tests and what goes on behind them."""
+"""The pytest plugin: invalid options, and waits for background compilations."""
 
 from __future__ import annotations
 

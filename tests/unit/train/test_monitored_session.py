@@ -19,7 +19,7 @@ pytest.importorskip("google_crc32c")
 
 
 class Creator(train.ChiefSessionCreator):
-    """A creator that fails first, and keeps the sessions that it made."""
+    """A creator that fails at first, and stores its sessions."""
 
     def __init__(self, *given: Any, failures: Any = (), **named: Any) -> None:
         super().__init__(*given, **named)
@@ -34,7 +34,7 @@ class Creator(train.ChiefSessionCreator):
 
 
 class Program:
-    """A graph that counts in `v`; its step fails as often as `failures` says."""
+    """A graph that increments `v`; its step fails `failures` times."""
 
     def __init__(self) -> None:
         self.failures: list[errors.OpError] = []
@@ -83,7 +83,7 @@ def program() -> Program:
 
 
 class Recorder(train.SessionRunHook):
-    """Notes each call, and asks for what it is told to."""
+    """Records each call, and requests the given tensors."""
 
     def __init__(self, asks: Any = None) -> None:
         self.asks = asks

@@ -32,7 +32,7 @@ OPTIMIZERS: dict[str, Callable[[], train.Optimizer]] = {
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_loss_falls(name: str, use_resource: bool) -> None:
-    """Of a variable that is read whole, and of one of which rows are read, one of them twice."""
+    """For a variable read as a whole, and one whose rows are read, one of them twice."""
     graph = graphmill.Graph()
     with graph.as_default():
         whole = graphmill.Variable([3.0, -2.0], name="whole", use_resource=use_resource)

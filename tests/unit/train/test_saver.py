@@ -1,4 +1,4 @@
-"""`Saver`: checkpoints are written, kept, found and restored; the rest is refused."""
+"""`Saver`: checkpoints are written, found, restored, deleted or refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("google_crc32c")
 
 @pytest.fixture
 def made() -> Any:
-    """A session over variables of both kinds that have their initial values, and a saver."""
+    """A session with initialized variables of both kinds, and a saver."""
     graph = graphmill.Graph()
     with graph.as_default():
         v = graphmill.Variable([1.0, 2.0], name="v")

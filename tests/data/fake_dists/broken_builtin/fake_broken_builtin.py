@@ -1,4 +1,4 @@
-"""A fault in graphmill's own distribution: this tree plays it."""
+"""Plays a broken built-in plugin."""
 
 from __future__ import annotations
 

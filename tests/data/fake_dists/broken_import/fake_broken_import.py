@@ -1,4 +1,4 @@
-"""A plugin that needs something that is not installed."""
+"""A plugin that imports a missing package."""
 
 from __future__ import annotations
 

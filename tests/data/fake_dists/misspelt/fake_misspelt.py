@@ -1,4 +1,4 @@
-"""A plugin with a slip of the pen in the name of its hook."""
+"""A plugin with a misspelt hook name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays a built-in plugin, of a version that is known."""
+"""Plays a built-in plugin with a given version."""
 
 from __future__ import annotations
 

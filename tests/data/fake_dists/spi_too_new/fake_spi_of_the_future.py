@@ -1,4 +1,4 @@
-"""A plugin for a later interface, one of whose names is not there yet."""
+"""A plugin for a later interface that imports a name which does not exist yet."""
 
 from graphmill.spi import TimeMachine
 

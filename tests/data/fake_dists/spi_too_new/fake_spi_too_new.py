@@ -1,4 +1,4 @@
-"""A plugin for a later interface, whose names there are."""
+"""A plugin for a later interface that imports only existing names."""
 
 from graphmill.spi import hookimpl
 

@@ -1,4 +1,4 @@
-"""A plugin for a graphmill that is not this one; it must not even be imported."""
+"""A plugin for another version of graphmill; it must not be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin whose hook asks for an argument that the hook does not have."""
+"""A plugin whose hook has an unknown parameter."""
 
 from __future__ import annotations
 

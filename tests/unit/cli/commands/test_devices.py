@@ -1,4 +1,4 @@
-"""`graphmill devices` lists what a session would have."""
+"""`graphmill devices` lists the devices of a session."""
 
 from __future__ import annotations
 

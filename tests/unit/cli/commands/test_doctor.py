@@ -14,7 +14,7 @@ from graphmill.runtime.process import effects
 
 @pytest.fixture
 def no_jax(monkeypatch):
-    """Leave out the process that asks JAX, where the test is about something else."""
+    """Do not start the process that queries JAX, in tests of other things."""
     monkeypatch.setattr(
         "graphmill.cli.commands.doctor._jax", lambda: {"platform": "cpu", "devices": []}
     )
@@ -69,7 +69,7 @@ def test_process_effects_are_listed_with_their_state(graphmill_cli, monkeypatch)
 
 @pytest.fixture
 def host_of(use_dists, tmp_path):
-    """Return a maker of hosts with one more plugin: its source, and what it requires."""
+    """Return a function that makes hosts with one more plugin: source and requirements."""
 
     def make(source, requires=""):
         info = tmp_path / "graphmill_ill-1.2.dist-info"
@@ -134,7 +134,7 @@ def test_failing_registrations_of_loaded_plugin_are_reported(
     ],
 )
 def test_missing_plugin_requirements_are_reported(required, said, graphmill_cli, host_of) -> None:
-    """graphmill-torch without PyTorch, for one: all works, and doctor says what is missing."""
+    """graphmill-torch without PyTorch works in part, and doctor names what is missing."""
     source = "@hookimpl\ndef graphmill_configure(host): pass"
     outcome = graphmill_cli("doctor", host=host_of(source, f"Requires-Dist: {required}\n"))
     advice = [line for line in outcome.out.splitlines() if line.startswith("-> ")]
@@ -184,7 +184,7 @@ def test_observer_plugin_without_distribution_is_listed_with_hooks(
     class Observer:
         @hookimpl
         def graphmill_step_started(self, step):
-            """Look on."""
+            """Do nothing."""
 
     outcome = graphmill_cli("doctor", host=Host(plugins=[Observer()]))
     assert outcome.code == 0, outcome.err

@@ -1,4 +1,4 @@
-"""`graphmill explain` says why each node got its device and kernel."""
+"""`graphmill explain` gives the reasons for devices and kernels."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_step_that_fails_is_an_error_of_execution(graphmill_cli, tmp_path) -> 
 
 
 def test_the_keys_of_json_stay(graphmill_cli, digits) -> None:
-    """What scripts read: keys may be added here, not taken away."""
+    """Scripts read these keys: keys may be added, but not removed."""
     outcome = graphmill_cli(
         "explain", str(digits / "digits_frozen.pb"), "--jit", "--source", "--steps", "9", "--json"
     )

@@ -1,4 +1,4 @@
-"""`graphmill new-plugin` says what comes next, and what it would replace."""
+"""`graphmill new-plugin` prints the next steps, and warns about replaced plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphmill plugins` lists every plugin, and what is wrong with one."""
+"""`graphmill plugins` lists every plugin and its errors."""
 
 from __future__ import annotations
 

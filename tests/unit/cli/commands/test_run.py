@@ -1,4 +1,4 @@
-"""`graphmill run`: every spelling of a model, an input and an output; good and bad."""
+"""`graphmill run` accepts all forms of models, inputs and outputs, and refuses bad ones."""
 
 from __future__ import annotations
 
@@ -42,10 +42,46 @@ def test_saved_model_classifies_a_picture(graphmill_cli: Cli, saved: str, seven:
     lines = [line.split() for line in outcome.out.splitlines()]
     first = lines.index(["index", "score"]) + 1
     assert outcome.code == 0
-    assert outcome.err == ""
+    path = seven.removeprefix("image=@")
+    scaled = f"graphmill: the pixels of {path} are scaled to 0..1"
+    assert f"{scaled}; --pixels chooses 0..255 or -1..1\n" in outcome.err
     assert lines[first][0] == "7"
     assert float(lines[first][1]) > 0.9
     assert ["[7]"] in lines
+
+
+def test_pixels_are_scaled_as_asked(graphmill_cli: Cli, frozen: str, seven: str) -> None:
+    outcome = graphmill_cli("run", frozen, seven, "--fetch", "image:0", "--json")
+    data = json.loads(outcome.out)
+    assert "scaled" not in outcome.err
+    (note,) = data["notes"]
+    assert "are scaled to 0..1" in note
+    usual = np.asarray(data["outputs"]["image:0"]["value"])
+    arguments = ("--fetch", "image:0", "--pixels", "0..255", "--json")
+    outcome = graphmill_cli("run", frozen, seven, *arguments)
+    bright = np.asarray(json.loads(outcome.out)["outputs"]["image:0"]["value"])
+    np.testing.assert_allclose(bright, usual * 255, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("default")
+def test_device_type_without_devices_is_reported(
+    graphmill_cli: Cli, frozen: str, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    outcome = graphmill_cli("run", frozen, seven, "--device", "GPU", "--fetch", "classes:0")
+    assert outcome.code == 0
+    assert "warning: there is no device of type GPU" in outcome.err
+    assert "CUDA_VISIBLE_DEVICES hides all GPUs" in outcome.err
+
+
+def test_tensor_inside_a_function_is_fetched(graphmill_cli: Cli, digits: Path, seven: str) -> None:
+    name = "StatefulPartitionedCall/StatefulPartitionedCall/ArgMax:0"
+    model = str(digits / "saved_model_tf2")
+    outcome = graphmill_cli("run", model, seven, "--fetch", name, "--json")
+    assert json.loads(outcome.out)["outputs"][name]["value"] == [7]
+    outcome = graphmill_cli("run", model, seven, "--fetch", "ArgMax:0")
+    assert outcome.code != 0
+    assert name.removesuffix(":0") in outcome.err
 
 
 @pytest.mark.parametrize(("name", "digit"), [("zero", 0), ("three", 3), ("seven", 7), ("nine", 9)])
@@ -176,7 +212,7 @@ def test_strings_go_in_and_out(graphmill_cli: Cli, tmp_path: Path) -> None:
 def assert_refused(outcome: Any, message: str, code: int = error_reporting.INVALID) -> None:
     assert outcome.out == ""
     assert message in outcome.err
-    assert outcome.err.startswith("error: ")
+    assert "error: " in outcome.err
     assert outcome.code == code
 
 
@@ -278,3 +314,22 @@ def test_model_may_read_its_own_files_despite_forbidden_effects(
     graphmill_cli: Cli, saved: str, seven: str
 ) -> None:
     assert graphmill_cli("run", saved, seven, "--forbid", "fs.read", "--forbid", "net").code == 0
+
+
+def test_a_trace_of_several_steps_is_written(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    result = graphmill_cli("run", frozen, seven, "--trace", str(trace), "--trace-steps", "3")
+    assert result.code == 0, result.err
+    events = json.loads(trace.read_text("utf-8"))["traceEvents"]
+    assert [e["name"] for e in events if e.get("cat") == "step"] == ["step 0", "step 1", "step 2"]
+
+
+def test_a_trace_needs_a_file_that_can_be_written(
+    graphmill_cli: Cli, frozen: str, seven: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    result = graphmill_cli("run", frozen, seven, "--trace", str(tmp_path / "file" / "trace.json"))
+    assert result.code != 0
+    assert str(tmp_path / "file") in result.err

@@ -1,4 +1,4 @@
-"""`graphmill doctor` looks at the folders of compiled programs."""
+"""`graphmill doctor` checks the compile cache folders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """Return the folder that is set, which is not made yet."""
+    """Return the configured folder, which does not exist yet."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "programs"

@@ -1,14 +1,16 @@
-"""Pictures become arrays of the channels, size, scale and rank that the model takes."""
+"""Images become arrays of the model's channels, size, scale and rank."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graphmill import dtypes, errors
+from graphmill.cli.input.image_input import ImageOptions
 from graphmill.cli.input.input_args import Source
 from graphmill.cli.input.input_spec import InputSpec
 from graphmill.cli.input.input_values import load
@@ -30,6 +32,35 @@ def test_floats_are_scaled_to_one_and_a_batch_dimension_added(grey: Source) -> N
     assert array.shape == (1, 8, 8, 1)
     assert array.dtype == np.float32
     np.testing.assert_allclose(array.reshape(-1), np.arange(64) * 4 / 255, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("pixels", "low", "high"), [("", 0, 1), ("0..1", 0, 1), ("0..255", 0, 255), ("-1..1", -1, 1)]
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_pixels_have_the_range_that_is_asked_for(
+    tmp_path: Path, dtype: Any, pixels: str, low: float, high: float
+) -> None:
+    image = np.zeros((8, 8), dtype)
+    image[0, 0] = np.iinfo(dtype).max
+    Image.fromarray(image).save(tmp_path / "x.png")
+    told: list[str] = []
+    options = ImageOptions(pixels=pixels, tell=told.append)
+    array = load(Source("image", "file", str(tmp_path / "x.png")), GREY, options)
+    assert (array.min(), array[0, 0, 0, 0]) == pytest.approx((low, high))
+    assert array.dtype == np.float32
+    (line,) = told
+    assert f"x.png are scaled to {pixels or '0..1'}" in line
+    assert ("--pixels" in line) is (not pixels)
+
+
+def test_pixels_of_integers_cannot_be_fractions(grey: Source) -> None:
+    spec = InputSpec("image", dtypes.uint8, (-1, 8, 8, 1))
+    told: list[str] = []
+    load(grey, spec, ImageOptions(pixels="0..255", tell=told.append))
+    assert told == []
+    with pytest.raises(errors.InvalidArgumentError, match=r"cannot have pixels in -1\.\.1"):
+        load(grey, spec, ImageOptions(pixels="-1..1"))
 
 
 def test_integers_keep_the_grey_levels(grey: Source) -> None:
@@ -62,7 +93,9 @@ def test_wrong_size_is_reported_with_both_sizes(tmp_path: Path) -> None:
 
 def test_resize_scales_the_picture(tmp_path: Path) -> None:
     Image.new("L", (28, 20), 255).save(tmp_path / "big.png")
-    array = load(Source("image", "file", str(tmp_path / "big.png")), GREY, resize=True)
+    array = load(
+        Source("image", "file", str(tmp_path / "big.png")), GREY, ImageOptions(resize=True)
+    )
     np.testing.assert_array_equal(array, np.ones((1, 8, 8, 1), np.float32))
 
 

@@ -1,4 +1,4 @@
-"""How inputs are spelt on the command line."""
+"""Input arguments of the command line are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values are brought to the dtype and rank that the model takes, or refused."""
+"""Values are converted to the model's dtype and rank, or refused."""
 
 from __future__ import annotations
 
@@ -176,3 +176,31 @@ def test_a_file_without_its_sign_gets_a_hint() -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         load_short("x=seven.png", FLOATS)
     assert "try: x=@seven.png, if it is a file" in caught.value.__notes__
+
+
+TEXTS = InputSpec("texts", dtypes.string, (-1, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("good fun", [[b"good fun"]]),
+        ('["good", "awful"]', [[b"good"], [b"awful"]]),
+        ('[["good"], ["awful"]]', [[b"good"], [b"awful"]]),
+    ],
+)
+def test_texts_become_the_rows_of_a_column(text: str, rows: list[list[bytes]]) -> None:
+    assert load(Source("texts", "literal", text), TEXTS).tolist() == rows
+
+
+def test_lines_of_a_file_become_the_rows_of_a_column(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("good fun\nawful\n")
+    source = Source("texts", "file", str(tmp_path / "t.txt"))
+    assert load(source, TEXTS).tolist() == [[b"good fun"], [b"awful"]]
+
+
+def test_numbers_become_the_rows_of_a_column() -> None:
+    spec = InputSpec("x", dtypes.float32, (-1, 1))
+    assert load(Source("x", "literal", "[1, 2]"), spec).tolist() == [[1.0], [2.0]]
+    with pytest.raises(errors.InvalidArgumentError, match=r"has shape \[2, 2\]"):
+        load(Source("x", "literal", "[[1, 2], [3, 4]]"), spec)

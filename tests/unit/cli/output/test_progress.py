@@ -46,10 +46,43 @@ def test_a_terminal_gets_a_spinner_that_goes_away(
     assert "done after" not in capsys.readouterr().err
 
 
-def test_the_timer_thread_ends_with_its_stage() -> None:
+def test_the_thread_of_a_stage_ends_with_it() -> None:
     before = set(threading.enumerate())
     with progress.stage("reading", patience=60):
-        new = set(threading.enumerate()) - before
-        timers = [thread for thread in new if isinstance(thread, threading.Timer)]
-        assert timers
-    assert not any(timer.is_alive() for timer in timers)
+        (thread,) = set(threading.enumerate()) - before
+    assert not thread.is_alive()
+
+
+def test_what_a_stage_waits_for_is_shown_when_it_changes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = threading.Event()
+    answers = iter([["node 'a' waits"], ["node 'a' waits"], ["node 'b' waits"]])
+
+    def waits() -> list[str]:
+        answer = next(answers, None)
+        if answer is None:
+            asked.set()
+            return []
+        return answer
+
+    with progress.stage("running", waits, patience=0, interval=0):
+        assert asked.wait(60)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:-1] == [
+        "graphmill: running …",
+        "graphmill: running: node 'a' waits",
+        "graphmill: running: node 'b' waits",
+    ]
+    assert lines[-1].startswith("graphmill: running: done after")
+
+
+def test_a_terminal_shows_what_a_stage_waits_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    display = progress._Display("running", lambda: ["a [node] waits"])
+    display.start()
+    assert r"a \[node] waits" in display._status.status
+    display.stop()
+    assert "done after" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A master over workers of this process, some of which can be made silent or lost."""
+"""A master with workers of this process, some of which can be silent or lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FaultyWorker(WorkerInterface):
-    """Passes calls on to a worker, unless it is lost or silent; keeps what was asked for.
+    """Forwards calls to a worker unless it is lost or silent, and records requests.
 
     Attributes:
         is_lost: whether each call fails.
@@ -86,7 +86,7 @@ class FaultyWorker(WorkerInterface):
 
 
 class Master:
-    """A cluster and what makes sessions on it."""
+    """A cluster, and a function that opens sessions on it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -19,6 +19,7 @@ from graphmill.testing.timeouts import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 F32 = graphmill.float32
 
@@ -255,12 +256,29 @@ def test_soft_placement_keeps_job_and_task(master: Master) -> None:
             ops.state.assign(graph.get_tensor_by_name("far:0"), graph.constant(1.0), name="init")
         with graph.device("/job:ps/task:0"):
             ops.math.neg(graph.constant(1.0), name="nowhere")
-    session = master.session(graph, allow_soft_placement=True)
+    pruned = {"place_pruned_graph": True}
+    session = master.session(graph, allow_soft_placement=True, graph_options=pruned)
     run(session, targets=["init"])
     (request,) = master.workers[1].requests("register_graph")
     assert "far" in {node.name for node in request.graph_def.node}
     with pytest.raises(errors.InvalidArgumentError, match="Cannot assign a device"):
         run(session, ["nowhere:0"])
+
+
+def test_watched_step_is_described_and_its_graphs_are_written(
+    master: Master, tmp_path: Path
+) -> None:
+    session = master.session(there_and_back())
+    options = graphmill.RunOptions()
+    options.debug_options.global_step = 3
+    options.debug_options.debug_tensor_watch_opts.add(
+        node_name="y", debug_ops=["DebugIdentity"], debug_urls=[f"file://{tmp_path}"]
+    )
+    run(session, ["y:0"], {"x:0": 1.0}, options=options)
+    assert len(list(tmp_path.glob("_tfdbg_device_*/_tfdbg_graph_hash*"))) == 1
+    assert len(list(tmp_path.glob("_tfdbg_device_*/y_0_DebugIdentity_*"))) == 1
+    (file,) = tmp_path.glob("_tfdbg_core_metadata_sessionrun*")
+    assert '"global_step":3' in file.read_bytes().decode("latin-1")
 
 
 def test_graphs_are_deregistered_when_the_graph_grows(master: Master) -> None:

@@ -1,4 +1,4 @@
-"""Conditionals, loops and functions whose nodes lie on several tasks of a cluster."""
+"""Conditionals, loops and functions with nodes on several tasks of a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEAR, FAR = cpu(0), cpu(1)
 
 
 def call(name: str, op: str, *inputs: str, device: str = "", **attrs: Any) -> Any:
-    """Make a node that calls functions and asks to be lowered."""
+    """Make a node that calls functions and requests lowering."""
     functions = {key: FuncAttr(value) for key, value in attrs.pop("functions").items()}
     return node_def(
         name, op, *inputs, device=device, _lower_using_switch_merge=True, **functions, **attrs
@@ -27,7 +27,7 @@ def call(name: str, op: str, *inputs: str, device: str = "", **attrs: Any) -> An
 
 
 def unary(name: str, op: str, device: str = "", dtype: str = "float32") -> Any:
-    """Make a function of one argument whose only node asks for a device."""
+    """Make a function of one argument whose only node requests a device."""
     return function_def(
         name,
         {"x": dtype},
@@ -182,3 +182,17 @@ def test_missing_function_is_reported_with_its_node(master: Master) -> None:
     session = session_of(master, *nodes, functions=[FUNCTIONS[0]])
     with pytest.raises(errors.OpError, match="near"):
         run(session, ["c:0"], {"p:0": False, "x:0": 3.0})
+
+
+def test_node_inside_a_function_is_fetched_and_watched(master: Master) -> None:
+    plain = node_def("f", "PartitionedCall", "x", f=FuncAttr("far"), Tin=[F32], Tout=[F32])
+    session = session_of(master, *placeholders(), plain, node_def("y", "Square", "f", T=F32))
+    assert run(session, ["f/n:0", "y:0"], {"x:0": 3.0}) == [-3, 9]
+    seen: list[Any] = []
+    master.cluster.host.debug_callbacks["seen"] = seen.append
+    options = graphmill.RunOptions()
+    options.debug_options.debug_tensor_watch_opts.add(
+        node_name="f/n", debug_ops=["DebugIdentity"], debug_urls=["callback://seen"]
+    )
+    assert run(session, ["y:0"], {"x:0": 3.0}, options=options) == [9]
+    assert [(watched.node_name, watched.value) for watched in seen] == [("f/n", -3)]

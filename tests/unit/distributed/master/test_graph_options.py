@@ -1,4 +1,4 @@
-"""What `GraphOptions` change in the graphs of tasks: types on the wire, when receives begin."""
+"""`GraphOptions` change wire types and the start of receives."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ X = np.array([1.0, 1.003, -3.1415927, 1e30], np.float32)
 
 
 def shortened(x: Any) -> Any:
-    """Return floats without the 16 last bits of their mantissas."""
+    """Return floats without the last 16 bits of their mantissas."""
     return (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def registered(master: Master, number: int) -> Any:
-    """Return the nodes that a task has registered last, by name."""
+    """Return the nodes of the last registered graph of a task, by name."""
     graph_def = master.workers[number].requests("register_graph")[-1].graph_def
     return {node.name: node for node in graph_def.node}
 
@@ -83,7 +83,7 @@ def test_edges_between_devices_of_one_task_keep_their_type(new_master: Any) -> N
 
 
 def late_use(length: int) -> Any:
-    """A chain on task 0 that needs a tensor of task 1 with its last node."""
+    """A chain on task 0 whose last node needs a tensor of task 1."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder(F32, [], name="x")

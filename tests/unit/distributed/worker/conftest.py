@@ -1,4 +1,4 @@
-"""A cluster of workers in one process, and a master that places and splits graphs by hand."""
+"""Workers in one process, and a master that places and partitions graphs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cpu(number: int, device: int = 0) -> str:
 
 
 class Outcome:
-    """Takes the outcome of one call, which another thread may give."""
+    """Receives the outcome of one call, possibly from another thread."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, Any]] = []
@@ -69,7 +69,7 @@ class WorkerPeer(Peer):
 
 
 class Cluster(Peers):
-    """Workers that reach each other by calls, and the master's side of their steps.
+    """Workers that call each other directly, and the master's side of their steps.
 
     A client's feeds and fetches are on the first task: `x = cluster.feed(...)`.
     """
@@ -104,7 +104,7 @@ class Cluster(Peers):
         return str(RendezvousKey(device.name, device.attributes.incarnation, device.name, name))
 
     def split(self, graph: Any) -> dict[int, proto.GraphDef]:
-        """Return the graph of each task, as its master would send it."""
+        """Return the graph of each task, as its master sends it."""
         for node in graph.nodes:
             node.assigned_device = node.device or cpu(0)
         devices = DeviceMgr([device for worker in self.workers for device in worker.devices])
@@ -118,7 +118,7 @@ class Cluster(Peers):
         return found
 
     def register(self, graph: Any, session: str = "s") -> dict[int, str]:
-        """Register the parts of a graph; return their handles by task."""
+        """Register the partitions of a graph; return their handles by task."""
         return {
             number: self.workers[number].register_graph(session, part, was_created=True)
             for number, part in self.split(graph).items()
@@ -132,7 +132,7 @@ class Cluster(Peers):
         step_id: int | None = None,
         **options: Any,
     ) -> dict[int, Outcome]:
-        """Begin a step on all tasks; return the outcomes of their calls."""
+        """Start a step on all tasks; return the outcomes of their calls."""
         step_id = next(self._steps) if step_id is None else step_id
         outcomes = {}
         for number, handle in handles.items():
@@ -156,7 +156,7 @@ class Cluster(Peers):
         fetches: Sequence[str] = (),
         **options: Any,
     ) -> list[Any]:
-        """Run a step on all tasks; return what is fetched; clean up in any case."""
+        """Run a step on all tasks and clean up; return the fetched values."""
         step_id = next(self._steps)
         outcomes = self.start(handles, feeds, fetches, step_id, **options)
         try:
@@ -168,12 +168,12 @@ class Cluster(Peers):
         return [values[self.key(name)] for name in fetches]
 
     def feed(self, graph: Any, name: str, dtype: Any) -> Any:
-        """Add a receive of what the client feeds; return its tensor."""
+        """Add a receive for a fed value; return its tensor."""
         attrs = {**self._client_attrs(name), "tensor_type": dtype}
         return self._add(graph, f"_recv_{name[:-2]}", "_Recv", [], attrs)
 
     def fetch(self, graph: Any, tensor: Any, name: str) -> None:
-        """Add a send of what the client fetches."""
+        """Add a send for a fetched value."""
         attrs = {**self._client_attrs(name), "T": tensor.dtype}
         self._add(graph, f"_send_{name[:-2]}", "_Send", [(tensor.op, tensor.value_index)], attrs)
 

@@ -43,7 +43,7 @@ class Outcomes(list[Any]):
 
 
 class FakePeer(Peer, Peers):
-    """Answers when the test says so."""
+    """A peer whose answers the test triggers."""
 
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Workers that run the parts of a graph: across tasks, dead or alive, in loops, and what fails."""
+"""Workers run partitions: across tasks, dead or live, in loops, with failures."""
 
 from __future__ import annotations
 

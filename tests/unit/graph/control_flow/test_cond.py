@@ -1,4 +1,4 @@
-"""G4: conditionals come out as Switch and Merge; what is built in a branch runs only there."""
+"""G4: conditionals are built from Switch and Merge; a branch's nodes run only if it is taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G4: a choice by number comes out as conditionals that halve what is left."""
+"""G4: a choice by index is a binary tree of conditionals."""
 
 from __future__ import annotations
 

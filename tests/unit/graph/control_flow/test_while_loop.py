@@ -1,4 +1,4 @@
-"""G4: loops come out as Enter, Merge, Switch, NextIteration, Exit and LoopCond."""
+"""G4: loops are built from Enter, Merge, Switch, NextIteration, Exit and LoopCond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphDef to graph and back, and what is refused (rows G1, G3, S3)."""
+"""GraphDefs round-trip through graphs, and bad ones are refused (rows G1, G3, S3)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_detached_tensor_contents_are_restored() -> None:
 def test_unknown_attrs_are_preserved_without_effect(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """G3: a newer TensorFlow writes attrs that we have not heard of; it ignores them itself."""
+    """G3: a newer TensorFlow may write attrs that are unknown here."""
     message = graph_def(X, identity("y", "x", novelty=3))
     with caplog.at_level(logging.WARNING, "graphmill.graph"):
         graph = graph_from_graph_def(message, OPS)
@@ -199,7 +199,7 @@ BAD: dict[str, tuple[Sequence[Any], type[errors.OpError], str]] = {
 
 @pytest.fixture
 def graph() -> Graph:
-    """A graph with something in it, which a refused extension must not change."""
+    """A non-empty graph, which a refused extension must not change."""
     return graph_from_graph_def(graph_def(const_def("old", 2.0), functions=[ADD_ONE]), OPS)
 
 
@@ -228,7 +228,7 @@ def test_the_error_has_the_node_def() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a:1", "^a", "-a", "/a", "é", "a^b", "a>", ">a", "a\n"])
 def test_names_that_tensorflow_refuses(name: str) -> None:
-    """S3: such a node could not be named as input or fetch."""
+    """S3: such a node could be neither fed nor fetched by name."""
     with pytest.raises(errors.InvalidArgumentError, match="contains invalid characters"):
         graph_from_graph_def(graph_def(node_def(name, "NoOp")), OPS)
 
@@ -250,7 +250,7 @@ def test_extension_may_read_old_nodes_but_not_redefine_them(graph: Graph) -> Non
 def test_an_error_of_any_kind_leaves_the_graph_unchanged(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3: also one that no message is to blame for."""
+    """S3: also an error that is not caused by the message."""
 
     def interrupted(_: Graph) -> None:
         raise KeyboardInterrupt
@@ -312,7 +312,7 @@ def test_a_long_chain_is_imported_and_exported() -> None:
 
 
 def test_node_with_many_consumers_is_handled_in_linear_time() -> None:
-    """S3: withdrawing many consumers of one node takes time in proportion, not its square."""
+    """S3: withdrawing many consumers of a node takes linear time."""
     fans = [identity(f"n{i}", "x") for i in range(10_000)]
     sink = node_def("all", "NoOp", *(f"^n{i}" for i in range(10_000)))
     graph = graph_from_graph_def(graph_def(X), OPS)

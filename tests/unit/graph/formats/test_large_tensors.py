@@ -1,4 +1,4 @@
-"""Cutting large constants out: what is left plus what was cut is the model."""
+"""Cut large constants and the remaining message are together the model."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_nothing_to_cut_copies_nothing() -> None:
 
 
 def large(**change: Any) -> Any:
-    """Return a graph with one large constant, with something unusual about it."""
+    """Return a graph with one large constant in an unusual form."""
     graph = proto.GraphDef(node=[constant("w", np.zeros((4, 4), np.float32))])
     tensor = graph.node[0].attr["value"].tensor
     for name, value in change.items():

@@ -1,4 +1,4 @@
-"""G2: reading GraphDef, MetaGraphDef and SavedModel files, whatever their encoding."""
+"""G2: GraphDef, MetaGraphDef and SavedModel files are read in any encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensor.shape`: what a graph knows of its shapes before it runs (row G5)."""
+"""`tensor.shape` is inferred before a graph runs (row G5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def graph() -> Iterator[Graph]:
 
 
 def made(function: Any) -> Any:
-    """Return the function of an op without inputs to speak of: float32 to float32."""
+    """Return the function of an op from float32 to float32."""
 
     @graphmill.op("Mine>Op", shape=function)
     def mine(xp: Any, x: np.float32) -> np.float32:

@@ -1,4 +1,4 @@
-"""`PartitionedCall` runs its function with the executor that its attr `executor_type` names (d21).
+"""`PartitionedCall` runs its function with the executor that `executor_type` names (d21).
 
 Semantics: `PartitionedCallOp` in `tensorflow/core/kernels/partitioned_function_ops.cc`.
 """
@@ -33,7 +33,7 @@ def calling(op: str, executor_type: str) -> Any:
 
 
 class Counting:
-    """A plugin with an executor that counts the graphs that it is made for."""
+    """A plugin with an executor that counts its graphs."""
 
     def __init__(self) -> None:
         self.graphs: list[list[str]] = []

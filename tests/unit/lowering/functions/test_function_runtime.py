@@ -1,4 +1,4 @@
-"""Functions: instantiated once for each set of attrs, run to a stated depth (row E10)."""
+"""Functions are instantiated once per set of attrs, up to a maximum depth (row E10)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def if_node(name: str, condition: str, arg: str, then: str, otherwise: str) -> A
 
 
 def unary(name: str, result: str, *nodes: Any) -> Any:
-    """A function from an int32 to an int32."""
+    """A function from int32 to int32."""
     return function_def(name, {"n": "int32"}, {"y": ("int32", result)}, *nodes)
 
 
@@ -62,7 +62,7 @@ def sum_to() -> Any:
 
 
 def nested_ifs(depth: int) -> Any:
-    """A graph in which `depth` functions call each other, each in a branch of the last."""
+    """A graph with `depth` nested function calls, each in a branch of the last."""
     functions = [
         unary(
             f"f{index}",
@@ -78,7 +78,7 @@ def nested_ifs(depth: int) -> Any:
 
 
 def at_depth(frames: int, call: Callable[[], Any]) -> Any:
-    """Call something with that many more frames on the stack."""
+    """Call a function with additional frames on the stack."""
     return call() if frames <= 0 else at_depth(frames - 1, call)
 
 
@@ -228,7 +228,9 @@ def test_e10_the_wrong_number_of_arguments_is_refused() -> None:
     message = graph_def(X, node_def("y", "While", "x", "x", **body), functions=SUM_TO)
     with (
         graphmill.Session(graph=message) as session,
-        pytest.raises(errors.InvalidArgumentError, match="'stop' takes 1 arguments, got 2"),
+        pytest.raises(
+            errors.InvalidArgumentError, match=r"'stop' takes \(int32\), expected \(int32, int32\)"
+        ),
     ):
         session.run("y:0", {"x:0": 1})
 
@@ -256,7 +258,7 @@ def test_e10_result_in_untaken_branch_is_reported() -> None:
 
 
 class CallPlugin:
-    """An op whose kernel calls a function and waits for it, holding up its thread."""
+    """An op whose kernel calls a function and blocks its thread until it returns."""
 
     @graphmill.hookimpl
     def graphmill_register_ops(self, ops: Any) -> None:
@@ -329,7 +331,7 @@ def test_e10_a_function_may_run_on_several_devices() -> None:
 @pytest.mark.parametrize("executor_type", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
 @pytest.mark.parametrize("target", ["/cpu:0", "/cpu:1"])
 def test_e10_remote_call_runs_on_the_named_device(target: str, executor_type: str) -> None:
-    """The call node is on the first device; where its function ran, its statistics tell."""
+    """The statistics of the function show its device, which differs from the call node's."""
     call = node_def(
         "call",
         "RemoteCall",

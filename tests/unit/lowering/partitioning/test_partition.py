@@ -41,7 +41,7 @@ def devices() -> DeviceMgr:
 
 
 def split(graph: Any, devices: DeviceMgr) -> dict[str, Any]:
-    """Partition a graph whose nodes ask for full device names; check that each part is a graph."""
+    """Partition a graph whose nodes request full device names; check the partitions."""
     for node in graph.nodes:
         node.assigned_device = node.device or CPU[0]
     host = graphmill.default_host()
@@ -58,14 +58,14 @@ def of(part: Any, *kinds: str) -> list[Any]:
 
 
 def entered(value: Any, frames: str) -> Any:
-    """Take a value from outside of all loops into nested frames ("outer inner") as an invariant."""
+    """Bring a loop invariant into nested frames ("outer inner")."""
     for frame in frames.split():
         value = ops.control_flow.enter(value, frame_name=frame, is_constant=True)
     return value
 
 
 def loop(graph: Any, body: str, frames: str = "w", start: Any = None) -> tuple[Any, Any, Any]:
-    """Draw `while i < 5: i = i + 1` with the increment on the device `body`."""
+    """Build `while i < 5: i = i + 1` with the increment on the device `body`."""
     with graph.device(CPU[0]):
         first = graph.constant(0) if start is None else start
         enter = ops.control_flow.enter(first, frame_name=frames.split()[-1])

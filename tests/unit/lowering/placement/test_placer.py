@@ -49,7 +49,7 @@ class Placing:
         self.records: dict[str, Any] = {}
 
     def node(self, name: str, *inputs: Any, on: str = "", kernels: str = "FAST CPU", **more: Any):
-        """Add a node of an op of its own, with kernels on some device types."""
+        """Add a node of a new op with kernels on some device types."""
         dtype = more.get("dtype", dtypes.float32)
         op_def = OpDef(
             name=f"Op_{name}",
@@ -260,7 +260,7 @@ def test_soft_placement_ignores_impossible_requests_p1(placing: Placing) -> None
 @pytest.mark.parametrize("soft", [False, True])
 def test_soft_placement_keeps_job_and_task_d10(placing: Placing, soft: bool) -> None:
     placing.node("far", placing.node("s"), on="/job:worker/task:1/cpu:0")
-    with pytest.raises(errors.InvalidArgumentError, match="is no task of the session") as caught:
+    with pytest.raises(errors.InvalidArgumentError, match="is not a task of the session") as caught:
         placing.place(allow_soft_placement=soft)
     assert caught.value.node == "far"
     assert "/job:worker/task:1 is no" in caught.value.message

@@ -123,7 +123,7 @@ def test_invalid_list_element_is_refused(item: Any) -> None:
 
 
 class Deferred:
-    """Values that are read each time."""
+    """Values that are read on each access."""
 
     dtype = np.dtype("int32")
     shape = (2,)

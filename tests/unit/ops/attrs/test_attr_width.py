@@ -1,4 +1,4 @@
-"""Attrs of which kernels hold 32 bits are checked: TensorFlow's, and those of a plugin."""
+"""Attrs that kernels read as int32 are checked, for TensorFlow's ops and a plugin's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_fitting_and_64_bit_values_pass() -> None:
 
 
 class Scales:
-    """A plugin whose op holds 32 bits of one attr, and 64 of another."""
+    """A plugin whose op has an int32 and an int64 attr."""
 
     @graphmill.hookimpl
     def graphmill_register_ops(self, ops: Any) -> None:

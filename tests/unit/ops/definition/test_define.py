@@ -1,4 +1,4 @@
-"""An op is added by one decorated function (hook graphmill_register_ops)."""
+"""A decorated function defines an op (hook graphmill_register_ops)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def halved(context: ValueContext) -> Partial:
 
 
 def shape_after(ops: OpRegistry) -> Any:
-    """Return the shape of a tensor that is reshaped to half of the sizes of (8, ?)."""
+    """Return the shape of a tensor reshaped to half of the sizes of (8, ?)."""
     graph = Graph(ops)
     with graph.as_default():
         x = graph.placeholder("float32", (8, None), "x")

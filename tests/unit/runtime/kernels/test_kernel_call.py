@@ -1,4 +1,4 @@
-"""What executors do around the call of a kernel."""
+"""Executors call kernels and wait for asynchronous ones."""
 
 from __future__ import annotations
 

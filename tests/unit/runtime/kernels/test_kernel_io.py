@@ -41,7 +41,7 @@ GRAPH = graph_from_graph_def(
 
 
 def some_kernel(xp: Any) -> None:
-    """Stand for a kernel."""
+    """A placeholder for a kernel."""
 
 
 KERNEL = OpKernel(some_kernel, KernelDef(("Neg",), some_kernel), "n", "Neg")
@@ -169,7 +169,7 @@ def test_s12_the_plugin_is_named_unless_it_is_built_in(owner: Any, plugin: str |
 
 
 def test_e13_a_cancelled_step_has_an_error_of_its_own() -> None:
-    """The reason may be that of many steps, and each error gets the place of its node."""
+    """Several steps may share the reason, but each error names its own node."""
     reason = errors.CancelledError("Session has been closed.")
     error = step_cancelled(reason)
     assert error is not reason

@@ -1,4 +1,4 @@
-"""Which kernel computes a node, and why (row E11)."""
+"""The registry selects a kernel and gives the reasons (row E11)."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_e11_registrations_of_an_owner_can_be_removed(registry: KernelRegistry) 
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module with a kernel that notes how often it is looked into."""
+    """A module with a kernel that counts how often it is inspected."""
     made = types.ModuleType("made_kernels")
     made.table = KernelTable([definition("lazy")])  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "made_kernels", made)
@@ -229,7 +229,7 @@ def test_e11_a_built_in_module_that_cannot_be_imported_is_an_error(
 
 @pytest.fixture
 def misfit_module(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module with a kernel of `Neg` that has a parameter too many, and one of `Abs` that fits."""
+    """A module with a kernel of `Neg` with an extra parameter, and a valid one of `Abs`."""
 
     @kernel("Neg")
     def misfit(xp: Any, x: Any, speed: int = 0) -> Any:

@@ -20,7 +20,7 @@ from graphmill.runtime.process import effects
 
 
 def output_of(code: str, off: str) -> str:
-    """Run a program in which some effects are switched off; return what it prints."""
+    """Run a program with some effects disabled; return its output."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", STEP + code],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Locks and objects that are made ready for the child of a fork."""
+"""Locks and objects are reset in a forked child."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no os.
 
 
 def exit_code_in_child(check: Callable[[], bool]) -> int:
-    """Fork, and return 0 if `check` holds in the child; it must not wait for anything."""
+    """Fork, and return 0 if `check` is true in the child, which must not block."""
     fork.watch_forks()
     with warnings.catch_warnings():
         # Python of threads (from 3.12), JAX of itself: both are right, and not what is tested.

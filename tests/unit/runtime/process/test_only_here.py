@@ -61,7 +61,7 @@ ELSEWHERE = {
 
 
 def calls_of(source: str) -> set[str]:
-    """Return the process-wide functions that a module names, and the variables that it sets."""
+    """Return the process-wide functions and variables that a module uses."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):

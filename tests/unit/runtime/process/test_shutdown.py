@@ -1,4 +1,4 @@
-"""Nothing of graphmill computes any more when the interpreter shuts down."""
+"""No graphmill thread computes during interpreter shutdown."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def output_of(program: str) -> str:
 
 
 def test_shutdown_ends_daemon_that_runs_steps() -> None:
-    """It is in a step when the shutdown begins, ends that, and exits before the next one."""
+    """It ends its step during the shutdown, and exits before the next one."""
     assert output_of(_A_DAEMON) == "left"
 
 

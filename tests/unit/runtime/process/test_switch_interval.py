@@ -1,4 +1,4 @@
-"""The switch interval is low while a background thread runs, and only then."""
+"""The switch interval is low exactly while a background thread runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables are updated in place only if nobody else holds the value (decision 0008)."""
+"""Variables without other references are updated in place (decision 0008)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What variable ops hand to one another (row S10)."""
+"""References, handles and variables (row S10)."""
 
 from __future__ import annotations
 

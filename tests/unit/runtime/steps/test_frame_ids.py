@@ -1,4 +1,4 @@
-"""How rendezvous keys name frames: the ids that TensorFlow's executor gives them."""
+"""Frame ids in rendezvous keys equal those of TensorFlow's executor."""
 
 from __future__ import annotations
 

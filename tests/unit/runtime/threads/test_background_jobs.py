@@ -1,4 +1,4 @@
-"""Work behind the steps: in order, by one thread, which ends; dropped with its owner."""
+"""Background jobs run in order in one thread and are dropped with their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that drive steps: as many as there are steps, reused, ended."""
+"""Driver threads: one per step in flight, reused and ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random graphs: the same every time, and of every kind."""
+"""Random graphs are reproducible and have all kinds of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random op instances are readable, repeatable and differ from their cases."""
+"""Random op instances are readable, reproducible and differ from their cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runners of cases."""
+"""Runners of cases return results and errors."""
 
 from __future__ import annotations
 

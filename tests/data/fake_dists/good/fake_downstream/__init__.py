@@ -1,4 +1,4 @@
-"""A plugin of somebody else that uses every hook; only names are given here, nothing is imported.
+"""A third-party plugin that uses every hook; it registers names only and imports nothing.
 
 Its op `Downstream>MulAdd3` (x * y + z, times the attr `scale`) has a kernel for any namespace.
 """

@@ -1,4 +1,4 @@
-"""A device that computes with NumPy and calls itself an accelerator."""
+"""A fake accelerator that computes with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor that is never made in the tests that use this tree."""
+"""An executor that no test creates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass, a transport, factories and a command, as small as they get."""
+"""A minimal pass, transport, factories and command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled code must check of `Downstream>MulAdd3`."""
+"""The check for compiled code of `Downstream>MulAdd3`."""
 
 from graphmill.spi import Check, Lowering
 

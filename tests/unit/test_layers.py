@@ -1,4 +1,4 @@
-"""The house keeps its floors: imports go downward only, and a few go nowhere at all.
+"""Imports go from higher to lower layers only, and some imports are forbidden.
 
 Read from the source by `ast`: imports inside functions count, and `import_module("name")`; those
 under `TYPE_CHECKING` do not.
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core"
 PLUGINS = ROOT / "plugins"
 
-FLOORS: tuple[tuple[str, ...], ...] = (
+LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
         "deprecations",
@@ -32,6 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "proto",
         "files",
         "memory",
+        "memory_budget",
         "templates",
     ),
     ("ops",),
@@ -42,9 +43,19 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lowering",),
     ("session", "explain"),
     ("distributed",),
-    ("saved", "saved_model", "tf_record", "train", "cli", "spi", "__init__", "__main__"),
+    (
+        "saved",
+        "saved_model",
+        "tf_record",
+        "timeline",
+        "train",
+        "cli",
+        "spi",
+        "__init__",
+        "__main__",
+    ),
 )
-FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
+LAYER_OF = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
 
 FORBIDDEN_IN_CORE = ("graphmill_plugins", "jax", "jaxlib", "grpc")
 SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax")
@@ -56,9 +67,11 @@ SESSION_DOORS = (
     "graphmill.session.executors_cache",
     # A master refuses the settings that a session of this process refuses.
     "graphmill.session.config_check",
-    # What a worker tells of a traced step is what a session of this process tells.
+    # A worker reports a traced step as a session of this process does.
     "graphmill.session.step_trace",
-    # A master turns what is fed into tensors as a session of this process does.
+    # They write the graphs and descriptions of watched steps as such a session does.
+    "graphmill.session.debug_metadata",
+    # A master converts fed values to tensors as a session of this process does.
     "graphmill.session.feeds",
     "graphmill.session.hot_steps",
     "graphmill.session.session_devices",
@@ -127,7 +140,7 @@ PLUGIN_FILES = python_files(PLUGINS)
 
 def test_every_part_of_core_has_a_layer() -> None:
     parts = {part_of(module_name(file)) for file in CORE_FILES}
-    assert parts - set(FLOOR_OF) - {"testing"} == set()
+    assert parts - set(LAYER_OF) - {"testing"} == set()
 
 
 @pytest.mark.parametrize("file", CORE_FILES, ids=module_name)
@@ -140,9 +153,9 @@ def test_core_imports_only_downward(file: Path) -> None:
             continue
         target = part_of(imported)
         assert target != "testing", f"{imported}: nothing imports testing"
-        if target == "__init__" and FLOOR_OF[part] < FLOOR_OF["__init__"]:
+        if target == "__init__" and LAYER_OF[part] < LAYER_OF["__init__"]:
             pytest.fail(f"{imported} is the façade; import it from where it is defined")
-        assert FLOOR_OF[target] <= FLOOR_OF[part], f"{imported} is above {part}"
+        assert LAYER_OF[target] <= LAYER_OF[part], f"{imported} is above {part}"
 
 
 @pytest.mark.parametrize("file", CORE_FILES, ids=module_name)
