@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SINCE: Final = "a7cf6861950242ceb181cac794828d4926044a1d"
 """The last commit before these rules."""
-LONGEST_SUBJECT: Final = 72
+MAX_SUBJECT_LENGTH: Final = 72
 _VERBS: Final = """
 abort accept add adjust align allow annotate answer apply ask assert assign avoid backport batch
 begin bind block bound build bump cache call cancel cap catch change check choose clarify clean
@@ -68,8 +68,8 @@ class Commit(NamedTuple):
 def faults(message: str) -> Iterator[str]:
     """Yield the faults of a commit message."""
     subject, _, rest = message.strip().partition("\n")
-    if len(subject) > LONGEST_SUBJECT:
-        yield f"the subject has {len(subject)} characters; at most {LONGEST_SUBJECT} are allowed"
+    if len(subject) > MAX_SUBJECT_LENGTH:
+        yield f"the subject has {len(subject)} characters; at most {MAX_SUBJECT_LENGTH} are allowed"
     words = subject.split()
     if not words or words[0].lower().rstrip(",") not in VERBS:
         first = words[0] if words else ""

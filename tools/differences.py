@@ -46,10 +46,28 @@ fails a test.
   range are errors; TensorFlow truncates them. What has an integer's value may be fed for it.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
-  the session is made. Only the nodes that a step needs are placed and checked
-  ([fields](../reference/config-fields.md)). Debug watches of nodes that do not exist are errors.
+  the session is made. Debug watches of nodes that do not exist are errors.
+- **Errors**: `error.op` is the type of the failing op, and `error.node` the name of its node. In
+  TensorFlow `op` is the operation.
+- **Placement**: of a node that no step needs, only the requested device is checked (and nothing
+  with `place_pruned_graph`, or if the node takes a reference or a handle). TensorFlow also looks
+  for its kernel and checks with what it is colocated.
+- **Devices** are array libraries, which manage memory, streams and copies. So there are no device
+  contexts (`FillContextMap`), allocator attributes, lists of accessed tensors, localities or
+  thread pools of a device. `Device.compute_of` wraps the kernel of each node.
+- **Executors** post to the event loop of a step instead of a free `runner`. Sessions pass no
+  `delete_kernel`, because kernels are garbage-collected; `params.config` has the session metadata.
+- **Graph optimizers** run once for all partitions of a step, and for the bodies of functions. What
+  only makes graphs faster (layout, remapping, arithmetic) is left to XLA.
+- **Traces**: the memory of a node is that of its outputs. `HARDWARE_TRACE` records what
+  `SOFTWARE_TRACE` does; JAX's profiler
+  [shows steps beside XLA's work](../howto/steps.md#show-a-step-in-a-profile). Partial runs do not
+  count for `build_cost_model`. Instead of monitoring counters, plugins get each step and its
+  duration (`graphmill_step_finished`).
+- **Debug URLs**: `file://` and `callback://`; TensorFlow's `grpc://` is refused.
 - **Partial runs**: a session keeps 256 unfinished ones; the oldest of more is released with a
-  warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices.
+  warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices; it runs
+  reference variables, which TensorFlow's refuses.
 - **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.
   TensorFlow hangs.
 - **Rendezvous**: a second send under a rendezvous key is an error, as in TensorFlow 1.0.
@@ -74,6 +92,19 @@ fails a test.
 - **Byte-order marks**: `UnicodeDecode` and `UnicodeTranscode` read the mark of each UTF-16 or
   UTF-32 string. TensorFlow reads that of the first string of a tensor; in later ones it is a
   character, and the byte order is that of the first. A string that is only a mark is empty here.
+- **Data service**: `RegisterDataset`, `DataServiceDataset`, their later versions and
+  `DistributedSave` fail with `Unimplemented` when they run. The dispatcher and the workers of a
+  data service are servers of TensorFlow.
+- **Saved iterators**: `DeserializeIterator` takes as many elements again as were taken before, with
+  the same seeds; TensorFlow restores the state of each dataset. A function with random ops
+  continues; TensorFlow's begins again. The saved state is a value of the session and cannot be
+  written into a checkpoint.
+- **Saved datasets and snapshots** have TensorFlow's files, but no elements of type variant, and
+  their Snappy blocks are not compressed. Without a `hash`, a snapshot has another name than
+  TensorFlow's, so that each makes its own. `DatasetFingerprint` gives other numbers, too.
+- **Options of pipelines** change nothing, and pipelines are not rewritten: `AssertNextDataset` and
+  `AssertPrevDataset` see them as they were written. Statistics are those of
+  `BytesProducedStatsDataset` and `LatencyStatsDataset` alone.
 - **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
   queries that write.
 - **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,
@@ -130,7 +161,24 @@ MISSING = """
 ## Ops without a kernel
 
 A graph that needs one of these ops is refused before it runs; the error lists all missing ops. A
-plugin can [add a kernel](../howto/kernel.md).
+plugin can [add a kernel](../howto/kernel.md). TensorFlow's CPU build has some of them, which are
+left out on purpose:
+
+- `_Mkl…` are oneDNN's own versions of other ops, for one run on one kind of CPU.
+- `Rpc…` and `DataService…` need servers that speak TensorFlow's internal protocols.
+- `XlaReplicaId`, `XlaSend`, `XlaRecv` and `XlaSpmdShardToFullShape` have a meaning only within a
+  program of several replicas; TensorFlow fails on them outside of one. `XlaLaunch` is written by
+  TensorFlow's own compiler, never into saved graphs.
+- `_ParallelConcatStart`, `_ParallelConcatUpdate` and `_ScopedAllocator…` write into memory that
+  several tensors share. They exist only within TensorFlow's runtime; `ParallelConcat` is supported.
+- `Old`, `Fact`, `KernelLabel`, `TestAttr`, `ConstructionFails`, `GraphDefVersion`, `SleepOp`,
+  `SleepIdentityOp`, `GetDeadline`, `DevicePlacementOp`, `DtypeWithDefaultOp`, `ResourceCreateOp`,
+  `ResourceInitializedOp`, `ResourceUsingOp`, `StubResourceHandleOp`, `MakeWeakResourceHandle`,
+  `IsResourceHandleRefCounting` and `IsTensorFloat32Enabled` exist for TensorFlow's own tests.
+- `CheckPinned` checks memory that is pinned for a GPU. `DumpTensor` writes TensorFlow's own debug
+  dumps; `DebugIdentity` is supported.
+- `CreateSummaryDbWriter` writes a database that TensorBoard no longer reads.
+- `FileSystemSetConfiguration` configures TensorFlow's own clients of file systems.
 
 """
 

@@ -5,8 +5,8 @@
     python tools/verify_executors.py --seeds 0:2000 --references
     python tools/verify_executors.py --seeds 0:5000 --tensorflow
 
-CI checks a few hundred graphs (tests/integration/test_structured_graphs.py). The runs and their
-results are documented in docs/explanation/verification.md.
+CI checks a few hundred graphs (tests/integration/control_flow/test_structured_graphs.py). The runs
+and their results are documented in docs/explanation/verification.md.
 """
 
 from __future__ import annotations
