@@ -15,6 +15,7 @@ STEMS = ("random", "random.generator", "random.rejection")
 LAST_BIT = {
     "RandomGamma",
     "RandomStandardNormal",
+    "StatefulStandardNormal",
     "StatefulStandardNormalV2",
     "StatelessRandomGammaV2",
     "StatelessRandomGammaV3",
