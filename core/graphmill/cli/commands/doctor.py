@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LIBRARIES: Final = (
     *("graphmill", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib", "click", "rich"),
-    *("fsspec", "google-crc32c", "array-api-compat", "pillow", "torch"),
+    *("fsspec", "google-crc32c", "array-api-compat", "google-re2", "pillow", "torch"),
 )
 _MAX_LISTED_NAMES: Final = 3
 _VARIABLES: Final = (

@@ -1,91 +1,47 @@
-"""RE2 patterns translated to Python's `re`: the differences."""
+"""Regular expressions: with RE2, and with Python's `re` where RE2 is not installed."""
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from graphmill import errors
-from graphmill_plugins.kernels._strings import decode, string_array
-from graphmill_plugins.kernels.string._re2 import compile_re2, for_ascii
+from graphmill.memory_budget import with_limit
+from graphmill_plugins.kernels._strings import string_array
+from graphmill_plugins.kernels.string import _regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+ENGINE = "graphmill_plugins.kernels.string._re2"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "found"),
-    [
-        ("a$", "a\n", None),
-        ("(?m)a$", "a\nb", "a"),
-        (r"a\z", "ba", "a"),
-        ("a.", "a\n", None),
-        ("(?s)a.", "a\n", "a\n"),
-        ("(?s:a.)", "a\n", "a\n"),
-        (r"\Qa+b\E", "aa+b", "a+b"),
-        (r"\pL+", "1éa2", "éa"),
-        (r"[\p{Lu}x]+", "aÀxb", "Àx"),
-        (r"\P{L}+", "a12b", "12"),
-        ("[[:alpha:]]+", "1ab2", "ab"),
-        ("[^[:alpha:]]+", "a12b", "12"),
-        (r"\x{e9}|\x41", "é", "é"),
-        (r"\101", "A", "A"),
-        (r"\w+", "é1", "1"),
-        (r"\D", "1é", "é"),
-        ("a{,2}", "a{,2}", "a{,2}"),
-        ("[]a]+", "a]b", "a]"),
-        ("[a&&b]+", "&&", "&&"),
-        ("x(?i)a", "xA", "xA"),
-        ("(x(?i)a)b", "xAB", None),
-        ("(?P<n>a)(?:b)", "ab", "ab"),
-    ],
-)
-def test_patterns(pattern: str, text: str, found: str | None) -> None:
-    match = compile_re2(pattern).search(text)
-    assert (match[0] if match else None) == found
+@pytest.fixture(params=["re2", "re"], autouse=True)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Match with each engine in turn."""
+    if request.param == "re2":
+        pytest.importorskip("re2")
+    else:
+        monkeypatch.setitem(sys.modules, ENGINE, None)
+    _regex.compile_pattern.cache_clear()
+    yield request.param
+    _regex.compile_pattern.cache_clear()
 
 
-def test_a_dot_matches_no_byte_that_is_not_utf_8() -> None:
-    text = decode(b"\xff\xe9")
-    assert compile_re2(".").search(text) is None
-    assert compile_re2("[^a]").search(text) is None
+def replace(
+    bind_kernel: Callable[..., Any], ctx: Any, text: bytes, pattern: str, rewrite: str, **attrs: Any
+) -> bytes:
+    value = string_array([text])
+    bound = bind_kernel("StaticRegexReplace", value, pattern=pattern, rewrite=rewrite, **attrs)
+    out: bytes = bound.compute(ctx, value)[0]
+    return out
 
 
-@pytest.mark.parametrize(
-    ("pattern", "reason"),
-    [
-        ("(?=a)", r"invalid perl operator: \(\?="),
-        (r"(a)\1", r"invalid escape sequence: \\1"),
-        ("a**", r"bad repetition operator: \*\*"),
-        ("a*+", "bad repetition operator"),
-        ("*a", "no argument for repetition operator"),
-        ("[a", "missing ]"),
-        ("[[:nope:]]", "invalid character class range"),
-        ("a{1001}", "invalid repetition size"),
-        ("(", "missing"),
-        ("a\\", "trailing"),
-    ],
-)
-def test_regexes_refused_by_re2_are_refused(pattern: str, reason: str) -> None:
-    with pytest.raises(errors.InvalidArgumentError, match="Invalid pattern") as caught:
-        compile_re2(pattern)
-    assert caught.match(reason)
-
-
-@pytest.mark.parametrize("pattern", [r"\C", "(?U)a", r"\p{Greek}"])
-def test_missing_python_features_are_named(pattern: str) -> None:
-    with pytest.raises(errors.UnimplementedError):
-        compile_re2(pattern)
-
-
-def replace(call: Callable[..., Any], text: str, pattern: str, rewrite: str) -> str:
-    value = string_array([text.encode()])
-    out: bytes = call("StaticRegexReplace", value, pattern=pattern, rewrite=rewrite)[0]
-    return out.decode()
-
-
+@pytest.mark.parametrize("suffix", ["", r"|\x{e9}\x{e9}"], ids=["simple", "general"])
 @pytest.mark.parametrize(
     ("text", "pattern", "rewrite", "expected"),
     [
@@ -94,13 +50,120 @@ def replace(call: Callable[..., Any], text: str, pattern: str, rewrite: str) -> 
         ("abc", "b", r"\0\0", "abbc"),
         ("abc", "b", r"\\", "a\\c"),
         ("abc", "b", r"\3", "abc"),
+        ("abc", "b", r"x\z\9", "abc"),
+        ("abc", "b", r"x\zy", "axc"),
         ("abc", "", "-", "-a-b-c-"),
+        ("a<br />b<br />", "<br />", " ", "a b "),
+        ("a, b!", "[,!]", "", "a b"),
+        ("a  b\tc", r"\s+", "__", "a__b__c"),
+        ("a1b22", r"\d", "#", "a#b##"),
+        ("a-]^b", r"[\-\]^]", "\\\\", "a\\\\\\b"),
+        ("\u00e9a", "", "-", "-\u00e9-a-"),
     ],
 )
 def test_replacements(
-    call: Callable[..., Any], text: str, pattern: str, rewrite: str, expected: str
+    bind_kernel: Callable[..., Any],
+    ctx: Any,
+    text: str,
+    pattern: str,
+    rewrite: str,
+    expected: str,
+    suffix: str,
 ) -> None:
-    assert replace(call, text, pattern, rewrite) == expected
+    found = replace(bind_kernel, ctx, text.encode(), pattern + suffix, rewrite)
+    assert found.decode() == expected
+
+
+def test_first_match_alone_is_replaced(bind_kernel: Callable[..., Any], ctx: Any) -> None:
+    assert replace(bind_kernel, ctx, b"aXbX", "X", r"\0!", replace_global=False) == b"aX!bX"
+    assert replace(bind_kernel, ctx, b"aXbX", "X", r"-\z", replace_global=False) == b"aXbX"
+    assert replace(bind_kernel, ctx, b"aXbX", "y", "-", replace_global=False) == b"aXbX"
+
+
+def test_empty_matches_step_over_bytes_that_are_not_utf_8(
+    bind_kernel: Callable[..., Any], ctx: Any
+) -> None:
+    assert replace(bind_kernel, ctx, b"\xffb", "", "-") == b"-\xff-b-"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("a$", b"a\n", False),
+        (r"\w+@\w+", b"a@b", True),
+        (r"\w+@\w+", b"a@b ", False),
+        (r"\pL+", "\u00e9a".encode(), True),
+        (r"[^a]", b"\xff", False),
+        (".", b"\xff", False),
+        ("(a|b)c", b"bc", True),
+        ("", b"", True),
+    ],
+)
+def test_full_matches(call: Callable[..., Any], pattern: str, text: bytes, found: bool) -> None:
+    assert call("StaticRegexFullMatch", string_array([text]), pattern=pattern).tolist() == [found]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(?=a)", r"invalid perl operator: \(\?="),
+        (r"(a)\1", r"invalid escape sequence: \\1"),
+        ("a**", r"bad repetition operator: \*\*"),
+        ("[a", "missing ]"),
+        ("a{1001}", "invalid repetition size"),
+        ("(", "missing"),
+        ("a\\", "trailing"),
+    ],
+)
+def test_invalid_patterns_are_named(pattern: str, reason: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="Invalid pattern") as caught:
+        _regex.compile_pattern(pattern.encode())
+    assert caught.match(reason)
+
+
+def test_features_that_only_re2_has(engine: str) -> None:
+    if engine == "re2":
+        assert _regex.compile_pattern(rb"\C\p{Greek}").full_match("x\u03b1".encode())
+    else:
+        with pytest.raises(errors.UnimplementedError):
+            _regex.compile_pattern(rb"\p{Greek}")
+
+
+@pytest.mark.parametrize("pattern", [b"(a*)*b", b"(a|aa)+b", b"(?:a?){30}a{30}b", b"(x+x+)+y"])
+def test_exponential_patterns_end(engine: str, pattern: bytes) -> None:
+    text = b"a" * 5000
+    if engine == "re2":
+        assert not _regex.compile_pattern(pattern).full_match(text)
+        return
+    with pytest.raises((errors.UnimplementedError, errors.ResourceExhaustedError)) as caught:
+        _regex.compile_pattern(pattern).full_match(text)
+    assert "graphmill[re2]" in str(caught.value)
+
+
+def test_long_texts_end_or_are_refused(engine: str) -> None:
+    pattern = _regex.compile_pattern(b"a*a*a*a*b")
+    assert not pattern.full_match(b"a" * 20)
+    if engine == "re":
+        with pytest.raises(errors.ResourceExhaustedError, match=r"the limit is \d+ bytes"):
+            pattern.full_match(b"a" * 10_000)
+    else:
+        assert not pattern.full_match(b"a" * 10_000)
+
+
+def test_replacement_ends_when_the_step_is_cancelled(
+    bind_kernel: Callable[..., Any], ctx: Any, engine: str
+) -> None:
+    ctx.op, ctx.cancellation = "StaticRegexReplace", SimpleNamespace(is_cancelled=True)
+    with pytest.raises(errors.CancelledError):
+        replace(bind_kernel, ctx, b"ab" * 9_000, "[a]|x{2}", r"\0\0" * 1000)
+
+
+def test_results_ask_for_memory(bind_kernel: Callable[..., Any], ctx: Any) -> None:
+    ctx.op, ctx.cancellation = "StaticRegexReplace", SimpleNamespace(is_cancelled=False)
+    for pattern in ("a", "a|b{2}"):
+        limited = with_limit(1 << 24, replace)
+        with pytest.raises(errors.ResourceExhaustedError, match="the limit is 16777216"):
+            limited(bind_kernel, ctx, b"a" * 9_000, pattern, "x" * 10_000)
 
 
 def test_the_pattern_must_be_a_scalar(call: Callable[..., Any]) -> None:
@@ -108,21 +171,10 @@ def test_the_pattern_must_be_a_scalar(call: Callable[..., Any]) -> None:
         call("RegexFullMatch", string_array([b"a"]), string_array([b"a"]))
 
 
-def test_a_scalar_stays_a_scalar(call: Callable[..., Any]) -> None:
+def test_a_scalar_stays_a_scalar(
+    call: Callable[..., Any], bind_kernel: Callable[..., Any], ctx: Any
+) -> None:
     value = np.array(b"ab", object)
     assert call("StaticRegexFullMatch", value, pattern="ab").shape == ()
-    assert call("StaticRegexReplace", value, pattern="b", rewrite="c").item() == b"ac"
-
-
-@pytest.mark.parametrize("pattern", ["[^a-z]+", ".", "(?s).", r"\w", "(?i)ab", r"\d+"])
-def test_bytes_of_ascii_match_as_their_text_does(pattern: str) -> None:
-    compiled = compile_re2(pattern)
-    in_ascii = for_ascii(compiled)
-    assert in_ascii is not None
-    text = "Ab1 \n_z9-"
-    assert [match.encode() for match in compiled.findall(text)] == in_ascii.findall(text.encode())
-
-
-def test_non_ascii_patterns_use_text_matching() -> None:
-    assert for_ascii(compile_re2(r"\pL")) is None
-    assert for_ascii(compile_re2("é")) is None
+    bound = bind_kernel("StaticRegexReplace", value, pattern="b", rewrite="c")
+    assert bound.compute(ctx, value).item() == b"ac"
