@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphmill import dtypes, errors, ops, saved_model, tf_record, timeline, train
+    from graphmill import comparison, dtypes, errors, ops, saved_model, tf_record, timeline, train
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.distributed.server import Server
@@ -80,6 +80,7 @@ __all__ = [
     "Variable",
     "as_dtype",
     "case",
+    "comparison",
     "cond",
     "default_host",
     "dtypes",
@@ -112,7 +113,9 @@ __all__ = [
     "with_dependencies",
 ]
 
-_MODULES = {"dtypes", "errors", "ops", "saved_model", "tf_record", "timeline", "train"}
+_MODULES = {
+    *("comparison", "dtypes", "errors", "ops", "saved_model", "tf_record", "timeline", "train")
+}
 _HOMES = {
     "Assert": "graphmill.graph.assertion",
     "CallableOptions": "graphmill.proto",

@@ -44,6 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("session", "explain"),
     ("distributed",),
     (
+        "comparison",
         "saved",
         "saved_model",
         "tf_record",

@@ -16,7 +16,18 @@ from graphmill.errors import FailedPreconditionError, OpError, suggest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_BUILT_IN = ("run", "show", "scan", "explain", "ops", "devices", "plugins", "doctor", "new-plugin")
+_BUILT_IN = (
+    "run",
+    "show",
+    "scan",
+    "explain",
+    "compare",
+    "ops",
+    "devices",
+    "plugins",
+    "doctor",
+    "new-plugin",
+)
 """Each is a module of `graphmill.cli.commands` with a click command of the same name."""
 
 

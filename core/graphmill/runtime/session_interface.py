@@ -173,6 +173,15 @@ class SessionInterface(ABC):
         del signature, build
         raise self._unexplained()
 
+    def step_graph(self, signature: Signature) -> Graph:
+        """Return the nodes that a signature needs, with calls of functions inlined.
+
+        Raises:
+            UnimplementedError: the session is on a server, which does not report it.
+        """
+        del signature
+        raise self._unexplained()
+
     def explain_all(self) -> list[StepRecord]:
         """Return the records of all signatures that have executors.
 

@@ -338,6 +338,14 @@ class DirectSession(SessionInterface):
 
         return step_record(self, signature, build=build)
 
+    def step_graph(self, signature: Signature) -> Graph:
+        """Return the nodes that a signature needs, with calls of functions inlined."""
+        from graphmill.proto.debug_pb2 import DebugTensorWatch
+
+        everything = DebugTensorWatch(node_name="*")
+        with self._graph_lock:
+            return self._state.build_client_graph(*signature, watches=[everything]).graph
+
     def explain_all(self) -> list[StepRecord]:
         """Return the records of all signatures in the session's executor caches."""
         from graphmill.explain.step import step_records

@@ -97,6 +97,11 @@ class Session:
         return self._source
 
     @property
+    def host(self) -> Host:
+        """Where the session's ops, kernels, devices and executors come from."""
+        return self._host
+
+    @property
     def graph_def(self) -> proto.GraphDef:
         """A GraphDef of the graph."""
         return self.graph.as_graph_def()
@@ -301,6 +306,24 @@ class Session:
         """
         _, key = self._signature(fetches, several(feed_list), targets)
         return self._impl.explain(key, build=build)
+
+    def step_graph(
+        self, fetches: Any, feed_list: Sequence[Any] = (), *, targets: Iterable[Any] = ()
+    ) -> Graph:
+        """Return the graph of a signature: the nodes that it needs, with calls inlined.
+
+        Nodes inside functions have the names that they have in a step, such as `call/node`. The
+        graph is not optimised or placed yet.
+
+        Args:
+            fetches, feed_list, targets: as of `make_callable`.
+
+        Raises:
+            NotFoundError: a name does not exist.
+            UnimplementedError: the session is on a server.
+        """
+        _, key = self._signature(fetches, several(feed_list), targets)
+        return self._impl.step_graph(key)
 
     def reading_its_model(self) -> AbstractContextManager[None]:
         """Permit reading the files of a model in a `with` block, even if effects are forbidden.

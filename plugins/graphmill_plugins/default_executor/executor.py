@@ -99,7 +99,9 @@ def _is_logged() -> bool:
 
     That of a parent is not enough, because each node costs several lines.
     """
-    logging = sys.modules.get("logging")  # not imported: nobody has set a level
+    logging = sys.modules.get("logging")
+    if logging is None:
+        return False  # nobody has set a level
     get_logger = getattr(logging, "getLogger", None)  # absent while another thread imports it
     return get_logger is not None and any(
         0 < get_logger(name).level <= logging.DEBUG for name in (NODE_LOGGER, MEMORY_LOGGER)

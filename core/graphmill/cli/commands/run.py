@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from graphmill.cli.input.image_input import ImageOptions
-    from graphmill.cli.input.input_args import Source
     from graphmill.cli.model.loaded_model import LoadedModel
 
 
@@ -127,7 +125,7 @@ def run(
     targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
     notes: list[str] = []
     images = ImageOptions(resize=resize, pixels=pixels or "", tell=notes.append)
-    values = _values(loaded, sources, images)
+    values = loaded.read(sources, images)
     for note in () if settings.as_json else notes:
         click.echo(f"graphmill: {note}", err=True)
     with stage("running", loaded.session.waits):
@@ -164,24 +162,13 @@ def _run_traced(
     return results
 
 
-def _values(
-    loaded: LoadedModel, sources: dict[str, Source], images: ImageOptions
-) -> dict[str, np.ndarray[Any, Any]]:
-    from graphmill.cli.input.input_values import load
-
-    return {
-        name: load(sources[name], port.spec(), images)
-        for name, port in loaded.ports(sources).items()
-    }
-
-
 def _targets(names: Iterable[str], outdir: str | None, *, overwrite: bool) -> dict[str, Path]:
     """Return the file for each output; raise before the run if one exists already."""
     if outdir is None:
         return {}
-    targets = {
-        name: Path(outdir) / (name.replace("/", "_").replace(":", "_") + ".npy") for name in names
-    }
+    from graphmill.cli.output.results import output_file_name
+
+    targets = {name: Path(outdir) / output_file_name(name) for name in names}
     for path in targets.values():
         if path.exists() and not overwrite:
             error = AlreadyExistsError(f"{path} exists already")

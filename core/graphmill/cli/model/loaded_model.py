@@ -24,6 +24,8 @@ from graphmill.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.cli.input.input_args import Source
     from graphmill.cli.model.summary import Port
     from graphmill.graph.formats.model_file import ModelFile
     from graphmill.plugin.host import Host
@@ -71,6 +73,23 @@ class LoadedModel:
             error.add_note(f"try: {missing[0]}=@FILE, or {missing[0]}=VALUE")
             raise error
         return found
+
+    def read(self, sources: Mapping[str, Source], images: ImageOptions) -> dict[str, Any]:
+        """Return the values of inputs by name, read from files and literals.
+
+        Args:
+            sources: where the value of each input is.
+            images: how images are converted.
+
+        Raises:
+            OpError: the model has no such input, or a value cannot be read or does not fit.
+        """
+        from graphmill.cli.input.input_values import load
+
+        return {
+            name: load(sources[name], port.spec(), images)
+            for name, port in self.ports(sources).items()
+        }
 
     def run(
         self,

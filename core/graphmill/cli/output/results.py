@@ -26,6 +26,11 @@ def read_labels(path: str) -> list[str]:
         raise InvalidArgumentError(f"{path} is not text in UTF-8: {error}") from error
 
 
+def output_file_name(output: str) -> str:
+    """Return the name of the file that holds the value of an output."""
+    return output.replace("/", "_").replace(":", "_") + ".npy"
+
+
 def top_entries(
     outputs: Mapping[str, Any], top: int, labels: Sequence[str] | None
 ) -> dict[str, list[list[dict[str, Any]]]]:

@@ -1,0 +1,276 @@
+"""`graphmill compare`: run a model in two ways, and find the first node that differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from graphmill.cli.options import (
+    Settings,
+    common_options,
+    dir_option,
+    pass_settings,
+    signature_option,
+    tags_option,
+    take_model,
+)
+from graphmill.cli.output.formatting import Block, Table, emit
+from graphmill.cli.output.progress import stage
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.comparison import Comparison, TensorDifference, Tolerance
+
+_DIFFERENT: Final = 1
+_FLOAT64: Final = "float64"
+_KEYS: Final = ("jit", "device", "executor", "model", "reference", _FLOAT64)
+_MODES: Final = ("off", "tiered", "eager")
+
+
+class _Side(NamedTuple):
+    """How one side of the comparison is run."""
+
+    jit: str = ""
+    device: str | None = None
+    executor: str | None = None
+    model: str = ""
+    reference: str = ""
+    float64: bool = False
+
+    @classmethod
+    def parse(cls, option: str, text: str) -> _Side:
+        """Read settings such as `jit=off,device=CPU`.
+
+        Raises:
+            click.UsageError: a setting is unknown or malformed.
+        """
+        values: dict[str, Any] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            key, equals, value = part.partition("=")
+            if key not in _KEYS:
+                raise click.UsageError(
+                    f"{option}: there is no setting {key!r}{suggest(key, _KEYS)}; the settings are "
+                    f"{', '.join(_KEYS)}"
+                )
+            if bool(equals and value) == (key == _FLOAT64):
+                form = key if key == _FLOAT64 else f"{key}=VALUE"
+                raise click.UsageError(f"{option}: {part!r} is malformed; write {form}")
+            values[key] = value or True
+        if values.get("jit", "off") not in _MODES:
+            raise click.UsageError(
+                f"{option}: jit is {values['jit']!r}, expected off, tiered, eager"
+            )
+        return cls(**values)
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.option(
+    "--a",
+    "first",
+    default="jit=off",
+    show_default=True,
+    help="How to run it: jit=, device=, executor=, model=.",
+)
+@click.option(
+    "--b",
+    "second",
+    default="jit=eager",
+    show_default=True,
+    help="What to compare with, in the same way, or reference=FOLDER, or float64.",
+)
+@click.option("--fetch", "fetches", multiple=True, help="Compare this tensor instead, such as x:0.")
+@click.option("--rtol", type=float, default=1e-5, show_default=True, help="Relative tolerance.")
+@click.option("--atol", type=float, default=1e-6, show_default=True, help="Absolute tolerance.")
+@click.option("--ulps", type=float, default=0.0, help="Accept so many units in the last place.")
+@click.option("--every-tensor", is_flag=True, help="Compare all tensors even if the outputs agree.")
+@dir_option
+@tags_option
+@signature_option
+@common_options
+@pass_settings
+@click.pass_context
+def compare(
+    context: click.Context,
+    settings: Settings,
+    *,
+    arguments: tuple[str, ...],
+    first: str,
+    second: str,
+    fetches: tuple[str, ...],
+    rtol: float,
+    atol: float,
+    ulps: float,
+    every_tensor: bool,
+    folder: str | None,
+    tags: str | None,
+    signature: str | None,
+) -> None:
+    """Run MODEL in two ways on the same inputs, and show where the values differ.
+
+    Inputs are given as for `graphmill run`. If an output differs, all tensors on the way to it are
+    compared: the first one that differs is shown with the path to the output, then the ten with the
+    largest differences. The exit code is 1 if an output differs by more than the tolerance.
+
+    For example: graphmill compare MODEL image=@seven.png --a jit=off --b jit=eager
+    """
+    from graphmill.comparison import Tolerance
+
+    model, inputs = take_model(arguments, folder)
+    a, b = _Side.parse("--a", first), _Side.parse("--b", second)
+    if a.reference or a.float64:
+        raise click.UsageError("--a runs the model; reference= and float64 are for --b.")
+    tolerance = Tolerance(rtol, atol, ulps)
+
+    def load(side: _Side) -> LoadedModel:
+        return _load(settings, side, model, tags=tags, signature=signature, fetches=fetches)
+
+    left = load(a)
+    with left.session:
+        values = _values(left, inputs)
+        if b.float64:
+            found = _in_float64(left, values, tolerance)
+        elif b.reference:
+            found = _with_reference(left, values, Path(b.reference), tolerance)
+        else:
+            right = load(b)
+            with right.session:
+                found = _two(left, right, values, tolerance, every_tensor=every_tensor)
+    data = {"model": model, "a": first, "b": second, **found.as_dict()}
+    emit(data, _blocks(found), as_json=settings.as_json)
+    if not found.agrees:
+        context.exit(_DIFFERENT)
+
+
+def _load(
+    settings: Settings,
+    side: _Side,
+    model: str,
+    *,
+    tags: str | None,
+    signature: str | None,
+    fetches: tuple[str, ...],
+) -> LoadedModel:
+    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.cli.model.placement import session_placement
+
+    path = side.model or model
+    with stage(f"loading {path}"):
+        host, config = session_placement(settings.the_host(), side.device, side.executor)
+        config.graphmill.jit = side.jit
+        return load_model(
+            path, host, tags=tags, signature=signature, fetches=fetches, config=config
+        )
+
+
+def _values(loaded: LoadedModel, inputs: tuple[str, ...]) -> dict[str, Any]:
+    """Return the values that are fed, by tensor name."""
+    from graphmill.cli.input import input_args
+    from graphmill.cli.input.image_input import ImageOptions
+
+    notes: list[str] = []
+    sources = input_args.unique(input_args.parse_short(inputs))
+    values = loaded.read(sources, ImageOptions(tell=notes.append))
+    for note in notes:
+        click.echo(f"graphmill: {note}", err=True)
+    ports = loaded.ports(sources)
+    return {ports[name].tensor: value for name, value in values.items()}
+
+
+def _two(
+    left: LoadedModel,
+    right: LoadedModel,
+    values: Mapping[str, Any],
+    tolerance: Tolerance,
+    *,
+    every_tensor: bool,
+) -> Comparison:
+    from graphmill.comparison import compare_sessions
+
+    names = list(left.outputs.values())
+    if names != list(right.outputs.values()):
+        raise InvalidArgumentError(
+            f"the models have other outputs: {', '.join(names)} and "
+            f"{', '.join(right.outputs.values())}; choose tensors that both have with --fetch"
+        )
+    with stage("comparing", left.session.waits):
+        return compare_sessions(
+            left.session,
+            right.session,
+            names,
+            values,
+            tolerance=tolerance,
+            every_tensor=every_tensor,
+        )
+
+
+def _in_float64(loaded: LoadedModel, values: Mapping[str, Any], tolerance: Tolerance) -> Comparison:
+    from graphmill.comparison import compare_with_float64
+
+    with stage("comparing", loaded.session.waits):
+        return compare_with_float64(
+            loaded.session, list(loaded.outputs.values()), values, tolerance=tolerance
+        )
+
+
+def _with_reference(
+    loaded: LoadedModel, values: Mapping[str, Any], folder: Path, tolerance: Tolerance
+) -> Comparison:
+    """Compare the outputs that have a file, as `graphmill run --outdir` writes them."""
+    import numpy as np
+
+    from graphmill.cli.output.results import output_file_name
+    from graphmill.comparison import compare_with_values
+
+    references = {}
+    for name, tensor in loaded.outputs.items():
+        path = folder / output_file_name(name)
+        if not path.exists():
+            continue
+        try:
+            references[tensor] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(f"{path} is not a .npy file: {error}") from error
+    if not references:
+        expected = ", ".join(output_file_name(name) for name in loaded.outputs)
+        raise NotFoundError(f"{folder} has no values of the outputs; expected a file {expected}")
+    with stage("comparing", loaded.session.waits):
+        return compare_with_values(loaded.session, references, values, tolerance=tolerance)
+
+
+def _blocks(found: Comparison) -> list[Block]:
+    blocks: list[Block] = []
+    if found.outputs:
+        blocks.append(_table("", found.outputs))
+    if found.first is not None:
+        blocks.append(f"first difference: {found.first}")
+        if len(found.path) > 1:
+            blocks.append("path: " + " -> ".join(found.path))
+    if found.worst:
+        blocks.append(_table("largest differences", found.worst))
+    counts = f"{found.num_compared} tensors on the way compared, {len(found.skipped)} not"
+    blocks += [counts] if found.num_compared else []
+    blocks += [*found.notes, "the values agree" if found.agrees else "the values differ"]
+    return blocks
+
+
+def _table(title: str, differences: tuple[TensorDifference, ...]) -> Table:
+    table = Table(("tensor", "op", "outside", "ulps", "absolute", "at", "a", "b"), title=title)
+    for found in differences:
+        if found.reason:
+            table.rows.append((found.tensor, found.op or "-", found.reason, *"-----"))
+            continue
+        at = ",".join(map(str, found.index)) or "-"
+        table.rows.append(
+            (
+                *(found.tensor, found.op or "-", f"{found.num_outside} of {found.size}"),
+                *(f"{found.max_ulps:.3g}", f"{found.max_abs:.3g}"),
+                *(at, found.a or "-", found.b or "-"),
+            )
+        )
+    return table

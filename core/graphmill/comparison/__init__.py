@@ -1,0 +1,30 @@
+"""Compare what two sessions compute, node by node.
+
+    found = graphmill.comparison.compare_sessions(a, b, ["scores:0"], {"image:0": image})
+    print(found)
+
+`graphmill compare` does this on the command line. See docs/howto/compare.md.
+"""
+
+from __future__ import annotations
+
+from graphmill.comparison.differences import (
+    TensorDifference,
+    Tolerance,
+    difference_of,
+    units_in_last_place,
+)
+from graphmill.comparison.in_float64 import compare_with_float64
+from graphmill.comparison.report import Comparison
+from graphmill.comparison.sessions import compare_sessions, compare_with_values
+
+__all__ = [
+    "Comparison",
+    "TensorDifference",
+    "Tolerance",
+    "compare_sessions",
+    "compare_with_float64",
+    "compare_with_values",
+    "difference_of",
+    "units_in_last_place",
+]
