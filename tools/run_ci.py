@@ -13,7 +13,8 @@ JAX's compiled programs. Tests marked `divided` take half of the time and depend
 versions of Python and of dependencies; they are divided among the runs of the test command, so that
 each runs once in total (tests/shares.py). There are as many runs at a time as cores, the longest
 first. The output of a run is written to a log, which is printed when the run ends. At the end the
-tool prints a table of all runs, and on the last line the total number of tests.
+tool prints a table of all runs, the ends of the logs of those that failed (whoever keeps only the
+end of a long output needs them), and on the last line the total number of tests.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ OLDEST_MINORS = (11,)
 COMPILED = "compiled"
 """The name of the temporary folder for JAX's compiled programs, next to the logs."""
 LIMIT_SECONDS = 50 * 60
+_END_CHARACTERS = 6000
+"""How much of the log of a failed run is repeated: the stacks of a crash are longer than a line."""
 _WAIT_SECONDS = 1.0
 _MINUTES = {"test": 10, "run": 1}  # approximate, to start the longest first
 _CLOSING = re.compile(r"(?:=+ )?(?P<counts>\d+ \w+(?:, \d+ \w+)*) in \d[\d.]*s\b.*")
+_PROGRESS = re.compile(r"[.sxFEX]*(?: *\[ *\d+%\])?")
 _COUNT = re.compile(r"(\d+) (\w+)")
 
 
@@ -211,6 +215,12 @@ def table(outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def end_of(text: str) -> str:
+    """Return the last lines of a log, without those that only show pytest's progress."""
+    lines = [line for line in text.splitlines() if not _PROGRESS.fullmatch(line)]
+    return "\n".join(lines)[-_END_CHARACTERS:].strip()
+
+
 def execute_all(
     runs: Sequence[Run], logs: Path, at_once: int, compiled: Path | None = None
 ) -> list[Outcome]:
@@ -272,6 +282,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (logs / COMPILED).is_dir():
             shutil.rmtree(logs / COMPILED)
     print(f"{table(outcomes)}\n\nlogs: {logs}")
+    for one in outcomes:
+        if one.code:
+            print(f"\n===== the end of the failed {one.run} (exit code {one.code})")
+            print(end_of((logs / one.run.log_name).read_text(encoding="utf-8", errors="replace")))
     passed, failed = (sum(getattr(one, what) for one in outcomes) for what in ("passed", "failed"))
     print(f"{passed} passed, {failed} failed")
     return int(any(one.code for one in outcomes))

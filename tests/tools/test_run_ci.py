@@ -183,6 +183,14 @@ def test_one_failure_fails_the_run_after_all_jobs(
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == "1 passed, 1 failed"
     assert re.search(r"^3\.12\.1 +newest +test +failed", printed, re.MULTILINE)
+    assert "===== the end of the failed Python 3.12.1, newest dependencies" in printed
+
+
+def test_the_end_of_a_log_leaves_out_progress(ci: Any) -> None:
+    log = "first\n" * 2000 + "....s.. [ 67%]\nFatal Python error: Segmentation fault\n....\n\n"
+    end = ci.end_of(log)
+    assert end.endswith("first\nFatal Python error: Segmentation fault")
+    assert len(end) <= 6000
 
 
 def test_a_run_that_does_not_end_fails(
