@@ -14,7 +14,7 @@ from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.dataflow_graphs import random_graph
 
 pytestmark = pytest.mark.oracle
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODELS = Path(os.environ.get("GRAPHMILL_BENCH_MODELS", "no such folder"))
 FILES = [ROOT / "examples" / "digits" / "digits_frozen.pb", *sorted(MODELS.glob("*/graph.pb"))]
 
