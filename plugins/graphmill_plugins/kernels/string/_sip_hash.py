@@ -1,103 +1,222 @@
-"""SipHash-2-4 of many strings at once, vectorized with NumPy.
+"""SipHash-2-4 of many strings at once.
 
-The function is public (J.-P. Aumasson and D. J. Bernstein, 2012). Strings with equal numbers of
-8-byte words take the same rounds, which are vectorized.
+The function is public (J.-P. Aumasson and D. J. Bernstein, 2012). It takes rounds of operations on
+64-bit integers for each 8-byte word. The strings are sorted, the longest first, and a string with
+fewer words joins later, so that all of them end together: those that have joined are the first
+rows. A few are lanes of 128 bits in Python integers (`_Lanes`), many are rows of NumPy arrays.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill_plugins.kernels.packed_strings import WORD, PackedStrings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _U64 = np.uint64
-_MASK = 0xFFFFFFFFFFFFFFFF
-_WORD = WORD
-_MAX_SCALAR_HASHES = 4
-"""Up to this number of strings of one length, Python integers are faster."""
+_MAX_LANES: Final = 128
+"""Up to this number of strings, operations on Python integers are faster."""
+_LANE: Final = 16  # bytes
 _INITIAL_STATE = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+_TABLE_WORDS: Final = 1 << 20  # words of all strings that are gathered together
+_LAST_ROUNDS: Final = 4
 
 
 def sip_hashes(items: Sequence[bytes], key0: int, key1: int) -> Any:
     """Return the hashes under a key of two 64-bit integers, as uint64."""
     packed = PackedStrings(items)
-    counts = packed.sizes // _WORD
+    counts = packed.sizes // WORD + 1
+    order = np.argsort(-counts, kind="stable")
+    words = _Words(packed, order, counts)
+    keys = (key0, key1, key0, key1)
+    initial = [a ^ b for a, b in zip(_INITIAL_STATE, keys, strict=True)]
     result = np.empty(len(items), _U64)
-    for count in set(counts.tolist()):
-        rows = np.flatnonzero(counts == count)
-        if len(rows) <= _MAX_SCALAR_HASHES:
-            for row in rows.tolist():
-                result[row] = _hash_one(_padded(items[row], count), key0, key1)
-        else:
-            starts, sizes = packed.starts[rows], packed.sizes[rows]
-            blocks = [packed.words_at(starts + _WORD * index) for index in range(count)]
-            tail_bits = (8 * (sizes % _WORD)).astype(_U64)
-            last = packed.words_at(starts + _WORD * count) & ((_U64(1) << tail_bits) - _U64(1))
-            blocks.append(last | (sizes.astype(_U64) << _U64(56)))
-            result[rows] = _hash_many(blocks, key0, key1)
+    result[order] = _hashes(words, initial)
     return result
 
 
-def _padded(text: bytes, count: int) -> bytes:
-    """Pad a string to whole words, with its length modulo 256 as the last byte."""
-    return text + bytes(_WORD * (count + 1) - 1 - len(text)) + bytes((len(text) & 0xFF,))
+class _Words:
+    """The words of strings, by the step in which they are hashed.
+
+    Args:
+        packed: the strings.
+        order: their order by the number of words, the longest first.
+        counts: the number of words of each, the last of which has its size.
+
+    Attributes:
+        count: the number of strings.
+        joined: for each step the number of strings that take part in it.
+    """
+
+    def __init__(self, packed: PackedStrings, order: Any, counts: Any) -> None:
+        self._packed = packed
+        self._starts, self._sizes = packed.starts[order], packed.sizes[order]
+        self.count = len(order)
+        self.steps = int(counts.max(initial=0))
+        self._missing = self.steps - counts[order]
+        first_steps = np.bincount(self._missing, minlength=self.steps)
+        self.joined: list[int] = np.cumsum(first_steps).tolist()
+
+    def tables(self, first: int, last: int) -> Iterator[Any]:
+        """Iterate over the words of some steps, as tables with a row for each step."""
+        while first < last:
+            end = min(last, first + max(1, _TABLE_WORDS // self.count))
+            yield self._table(first, end)
+            first = end
+
+    def _table(self, first: int, last: int) -> Any:
+        joined = self.joined[last - 1]
+        index = np.arange(first, last)[:, None] - self._missing[:joined]
+        table = self._packed.words_at(self._starts[:joined] + WORD * np.maximum(index, 0))
+        if last == self.steps:
+            sizes = self._sizes[:joined]
+            bits = (8 * (sizes % WORD)).astype(_U64)
+            table[-1] &= (_U64(1) << bits) - _U64(1)
+            table[-1] |= sizes.astype(_U64) << _U64(56)
+        return table
 
 
-def _hash_many(blocks: list[Any], key0: int, key1: int) -> Any:
-    keys = (key0, key1, key0, key1)
-    state = [
-        np.full(len(blocks[0]), a ^ b, _U64) for a, b in zip(_INITIAL_STATE, keys, strict=True)
-    ]
-    for block in blocks:
-        state[3] ^= block
-        _rounds(state, 2)
-        state[0] ^= block
-    state[2] ^= _U64(0xFF)
-    _rounds(state, 4)
-    return state[0] ^ state[1] ^ state[2] ^ state[3]
+def _hashes(words: _Words, initial: list[int]) -> Any:
+    """Return the hashes of all strings, in the order of `words`."""
+    few = int(np.searchsorted(words.joined, _MAX_LANES, side="right"))
+    lanes = _Lanes(initial)
+    for table in words.tables(0, few):
+        lanes.add_words(table, words.joined)
+    if few == words.steps:
+        return lanes.hashes()
+    rows = _Rows(initial, words.count, lanes.state())
+    step = few
+    for table in words.tables(few, words.steps):
+        for block in table:
+            joined = words.joined[step]
+            rows.add(block[:joined], joined)
+            step += 1
+    return rows.hashes()
 
 
-def _rounds(state: list[Any], count: int) -> None:
-    v0, v1, v2, v3 = state
-    for _ in range(count):
-        v0 = v0 + v1
-        v1 = (v1 << _U64(13) | v1 >> _U64(51)) ^ v0
-        v0 = v0 << _U64(32) | v0 >> _U64(32)
-        v2 = v2 + v3
-        v3 = (v3 << _U64(16) | v3 >> _U64(48)) ^ v2
-        v0 = v0 + v3
-        v3 = (v3 << _U64(21) | v3 >> _U64(43)) ^ v0
-        v2 = v2 + v1
-        v1 = (v1 << _U64(17) | v1 >> _U64(47)) ^ v2
-        v2 = v2 << _U64(32) | v2 >> _U64(32)
-    state[:] = v0, v1, v2, v3
+class _Lanes:
+    """States of SipHash in Python integers, with 128 bits for each string.
+
+    The upper half of a lane takes what a sum or a shift carries over, until it is masked.
+    """
+
+    def __init__(self, initial: list[int]) -> None:
+        self._initial = initial
+        self._count = self._step = 0
+        self._values = (0, 0, 0, 0)
+        self._ones = 0  # 1 in each lane
+
+    def add_words(self, table: Any, joined: list[int]) -> None:
+        """Hash the words of some steps; `joined` has the number of strings of each step."""
+        size = table.shape[1] * _LANE
+        padded = np.zeros((*table.shape, 2), "<u8")
+        padded[:, :, 0] = table
+        content = padded.tobytes()
+        for start in range(0, len(content), size or 1):
+            count = joined[self._step]
+            if count != self._count:
+                self._grow(count)
+            block = int.from_bytes(content[start : start + count * _LANE], "little")
+            v0, v1, v2, v3 = self._values
+            v0, v1, v2, v3 = self._rounds(v0, v1, v2, v3 ^ block, 2)
+            self._values = v0 ^ block, v1, v2, v3
+            self._step += 1
+
+    def hashes(self) -> Any:
+        """Return the hashes as uint64."""
+        v0, v1, v2, v3 = self._values
+        v0, v1, v2, v3 = self._rounds(v0, v1, v2 ^ 0xFF * self._ones, v3, _LAST_ROUNDS)
+        return self._unpacked(v0 ^ v1 ^ v2 ^ v3)
+
+    def state(self) -> list[Any]:
+        """Return the state as four arrays of uint64."""
+        return [self._unpacked(value) for value in self._values]
+
+    def _unpacked(self, value: int) -> Any:
+        content = value.to_bytes(self._count * _LANE, "little")
+        return np.frombuffer(content, "<u8")[::2].astype(_U64)
+
+    def _grow(self, count: int) -> None:
+        new = int.from_bytes((1).to_bytes(_LANE, "little") * (count - self._count), "little")
+        shift = 8 * _LANE * self._count
+        pairs = zip(self._values, self._initial, strict=True)
+        v0, v1, v2, v3 = (value | start * new << shift for value, start in pairs)
+        self._values = v0, v1, v2, v3
+        self._ones |= new << shift
+        self._count = count
+
+    def _rounds(self, v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
+        mask = self._ones * 0xFFFFFFFFFFFFFFFF
+        for _ in range(count):
+            v0 = v0 + v1 & mask
+            v1 = (v1 << 13 | v1 >> 51) & mask ^ v0
+            v0 = (v0 << 32 | v0 >> 32) & mask
+            v2 = v2 + v3 & mask
+            v3 = (v3 << 16 | v3 >> 48) & mask ^ v2
+            v0 = v0 + v3 & mask
+            v3 = (v3 << 21 | v3 >> 43) & mask ^ v0
+            v2 = v2 + v1 & mask
+            v1 = (v1 << 17 | v1 >> 47) & mask ^ v2
+            v2 = (v2 << 32 | v2 >> 32) & mask
+        return v0, v1, v2, v3
 
 
-def _hash_one(text: bytes, key0: int, key1: int) -> int:
-    v0, v1, v2, v3 = (a ^ b for a, b in zip(_INITIAL_STATE, (key0, key1, key0, key1), strict=True))
-    for start in range(0, len(text), _WORD):
-        block = int.from_bytes(text[start : start + _WORD], "little")
-        v0, v1, v2, v3 = _scalar_rounds(v0, v1, v2, v3 ^ block, 2)
-        v0 ^= block
-    v0, v1, v2, v3 = _scalar_rounds(v0, v1, v2 ^ 0xFF, v3, 4)
-    return v0 ^ v1 ^ v2 ^ v3
+class _Rows:
+    """States of SipHash in arrays: v0 above v2, v1 above v3, which a round treats alike."""
+
+    def __init__(self, initial: list[int], count: int, begun: list[Any]) -> None:
+        self._even = np.empty((2, count), _U64)
+        self._odd = np.empty((2, count), _U64)
+        self._scratch = np.empty((2, count), _U64)
+        for index, (start, values) in enumerate(zip(initial, begun, strict=True)):
+            row = (self._odd if index % 2 else self._even)[index // 2]
+            row[: len(values)] = values
+            row[len(values) :] = start
+
+    def add(self, block: Any, joined: int) -> None:
+        """Hash a word of each of the first `joined` strings."""
+        self._odd[1, :joined] ^= block
+        self._rounds(2, joined)
+        self._even[0, :joined] ^= block
+
+    def hashes(self) -> Any:
+        """Return the hashes as uint64."""
+        self._even[1] ^= _U64(0xFF)
+        self._rounds(_LAST_ROUNDS, self._even.shape[1])
+        both = self._even ^ self._odd
+        return both[0] ^ both[1]
+
+    def _rounds(self, count: int, joined: int) -> None:
+        even, odd = self._even[:, :joined], self._odd[:, :joined]
+        scratch = self._scratch[:, :joined]
+        crossed = even[::-1]
+        for _ in range(count):
+            _half_round(even, odd, scratch, _FIRST_SHIFTS, even[0])
+            _half_round(crossed, odd, scratch, _SECOND_SHIFTS, even[1])
 
 
-def _scalar_rounds(v0: int, v1: int, v2: int, v3: int, count: int) -> tuple[int, int, int, int]:
-    for _ in range(count):
-        v0 = v0 + v1 & _MASK
-        v1 = (v1 << 13 & _MASK | v1 >> 51) ^ v0
-        v0 = v0 << 32 & _MASK | v0 >> 32
-        v2 = v2 + v3 & _MASK
-        v3 = (v3 << 16 & _MASK | v3 >> 48) ^ v2
-        v0 = v0 + v3 & _MASK
-        v3 = (v3 << 21 & _MASK | v3 >> 43) ^ v0
-        v2 = v2 + v1 & _MASK
-        v1 = (v1 << 17 & _MASK | v1 >> 47) ^ v2
-        v2 = v2 << 32 & _MASK | v2 >> 32
-    return v0, v1, v2, v3
+def _shifts(*counts: int) -> tuple[Any, Any]:
+    left = np.array(counts, _U64)[:, None]
+    return left, _U64(64) - left
+
+
+_FIRST_SHIFTS: Final = _shifts(13, 16)
+_SECOND_SHIFTS: Final = _shifts(17, 21)
+_HALF: Final = _U64(32)
+
+
+def _half_round(even: Any, odd: Any, scratch: Any, shifts: tuple[Any, Any], swapped: Any) -> None:
+    """Add, rotate and mix both pairs in place, and swap the halves of one row."""
+    even += odd
+    np.right_shift(odd, shifts[1], scratch)
+    np.left_shift(odd, shifts[0], odd)
+    odd |= scratch
+    odd ^= even
+    low = scratch[0]
+    np.right_shift(swapped, _HALF, low)
+    np.left_shift(swapped, _HALF, swapped)
+    swapped |= low
