@@ -28,6 +28,8 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 HASH_K0 = 0xC3A5C85C97CB3127
 HASH_K1 = 0xB492B66FBE98F273
 """Multipliers of FarmHash."""
+_MAX_SCALAR_BYTES = 640
+"""Up to this number of bytes in all, hashing a few strings one by one is faster."""
 _K2 = 0x9AE16A3B2F90404F
 
 
@@ -195,10 +197,10 @@ def _modulo(hashes: Any, count: int, value: Value) -> Value:
 @kernel("StringToHashBucketFast", host=True)
 def string_to_hash_bucket_fast(value: Value, num_buckets: int) -> Value:
     """Return Fingerprint64 modulo `num_buckets`."""
-    if value.size <= MAX_SCALAR_HASHES:
+    items = value.ravel().tolist()
+    if len(items) <= MAX_SCALAR_HASHES and sum(map(len, items)) <= _MAX_SCALAR_BYTES:
         return _buckets(fingerprint64, value, num_buckets)
-    hashes = fingerprints(value.ravel().tolist(), fingerprint64)
-    return _modulo(hashes, num_buckets, value)
+    return _modulo(fingerprints(items, fingerprint64), num_buckets, value)
 
 
 @kernel("_TensorToHashBucketFast", host=True)

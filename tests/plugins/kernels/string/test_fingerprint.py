@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill_plugins.kernels.string._fingerprint import fingerprints
 from graphmill_plugins.kernels.string.hash import fingerprint64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @given(st.lists(st.binary(max_size=90), max_size=40))
@@ -18,6 +23,18 @@ def test_many_are_as_one_by_one(items: list[bytes]) -> None:
 def test_every_length_up_to_the_longest() -> None:
     items = [bytes(range(1, size + 1)) for size in range(100)]
     assert fingerprints(items, fingerprint64).tolist() == [fingerprint64(item) for item in items]
+
+
+def test_long_strings_of_many_sizes() -> None:
+    sizes = [0, 63, 64, 65, 127, 128, 129, 191, 192, 193, 500, 1023, 1024, 1025, 3000]
+    items = [bytes(index * size % 251 for index in range(size)) for size in sizes]
+    assert fingerprints(items, fingerprint64).tolist() == [fingerprint64(item) for item in items]
+
+
+def test_few_long_strings_are_hashed_as_one_by_one(call: Callable[..., Any]) -> None:
+    items = [bytes([index]) * (100 + index) for index in range(9)]
+    got = call("StringToHashBucketFast", np.array(items, object), num_buckets=1 << 40)
+    assert got.tolist() == [fingerprint64(item) % (1 << 40) for item in items]
 
 
 def test_the_result_is_unsigned() -> None:
