@@ -27,9 +27,10 @@ from graphmill_plugins.kernels.parsing._example import (
     parse_features,
     values_of,
 )
+from graphmill_plugins.kernels.parsing._layouts import floats_of, small_integers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _SECOND: Final = 2 << 3 | LENGTH
 _MAX_LENGTHS: Final = 4  # lengths of the examples of a batch, for layouts to be worthwhile
+_OFFSETS: Final = {kind: offset for offset, kind in enumerate(KINDS)}
+_DECODERS: Final = {dtypes.float32: floats_of, dtypes.int64: small_integers_of}
 _LISTS: Final = {number << 3 | LENGTH: dtype for number, dtype in NUMBERS.items()}
 
 
@@ -77,6 +80,30 @@ class FeatureRows(NamedTuple):
         return [FeatureRows(self.values[start:end], *rest) for start, end, *rest in parts]
 
 
+def _split(values: Value, counts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, FeatureRows]]:
+    """Iterate over the slots and rows of columns in a table with a row for each example."""
+    size = len(values)
+    columns = np.ascontiguousarray(values.T)
+    counts_of: dict[int, Value] = {}
+    start = 0
+    for slot, count in counts:
+        each = counts_of.get(count)
+        if each is None:
+            each = counts_of[count] = np.full(size, count, np.int64)
+        own = columns[start] if count == 1 else values[:, start : start + count].reshape(-1)
+        yield slot, FeatureRows(own, each, None, count)
+        start += count
+
+
+class _Group(NamedTuple):
+    """Examples with one layout: their indices, their contents and the table of their bytes."""
+
+    layout: Layout
+    rows: list[int]
+    contents: list[bytes]
+    table: Value
+
+
 class Scan:
     """Collects the requested features of a batch of examples.
 
@@ -92,6 +119,8 @@ class Scan:
         self._what = what
         # For each slot its cells, or None as long as it has no values.
         self._cells: list[list[Cell] | None] = [None] * (len(headers.slots) * len(KINDS))
+        # The slots that are decoded already; their keys have values of no other type.
+        self._decoded: dict[int, FeatureRows] = {}
         self._found: list[dict[bytes, Feature]] | None = None
         self._contents: list[tuple[int, bytes, int, int]] = []
         # Slot, start and end of each value of the last example, if all its headers are known.
@@ -106,45 +135,68 @@ class Scan:
         by_length: dict[int, list[int]] = {}
         for row, content in enumerate(contents):
             by_length.setdefault(len(content), []).append(row)
+        are_few = len(by_length) <= _MAX_LENGTHS
+        groups: list[_Group] = []
         for length, rows in by_length.items():
             layout = self._headers.layouts.get(length)
-            if len(rows) * _MAX_LENGTHS < len(contents):
+            if not are_few and len(rows) * _MAX_LENGTHS < len(contents):
                 layout = None  # comparing few examples with a layout takes longer than parsing them
             elif layout is None:
                 row, *rows = rows
                 layout = self._add_new_layout(row, contents[row])
-            if layout is not None:
-                rows = self._add_by_layout(layout, rows, contents)
+            if layout is not None and rows:
+                rows = self._add_by_layout(layout, rows, contents, groups)
             for row in rows:
                 self.add_example(row, contents[row])
+        if sum(len(group.rows) for group in groups) == len(contents):
+            self._decode_numbers(groups)
+        for group in groups:
+            self._add_cells(group)
 
     def _add_by_layout(
-        self, layout: Layout, rows: list[int], contents: Sequence[bytes]
+        self, layout: Layout, rows: list[int], contents: Sequence[bytes], groups: list[_Group]
     ) -> list[int]:
-        """Collect the features of the rows that have a layout; return the other rows."""
-        if not rows:
-            return rows
+        """Add the rows that have a layout to the groups; return the other rows."""
         given = [contents[row] for row in rows]
-        matches = layout.matches(given)
-        others = []
+        table, matches = layout.rows_of(given)
+        others: list[int] = []
         if not all(matches):
             others = [row for row, matches_it in zip(rows, matches, strict=True) if not matches_it]
             rows = [row for row, matches_it in zip(rows, matches, strict=True) if matches_it]
             given = [contents[row] for row in rows]
-        is_whole_batch = len(rows) == len(self._prefixes)
-        for slot, start, end in layout.spans:
-            values: list[Cell] = [content[start:end] for content in given]
-            if is_whole_batch:
-                self._cells[slot] = values
-                continue
-            cells = self._cells_of(slot)
-            for row, value in zip(rows, values, strict=True):
-                cells[row] = value
+            table = table[matches]
+        groups.append(_Group(layout, rows, given, table))
         self._contents += [
             (row, content, layout.start, len(content))
             for row, content in zip(rows, given, strict=True)
         ]
         return others
+
+    def _decode_numbers(self, groups: list[_Group]) -> None:
+        """Decode the numbers of groups that make up the batch, where all have the same columns."""
+        lengths = tuple(len(group.layout.expected) for group in groups)
+        tables = [(group.rows, group.table) for group in groups]
+        size = len(self._prefixes)
+        for dtype, columns in self._headers.number_columns(lengths).items():
+            if columns is None:
+                continue
+            values = _DECODERS[dtype](columns.gathered(tables, size))
+            if values is not None:
+                self._decoded.update(_split(values, columns.counts))
+
+    def _add_cells(self, group: _Group) -> None:
+        """Collect the features of a group that are not decoded yet."""
+        is_whole_batch = len(group.rows) == len(self._prefixes)
+        for slot, start, end in group.layout.spans:
+            if slot in self._decoded:
+                continue
+            values: list[Cell] = [content[start:end] for content in group.contents]
+            if is_whole_batch:
+                self._cells[slot] = values
+                continue
+            cells = self._cells_of(slot)
+            for row, value in zip(group.rows, values, strict=True):
+                cells[row] = value
 
     def _add_new_layout(self, row: int, content: bytes) -> Layout | None:
         """Collect the features of an example, and return its layout if it has a simple one."""
@@ -264,15 +316,24 @@ class Scan:
         Raises:
             InvalidArgumentError: an example has values of another type, or malformed ones.
         """
+        slots, decoded = self._headers.slots, self._decoded
         found: dict[int, FeatureRows] = {}
+        if decoded:
+            for index, (key, dtype) in enumerate(wanted):
+                rows = decoded.get(slots[key] + _OFFSETS[dtype])
+                if rows is not None:
+                    found[index] = rows
         for dtype in dict.fromkeys(dtype for _, dtype in wanted):
             plain = [
                 index
                 for index, (key, kind) in enumerate(wanted)
-                if kind is dtype and self._has_only(key, dtype)
+                if kind is dtype and index not in found and self._has_only(key, dtype)
             ]
-            slots = [self._headers.slots[wanted[i][0]] + KINDS.index(dtype) for i in plain]
-            cells = [cell for slot in slots for cell in self._cells_of(slot)]
+            cells = [
+                cell
+                for i in plain
+                for cell in self._cells_of(slots[wanted[i][0]] + _OFFSETS[dtype])
+            ]
             whole = decoded_rows(cells, dtype) if cells else None
             if whole is not None:
                 found.update(zip(plain, whole.split(len(plain)), strict=True))
@@ -286,7 +347,9 @@ class Scan:
         first = self._headers.slots[key]
         for slot, kind in enumerate(KINDS, first):
             cells = self._cells[slot]
-            if kind is not dtype and cells is not None and cells.count(None) != len(cells):
+            if kind is dtype:
+                continue
+            if slot in self._decoded or (cells is not None and cells.count(None) != len(cells)):
                 return False
         return True
 
@@ -303,8 +366,10 @@ class Scan:
         Raises:
             InvalidArgumentError: an example has values of another type, or malformed ones.
         """
+        slot = self._headers.slots[key] + _OFFSETS[dtype]
+        if slot in self._decoded:
+            return self._decoded[slot]
         if self._has_only(key, dtype):
-            slot = self._headers.slots[key] + KINDS.index(dtype)
             whole = decoded_rows(self._cells_of(slot), dtype)
             if whole is not None:
                 return whole

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
 from graphmill.spi.protos import LENGTH
-from graphmill_plugins.kernels.parsing._layouts import make_layout
+from graphmill_plugins.kernels.parsing._layouts import make_layout, number_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.dtypes import DType
-    from graphmill_plugins.kernels.parsing._layouts import Layout
+    from graphmill_plugins.kernels.parsing._layouts import Layout, NumberColumns
 
 FIRST: Final = 1 << 3 | LENGTH
 """The tag of field 1 if it has a length: the features of an example, the key of an entry …"""
 KINDS: Final[tuple[DType, ...]] = (dtypes.string, dtypes.float32, dtypes.int64)
+_WIDTHS: Final = {dtypes.float32: 4, dtypes.int64: 1}
+"""The bytes of a number: integers are varints, which are decoded together if all take one."""
 _MAX_ENTRIES: Final = 4096
 _MAX_HEADER_SIZE: Final = 256
 _MAX_LAYOUTS: Final = 64  # that are made for one list of keys, so that no batch makes one in vain
@@ -47,6 +49,7 @@ class Headers:
         self.entries: dict[bytes, tuple[int | None, int]] = {}
         self.layouts: dict[int, Layout] = {}
         self._layout_count = 0
+        self._columns: dict[tuple[int, ...], dict[DType, NumberColumns | None]] = {}
 
     def add(self, header: bytes, slot: int | None, size: int) -> None:
         """Add a parsed header, unless it is long; clear a full cache first."""
@@ -65,6 +68,23 @@ class Headers:
         self._layout_count += 1
         layout = self.layouts[len(content)] = make_layout(content, start, entries)
         return layout
+
+    def number_columns(self, lengths: tuple[int, ...]) -> dict[DType, NumberColumns | None]:
+        """Return the columns of floats and of integers in examples of these lengths.
+
+        They are None if the layouts of the lengths differ in them.
+        """
+        columns = self._columns.get(lengths)
+        if columns is None:
+            layouts = [self.layouts[length] for length in lengths]
+            columns = {
+                kind: number_columns(layouts, KINDS.index(kind), len(KINDS), width)
+                for kind, width in _WIDTHS.items()
+            }
+            if len(self._columns) >= _MAX_LAYOUTS:
+                self._columns.clear()
+            self._columns[lengths] = columns
+        return columns
 
 
 class HeaderCache:

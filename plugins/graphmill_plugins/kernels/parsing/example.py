@@ -6,6 +6,7 @@ Semantics: tensorflow/core/kernels/example_parsing_ops.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,6 +120,29 @@ def dense_columns(
     ]
 
 
+class DenseColumnCache:
+    """The dense columns of a node, which are made again if keys or default values are others.
+
+    Threads: parsers may share it; a column never changes.
+
+    Args:
+        types: of the columns.
+        shapes: of one example's values in each column.
+    """
+
+    def __init__(self, types: Sequence[np.dtype[Any]], shapes: Sequence[Shape]) -> None:
+        self._types, self._shapes = types, shapes
+        self._last: tuple[list[bytes], list[Value], list[DenseColumn]] = ([], [], [])
+
+    def of(self, keys: list[bytes], defaults: list[Value]) -> list[DenseColumn]:
+        """Return the columns of these keys and default values; see `dense_columns`."""
+        known, values, columns = self._last
+        if known != keys or len(values) != len(defaults) or any(map(is_not, values, defaults)):
+            columns = dense_columns(keys, self._types, self._shapes, defaults)
+            self._last = keys, list(defaults), columns
+        return columns
+
+
 def parse_columns(
     header_cache: HeaderCache,
     serialized: Value,
@@ -167,6 +191,7 @@ def parse_example_v1(
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse a vector of examples into sparse and dense columns."""
     header_cache = HeaderCache()
+    column_cache = DenseColumnCache(Tdense, dense_shapes)
 
     def parse(
         serialized: Value,
@@ -180,7 +205,7 @@ def parse_example_v1(
                 f"Expected serialized to be a vector, got shape: {shape_text(serialized.shape)}"
             )
         sparse = list(zip(_keys(sparse_keys), types_of(sparse_types), strict=True))
-        dense = dense_columns(_keys(dense_keys), Tdense, dense_shapes, dense_defaults)
+        dense = column_cache.of(_keys(dense_keys), dense_defaults)
         return parse_columns(header_cache, serialized, names, sparse, dense)[:4]
 
     return parse
@@ -197,6 +222,7 @@ def parse_example_v2(
 ) -> Callable[..., tuple[Any, ...]]:
     """Parse an example or a vector of them into sparse, dense and ragged columns."""
     header_cache = HeaderCache()
+    column_cache = DenseColumnCache(Tdense, dense_shapes)
 
     def parse(
         serialized: Value,
@@ -220,7 +246,7 @@ def parse_example_v2(
             serialized,
             names,
             list(zip(sparse_names, types_of(sparse_types), strict=True)),
-            dense_columns(dense_names, Tdense, dense_shapes, dense_defaults),
+            column_cache.of(dense_names, dense_defaults),
             list(zip(ragged_names, types_of(ragged_value_types), splits, strict=True)),
         )
 
@@ -257,6 +283,8 @@ def parse_single_example(
             f"and sparse_types ({len(sparse_types)})"
         )
     header_cache = HeaderCache()
+    column_cache = DenseColumnCache(Tdense, dense_shapes)
+    dense_names = list(map(encode, dense_keys))
     no_names = np.empty(0, object)
 
     def parse(serialized: Value, dense_defaults: list[Value]) -> tuple[Any, ...]:
@@ -265,7 +293,7 @@ def parse_single_example(
                 f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}"
             )
         sparse = list(zip(map(encode, sparse_keys), types_of(sparse_types), strict=True))
-        dense = dense_columns(list(map(encode, dense_keys)), Tdense, dense_shapes, dense_defaults)
+        dense = column_cache.of(dense_names, dense_defaults)
         return parse_columns(header_cache, serialized, no_names, sparse, dense)[:4]
 
     return parse

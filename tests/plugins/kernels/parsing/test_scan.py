@@ -106,6 +106,65 @@ def test_batches_with_known_layouts_match_the_values(batches):
             assert column_rows(headers, contents, key) == wanted
 
 
+def floats(*values: float) -> bytes:
+    return message(2, message(1, np.array(values, "<f4").tobytes()))
+
+
+def texts(*values: bytes) -> bytes:
+    return message(1, b"".join(message(1, value) for value in values))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (0, 0)])
+@pytest.mark.parametrize("limit", [127, 128])
+def test_numbers_of_a_batch_with_known_layouts(sizes, limit):
+    """Examples of two lengths, with their keys in two orders; integers of one byte, or of two."""
+    headers = Headers(tuple(TYPES))
+    for first in (0, 5, 9):
+        contents, expected = [], {b"f": [], b"i": [], b"s": []}
+        for row in range(first, first + 6):
+            given = {
+                b"f": [row + 0.5 + i for i in range(sizes[0])],
+                b"i": [limit - row % 2 * (limit > 127) - (row if limit == 127 else 0)] * sizes[1],
+                b"s": [b"x" * (row % 2), b"y"],
+            }
+            lists = {b"f": floats(*given[b"f"]), b"i": integers(*given[b"i"])}
+            lists[b"s"] = texts(*given[b"s"])
+            keys = sorted(lists, reverse=bool(row % 2))
+            contents.append(example(*[entry(key, lists[key]) for key in keys]))
+            for key, values in given.items():
+                expected[key].append(values)
+        for key in TYPES:
+            assert column_rows(headers, contents, key) == expected[key]
+
+
+def test_a_known_layout_with_another_type_is_refused():
+    headers = Headers(tuple(TYPES))
+    batch = [example(entry(b"i", floats(1.0)))] * 3
+    for _ in range(3):
+        with pytest.raises(InvalidArgumentError, match="Data types don't match"):
+            column_rows(headers, batch, b"i")
+
+
+def test_layouts_with_a_key_twice_or_types_that_differ():
+    """The last entry of a key counts, and an error names the example with another type."""
+    headers = Headers(tuple(TYPES))
+    twice = example(entry(b"i", integers(1)), entry(b"i", integers(2)))
+    other = example(entry(b"i", floats(1.0)), entry(b"f", floats(2.0)))
+    for _ in range(3):
+        assert column_rows(headers, [twice] * 4, b"i") == [[2]] * 4
+        assert column_rows(headers, [other, twice] * 2, b"f") == [[2.0], []] * 2
+        with pytest.raises(InvalidArgumentError, match="Data types don't match"):
+            column_rows(headers, [other, twice] * 2, b"i")
+
+
+def test_a_malformed_list_of_floats_in_a_known_layout_is_refused():
+    headers = Headers(tuple(TYPES))
+    damaged = example(entry(b"f", message(2, message(1, bytes(5)))))
+    for _ in range(3):
+        with pytest.raises(InvalidArgumentError, match="Could not parse example"):
+            column_rows(headers, [damaged] * 3, b"f")
+
+
 def test_a_layout_is_not_used_for_an_example_with_another_key():
     headers = Headers(tuple(TYPES))
     first, second = (example(entry(key, integers(7))) for key in (b"i", b"j"))

@@ -1,0 +1,32 @@
+"""A node makes its dense columns again only where keys or default values are others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels.parsing.example import DenseColumnCache
+
+DEFAULT = np.zeros(1, np.float32)
+
+
+def test_the_columns_follow_keys_and_defaults():
+    cache = DenseColumnCache([np.dtype(np.float32)], [(1,)])
+    (first,) = cache.of([b"a"], [DEFAULT])
+    assert (first.key, first.default) == (b"a", DEFAULT)
+    assert cache.of([b"a"], [DEFAULT])[0] is first
+    (second,) = cache.of([b"b"], [DEFAULT])
+    assert second.key == b"b"
+    (third,) = cache.of([b"b"], [np.ones(1, np.float32)])
+    assert third.default.tolist() == [1.0]
+
+
+def test_an_invalid_default_is_refused_each_time():
+    cache = DenseColumnCache([np.dtype(np.float32)], [(1,)])
+    cache.of([b"a"], [DEFAULT])
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match="is not compatible"):
+            cache.of([b"a"], [np.zeros(2, np.float32)])
+        with pytest.raises(InvalidArgumentError, match="expected one of each per key"):
+            cache.of([b"a"], [])
