@@ -161,31 +161,30 @@ MISSING = """
 ## Ops without a kernel
 
 A graph that needs one of these ops is refused before it runs; the error lists all missing ops. A
-plugin can [add a kernel](../howto/kernel.md). TensorFlow's CPU build has some of them, which are
-left out on purpose:
+plugin can [add a kernel](../howto/kernel.md). TensorFlow's CPU build has these, and this is why
+graphmill does not:
 
-- `_Mkl…` are oneDNN's own versions of other ops, for one run on one kind of CPU.
-- `Rpc…` and `DataService…` need servers that speak TensorFlow's internal protocols.
-- `XlaReplicaId`, `XlaSend`, `XlaRecv` and `XlaSpmdShardToFullShape` have a meaning only within a
-  program of several replicas; TensorFlow fails on them outside of one. `XlaLaunch` is written by
-  TensorFlow's own compiler, never into saved graphs.
-- `_ParallelConcatStart`, `_ParallelConcatUpdate` and `_ScopedAllocator…` write into memory that
-  several tensors share. They exist only within TensorFlow's runtime; `ParallelConcat` is supported.
-- `Old`, `Fact`, `KernelLabel`, `TestAttr`, `ConstructionFails`, `GraphDefVersion`, `SleepOp`,
-  `SleepIdentityOp`, `GetDeadline`, `DevicePlacementOp`, `DtypeWithDefaultOp`, `ResourceCreateOp`,
-  `ResourceInitializedOp`, `ResourceUsingOp`, `StubResourceHandleOp`, `MakeWeakResourceHandle`,
-  `IsResourceHandleRefCounting` and `IsTensorFloat32Enabled` exist for TensorFlow's own tests.
-- `CheckPinned` checks memory that is pinned for a GPU. `DumpTensor` writes TensorFlow's own debug
-  dumps; `DebugIdentity` is supported.
-- `CreateSummaryDbWriter` writes a database that TensorBoard no longer reads.
-- `FileSystemSetConfiguration` configures TensorFlow's own clients of file systems.
+"""
+REST = """
+These ops have no CPU kernel in TensorFlow either:
 
 """
 
 
 def page(host: Host) -> str:
     """Return the page."""
-    return "".join([HEAD, *other_answers(host), SKIPPED, *compiled(), MISSING, *missing(host)])
+    return "".join(
+        [
+            HEAD,
+            *other_answers(host),
+            SKIPPED,
+            *compiled(),
+            MISSING,
+            *unsupported(host),
+            REST,
+            *missing(host),
+        ]
+    )
 
 
 def other_answers(host: Host) -> list[str]:
@@ -219,9 +218,17 @@ def compiled() -> list[str]:
     ]
 
 
+def unsupported(host: Host) -> list[str]:
+    """Return a line for each reason why ops of TensorFlow's CPU build have no kernel."""
+    ops: dict[str, set[str]] = defaultdict(set)
+    for op, reason in host.kernels.unsupported().items():
+        ops[reason].add(op)
+    return [f"- {names(found)}: {reason}.\n" for reason, found in ops.items()]
+
+
 def missing(host: Host) -> list[str]:
-    """Return a line for each family that has ops without a kernel."""
-    with_kernel = set(host.kernels.ops())
+    """Return a line for each family of public ops with neither a kernel nor a reason."""
+    with_kernel = {*host.kernels.ops(), *host.kernels.unsupported()}
     families: dict[str, set[str]] = defaultdict(set)
     for name in host.ops.names():
         if name not in with_kernel and not name.startswith("_"):

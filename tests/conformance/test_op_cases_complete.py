@@ -10,6 +10,7 @@ import pytest
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.testing.case import FOLDER, RESERVED, case_files, load_cases
 from graphmill.testing.golden import read_answers
+from graphmill.testing.oracle.cpu_types import cpu_ops
 from graphmill.testing.tolerances import tolerances
 
 EXEMPT = tomllib.loads(Path(__file__).with_name("ops_without_cases.toml").read_text("utf-8"))
@@ -82,3 +83,8 @@ def test_deviations_say_why():
         reasons = [*case.skip.values(), *([case.differs] if case.differs else [])]
         reasons += [case.close.why] if case.close else []
         assert all(len(reason) > 20 for reason in reasons), case.id
+
+
+def test_every_cpu_op_of_tensorflow_has_a_kernel_or_a_reason(graphmill_host):
+    lacking = cpu_ops() - set(graphmill_host.kernels.ops())
+    assert lacking == set(graphmill_host.kernels.unsupported())

@@ -243,6 +243,15 @@ class KernelRegistrar(_Registrar):
         suffix = f" [{backend}]" if backend else ""
         self._file(*(f"family {family}: {module}{suffix}" for module in modules))
 
+    def add_unsupported(self, reasons: Mapping[str, str] | str) -> None:
+        """Register the reasons why ops have no kernel; the error for a missing kernel gives them.
+
+        Args:
+            reasons: maps the name of an op to a clause that follows "because"; or names such a
+                mapping as "module:NAME", which is imported when it is first needed.
+        """
+        self._registry.add_unsupported(reasons, owner=self.owner)
+
 
 class GradientRegistrar(_Registrar):
     """Register gradients of ops: at once, or as modules that are imported on first use."""

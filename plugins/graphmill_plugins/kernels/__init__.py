@@ -252,6 +252,7 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
         _add_family(kernels, family, modules)
     for family, modules in JAX_MODULES.items():
         _add_family(kernels, family, [f"jax.{module}" for module in modules], backend="jax")
+    kernels.add_unsupported(f"{__name__}.unsupported:REASONS")
 
 
 def _add_family(

@@ -2,7 +2,8 @@
 
 Kernels are registered in one of three ways: as declared functions (`add`); as a module that is
 imported when one of the named ops is first looked up (`add_module`); as the modules of a family of
-ops, imported when the first op of the family is looked up (`add_family`).
+ops, imported when the first op of the family is looked up (`add_family`). Reasons why ops have no
+kernel (`add_unsupported`) become part of the error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphmill.errors import InternalError, InvalidArgumentError, NotFoundError
-from graphmill.registry import PluginConflictError, PluginWarning, Provenance
+from graphmill.registry import (
+    PluginConflictError,
+    PluginWarning,
+    Provenance,
+    load_reference,
+)
 from graphmill.runtime.kernels.kernel import (
     LOWERINGS_ATTRIBUTE,
     KernelDef,
@@ -109,6 +115,7 @@ class KernelRegistry:
         # Kernels of modules are checked when one of their ops is looked up.
         self._unchecked: set[KernelDef] = set()
         self._refused: dict[KernelDef, str] = {}
+        self._unsupported: list[tuple[Mapping[str, str] | str, object]] = []
         self._version = 0
         self._settled: set[tuple[Any, ...]] = set()
         self._choices: dict[tuple[Any, ...], _Found] = {}
@@ -169,9 +176,27 @@ class KernelRegistry:
             )
             self._changed()
 
+    def add_unsupported(self, reasons: Mapping[str, str] | str, owner: object = None) -> None:
+        """Register the reasons why ops have no kernel: a mapping, or "module:NAME" of one.
+
+        A kernel that is registered for such an op is used all the same.
+        """
+        with self._lock:
+            self._unsupported.append((reasons, owner))
+
+    def unsupported(self) -> dict[str, str]:
+        """Return the registered reasons why ops have no kernel, by op."""
+        with self._lock:
+            registered = list(self._unsupported)
+        found: dict[str, str] = {}
+        for reasons, owner in registered:
+            found.update(_loaded(reasons, owner))
+        return found
+
     def withdraw(self, owner: object) -> None:
         """Remove everything that `owner` registered."""
         with self._lock:
+            self._unsupported[:] = [one for one in self._unsupported if one[1] != owner]
             for entries in self._by_op.values():
                 entries[:] = [entry for entry in entries if entry.owner != owner]
             for table in (self._modules_by_op, self._modules_by_family):
@@ -232,7 +257,8 @@ class KernelRegistry:
         """
         found, rejected = self._search(op_def, attrs, device_type, backends)
         if found is None:
-            raise NotFoundError(no_kernel_message(op_def, attrs, device_type, rejected))
+            why = "" if rejected else self.unsupported().get(op_def.name, "")
+            raise NotFoundError(no_kernel_message(op_def, attrs, device_type, rejected, why))
         return found
 
     def try_find(
@@ -421,8 +447,17 @@ def no_kernel_message(
     attrs: Mapping[str, Any],
     device_type: str,
     rejected: Iterable[tuple[str, str]],
+    unsupported: str = "",
 ) -> str:
-    """Return the message for an op that no kernel matches, with the reason for each kernel."""
+    """Return the message for an op that no kernel matches.
+
+    Args:
+        op_def: the op.
+        attrs: those of the node.
+        device_type: of the device.
+        rejected: the registered kernels, each with the reason against it.
+        unsupported: why there is none, "" if that is unknown.
+    """
     types = ", ".join(
         f"{name}={_type_name(attrs[name])}"
         for name in (attr.name for attr in op_def.attrs if attr.type == "type")
@@ -433,8 +468,10 @@ def no_kernel_message(
         message += f" ({types})"
     reasons = [f"{source}: {reason}" for source, reason in rejected]
     if not reasons:
+        because = f", because {unsupported}" if unsupported else ""
         return (
-            message + ". None is registered; a plugin may supply one (graphmill_register_kernels)"
+            f"{message}. None is registered{because}; "
+            "a plugin may supply one (graphmill_register_kernels)"
         )
     return message + ". Registered: " + "; ".join(reasons)
 
@@ -498,6 +535,22 @@ def _misfit(
             if dtype is not None and dtype not in allowed:
                 return f"takes {name} in {', '.join(d.name for d in allowed)}, not {dtype.name}"
     return None
+
+
+def _loaded(reasons: Mapping[str, str] | str, owner: object) -> Mapping[str, str]:
+    """Return reasons, importing them if necessary; none, with a warning, if that fails."""
+    if not isinstance(reasons, str):
+        return reasons
+    try:
+        return dict(load_reference(reasons))
+    except Exception as error:  # noqa: BLE001 - the code of a plugin may raise anything
+        text = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"the reasons {reasons!r} of {owner} cannot be loaded: {text}",
+            PluginWarning,
+            stacklevel=2,
+        )
+        return {}
 
 
 def _is_required(owner: object) -> bool:

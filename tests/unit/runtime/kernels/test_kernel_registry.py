@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NEG = OpDef("Neg", (ArgDef("x", type_attr="T"),), (), (AttrDef("T", "type"),), family="arithmetic")
 FLOAT = {"T": dtypes.float32}
+REASONS = {"Neg": "it needs a hammer"}
 MINE, YOURS = (Provenance(name, f"dist-{name}", "1", name) for name in ("mine", "yours"))
 
 
@@ -104,6 +105,39 @@ def test_e11_why_no_kernel_fits(
 
 def test_e11_an_op_without_any_kernel(registry: KernelRegistry) -> None:
     with pytest.raises(errors.NotFoundError, match=r"\(T=float32\)\. None is registered"):
+        found(registry)
+
+
+def test_reason_for_unsupported_op_is_part_of_the_error(registry: KernelRegistry) -> None:
+    registry.add_unsupported({"Neg": "it needs a hammer"}, MINE)
+    with pytest.raises(errors.NotFoundError, match="None is registered, because it needs a hammer"):
+        found(registry)
+
+
+def test_kernel_of_unsupported_op_is_used(registry: KernelRegistry) -> None:
+    registry.add_unsupported({"Neg": "it needs a hammer"}, MINE)
+    registry.add(definition("a"), YOURS)
+    assert found(registry) == "a"
+
+
+def test_reasons_are_withdrawn_with_their_owner(registry: KernelRegistry) -> None:
+    registry.add_unsupported({"Neg": "it needs a hammer"}, MINE)
+    registry.add_unsupported({"Abs": "it needs a saw"}, YOURS)
+    registry.withdraw(MINE)
+    assert registry.unsupported() == {"Abs": "it needs a saw"}
+
+
+def test_reasons_are_imported_by_name(registry: KernelRegistry) -> None:
+    registry.add_unsupported(f"{__name__}:REASONS", MINE)
+    assert registry.unsupported() == REASONS
+
+
+def test_reasons_that_cannot_be_imported_do_not_hide_the_error(registry: KernelRegistry) -> None:
+    registry.add_unsupported("no_such_module:REASONS", MINE)
+    with (
+        pytest.warns(PluginWarning, match="no_such_module"),
+        pytest.raises(errors.NotFoundError, match=r"None is registered; a plugin"),
+    ):
         found(registry)
 
 
