@@ -14,7 +14,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphmill import comparison, dtypes, errors, ops, saved_model, tf_record, timeline, train
+    from graphmill import (
+        comparison,
+        dtypes,
+        errors,
+        ops,
+        saved_model,
+        summary,
+        tf_record,
+        timeline,
+        train,
+    )
     from graphmill.backprop.gradients import gradients
     from graphmill.backprop.indexed_slices import IndexedSlices
     from graphmill.distributed.server import Server
@@ -103,6 +113,7 @@ __all__ = [
     "py_function",
     "reset",
     "saved_model",
+    "summary",
     "switch_case",
     "tf_record",
     "timeline",
@@ -114,7 +125,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("comparison", "dtypes", "errors", "ops", "saved_model", "tf_record", "timeline", "train")
+    *("comparison", "dtypes", "errors", "ops", "saved_model", "summary"),
+    *("tf_record", "timeline", "train"),
 }
 _HOMES = {
     "Assert": "graphmill.graph.assertion",

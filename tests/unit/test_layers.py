@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("distributed",),
     (
         "comparison",
+        "summary",
         "saved",
         "saved_model",
         "tf_record",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         NanTensorHook,
         SecondOrStepTimer,
         StopAtStepHook,
+        SummarySaverHook,
     )
     from graphmill.train.monitored_session import MonitoredSession, MonitoredTrainingSession
     from graphmill.train.moving_average import ExponentialMovingAverage
@@ -79,6 +80,7 @@ __all__ = [
     "SessionRunHook",
     "SessionRunValues",
     "StopAtStepHook",
+    "SummarySaverHook",
     "WorkerSessionCreator",
     "create_global_step",
     "get_checkpoint_state",
@@ -103,6 +105,7 @@ _HOMES = {
         "NanTensorHook",
         "SecondOrStepTimer",
         "StopAtStepHook",
+        "SummarySaverHook",
     ),
     "graphmill.train.monitored_session": ("MonitoredSession", "MonitoredTrainingSession"),
     "graphmill.train.moving_average": ("ExponentialMovingAverage",),

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import dtypes, errors, ops, train
+from graphmill import dtypes, errors, ops, summary, tf_record, train
 from graphmill.ops.definition.op_def import ArgDef, OpDef
+from graphmill.proto.event_pb2 import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -313,3 +314,26 @@ def test_the_training_session_of_a_worker_sets_nothing(program: Program) -> None
             recovery_wait_secs=0,
             host=program.host,
         )
+
+
+def test_summaries_are_written_every_so_many_steps(program: Program, tmp_path: Path) -> None:
+    with program.graph.as_default():
+        summary.scalar("v", program.v)
+    hook = train.SummarySaverHook(save_steps=2, output_dir=tmp_path)
+    with train.MonitoredSession(program.creator(), [hook]) as session:
+        for _ in range(5):
+            session.run(program.step, {program.x: 1.0})
+    (path,) = tmp_path.iterdir()
+    events = [Event.FromString(record) for record in tf_record.tf_record_iterator(path)]
+    assert [event.step for event in events if event.summary.value] == [1, 3, 5]
+
+
+def test_a_hook_without_summaries_says_what_to_add(program: Program, tmp_path: Path) -> None:
+    hook = train.SummarySaverHook(save_steps=2, output_dir=tmp_path)
+    with (
+        pytest.raises(errors.FailedPreconditionError, match="has nothing to write"),
+        train.MonitoredSession(program.creator(), [hook]),
+    ):
+        pass
+    with pytest.raises(errors.InvalidArgumentError, match="output_dir and summary_writer"):
+        train.SummarySaverHook(save_steps=2)

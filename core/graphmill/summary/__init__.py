@@ -1,0 +1,26 @@
+"""Summaries for TensorBoard: of a graph's tensors, or of values at hand.
+
+    graphmill.summary.scalar("loss", loss)          # a node, as in tf.compat.v1.summary
+    merged = graphmill.summary.merge_all()
+    with graphmill.summary.FileWriter("logs", graph) as writer:
+        writer.add_summary(session.run(merged), step)
+        writer.add_scalar("accuracy", 0.9, step)    # a value
+
+See docs/howto/tensorboard.md.
+"""
+
+from __future__ import annotations
+
+from graphmill.summary.file_writer import FileWriter
+from graphmill.summary.nodes import audio, histogram, image, merge, merge_all, scalar, text
+
+__all__ = [
+    "FileWriter",
+    "audio",
+    "histogram",
+    "image",
+    "merge",
+    "merge_all",
+    "scalar",
+    "text",
+]
