@@ -13,22 +13,22 @@ class Sound(LimitedAllocator):
     pass
 
 
-class ForgetsFrees(LimitedAllocator):
+class IgnoresFrees(LimitedAllocator):
     def deallocate(self, memory):
         pass
 
 
-class HasNoLimit(LimitedAllocator):
+class IgnoresLimit(LimitedAllocator):
     def __init__(self, name, limit):
         super().__init__(name, 0)
 
 
-class StopsShortOfTheLimit(LimitedAllocator):
+class LimitTooLow(LimitedAllocator):
     def __init__(self, name, limit):
         super().__init__(name, limit - 1)
 
 
-class TellsNoSizes(LimitedAllocator):
+class OmitsSizesInError(LimitedAllocator):
     def allocate(self, num_bytes):
         try:
             return super().allocate(num_bytes)
@@ -43,37 +43,37 @@ class FreesTwice(LimitedAllocator):
             super().deallocate(memory)
 
 
-class TakesWhatIsAnothers(LimitedAllocator):
+class FreesForeignMemory(LimitedAllocator):
     def deallocate(self, memory):
         if id(memory) in self._sizes:
             super().deallocate(memory)
 
 
-class GivesLessThanNothing(LimitedAllocator):
+class AllowsNegativeSizes(LimitedAllocator):
     def allocate(self, num_bytes):
         return super().allocate(max(num_bytes, 0))
 
 
-class GivesNoEmptyMemory(LimitedAllocator):
+class RejectsEmptyAllocations(LimitedAllocator):
     def allocate(self, num_bytes):
         if num_bytes == 0:
             raise ResourceExhaustedError("0 bytes")
         return super().allocate(num_bytes)
 
 
-class AlignsNothing(LimitedAllocator):
+class IgnoresAlignment(LimitedAllocator):
     def _take(self, num_bytes):
         return super()._take(num_bytes + 1)[1:]
 
 
-class GivesOnePieceToAll(LimitedAllocator):
+class ReturnsOverlappingMemory(LimitedAllocator):
     def _take(self, num_bytes):
         if not hasattr(self, "whole"):
             self.whole = super()._take(1 << 16)
         return self.whole[:num_bytes]
 
 
-class LosesWhatItRefuses(LimitedAllocator):
+class LeaksRejectedAllocations(LimitedAllocator):
     def allocate(self, num_bytes):
         try:
             return super().allocate(num_bytes)

@@ -46,7 +46,7 @@ class LosesPrecision(Sound):
         return value.astype(np.float32)[()] if value.dtype == np.float64 else np.array(value)[()]
 
 
-class ForgetsLayout(Sound):
+class IgnoresStrides(Sound):
     """Copies memory, ignoring strides."""
 
     def to_device(self, value):
@@ -55,14 +55,14 @@ class ForgetsLayout(Sound):
         return flat.reshape(value.shape)[()]
 
 
-class GivesBackHandles(Sound):
+class ReturnsHandles(Sound):
     """Returns values that are not NumPy's."""
 
     def to_host(self, value):
         return np.asarray(value).tolist()
 
 
-class ReusesItsBuffer(Sound):
+class ReusesBuffer(Sound):
     """Returns the same memory for each result."""
 
     def __init__(self, attributes):
@@ -85,7 +85,7 @@ class HasNoNamespace(Sound):
         return np if backend == "numpy" else object()
 
 
-class NeverSyncs(Sound):
+class RaisesInSync(Sound):
     """Raises in `sync`."""
 
     def sync(self):
@@ -111,7 +111,7 @@ class RefusesScalars(Sound):
         return np.array(value)
 
 
-class FailsTwice(Sound):
+class LostAfterError(Sound):
     """After a kernel has failed once, the device is lost."""
 
     is_lost = False
@@ -154,19 +154,21 @@ def suite(base, device_class, **more):
         def host(self):
             return Host(plugins=[plugin(device_class, **more)])
 
-    Suite.__name__ = Suite.__qualname__ = f"Test{device_class.__name__}{'Again' if more else ''}"
+    Suite.__name__ = Suite.__qualname__ = (
+        f"Test{device_class.__name__}{'WithSettings' if more else ''}"
+    )
     return Suite
 
 
 TestSound = suite(DeviceTests, Sound)
 TestSharesMemory = suite(DeviceTests, SharesMemory)
 TestLosesPrecision = suite(DeviceTests, LosesPrecision)
-TestForgetsLayout = suite(DeviceTests, ForgetsLayout)
-TestGivesBackHandles = suite(DeviceTests, GivesBackHandles)
-TestReusesItsBuffer = suite(DeviceTests, ReusesItsBuffer)
+TestIgnoresStrides = suite(DeviceTests, IgnoresStrides)
+TestReturnsHandles = suite(DeviceTests, ReturnsHandles)
+TestReusesBuffer = suite(DeviceTests, ReusesBuffer)
 TestHasNoNamespace = suite(DeviceTests, HasNoNamespace)
-TestNeverSyncs = suite(DeviceTests, NeverSyncs)
+TestRaisesInSync = suite(DeviceTests, RaisesInSync)
 TestClosesOnce = suite(DeviceTests, ClosesOnce)
 TestRefusesScalars = suite(DeviceTests, RefusesScalars)
-TestFailsTwice = suite(DeviceTests, FailsTwice)
-TestSoundAgain = suite(DeviceTests, Sound, incarnation=7)
+TestLostAfterError = suite(DeviceTests, LostAfterError)
+TestReusesIncarnation = suite(DeviceTests, Sound, incarnation=7)

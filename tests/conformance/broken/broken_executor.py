@@ -48,7 +48,7 @@ class DoneTwice(Wrapped):
         self.inner.run_async(args, twice)
 
 
-class NeverDoneOnceCancelled(Wrapped):
+class NeverDoneAfterCancellation(Wrapped):
     def run_async(self, args, done):
         self.inner.run_async(args, lambda error: done(None) if error is None else None)
 
@@ -58,7 +58,7 @@ class SwallowsErrors(Wrapped):
         self.inner.run_async(args, lambda error: done(None))
 
 
-class RaisesWhatItGot(Wrapped):
+class LosesErrorLocation(Wrapped):
     """Loses the location of an error."""
 
     def run_async(self, args, done):
@@ -142,7 +142,7 @@ def forgets_iterations(kernel):
     return copy_of(kernel, compute)
 
 
-def fails_at_times(kernel):
+def fails_sometimes(kernel):
     if kernel.definition.stateful:
         return kernel
     count = itertools.count(1)
@@ -156,7 +156,7 @@ def fails_at_times(kernel):
 
 
 RunsTwice, MixesInputs = kernels(runs_twice), kernels(mixes_inputs)
-ForgetsIterations, FailsAtTimes = kernels(forgets_iterations), kernels(fails_at_times)
+ForgetsIterations, FailsSometimes = kernels(forgets_iterations), kernels(fails_sometimes)
 
 
 def suite(name: str, wrapper: Any) -> Any:
@@ -191,15 +191,15 @@ def suite(name: str, wrapper: Any) -> Any:
 
 TestSound = suite("Sound", Wrapped)
 TestNeverDone = suite("NeverDone", NeverDone)
-TestNeverDoneOnceCancelled = suite("NeverDoneOnceCancelled", NeverDoneOnceCancelled)
+TestNeverDoneAfterCancellation = suite("NeverDoneAfterCancellation", NeverDoneAfterCancellation)
 TestDoneTwice = suite("DoneTwice", DoneTwice)
 TestSwallowsErrors = suite("SwallowsErrors", SwallowsErrors)
-TestRaisesWhatItGot = suite("RaisesWhatItGot", RaisesWhatItGot)
+TestLosesErrorLocation = suite("LosesErrorLocation", LosesErrorLocation)
 TestInAnotherThread = suite("InAnotherThread", InAnotherThread)
 TestRunsTwice = suite("RunsTwice", RunsTwice)
 TestMixesInputs = suite("MixesInputs", MixesInputs)
 TestForgetsIterations = suite("ForgetsIterations", ForgetsIterations)
-TestFailsAtTimes = suite("FailsAtTimes", FailsAtTimes)
+TestFailsSometimes = suite("FailsSometimes", FailsSometimes)
 
 
 class IgnoresCancellation(Wrapped):

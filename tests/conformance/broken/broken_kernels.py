@@ -22,7 +22,7 @@ def writes_inputs(compute, x):
     return result
 
 
-def raises_another_class(compute, *inputs):
+def raises_wrong_class(compute, *inputs):
     try:
         return compute(*inputs)
     except (ValueError, errors.OpError) as error:
@@ -43,20 +43,20 @@ def rounds(compute, x):
     return result
 
 
-def only_the_first(compute, x):
+def first_element_only(compute, x):
     result = np.array(compute(x))
     if result.size > 1:
         result.reshape(-1)[1:] = 0
     return result
 
 
-def no_scalars(compute, x):
+def rejects_scalars(compute, x):
     if np.ndim(x) == 0:
         raise ValueError("a scalar")
     return compute(x)
 
 
-def nothing_empty(compute, x):
+def rejects_empty_inputs(compute, x):
     if not np.size(x):
         raise ValueError("an empty tensor")
     return compute(x)
@@ -65,16 +65,16 @@ def nothing_empty(compute, x):
 # The op whose kernel is broken, and how.
 FAULTS = {
     "WritesInputs": ("Neg", writes_inputs),
-    "RaisesAnotherClass": ("TanhGrad", raises_another_class),
+    "RaisesWrongClass": ("TanhGrad", raises_wrong_class),
     "HidesErrors": ("RsqrtGrad", hides_errors),
     "Rounds": ("Expm1", rounds),
-    "GivesAnotherType": ("Rint", lambda compute, x: compute(x).astype(np.complex128)),
-    "GivesAnotherShape": ("Acosh", lambda compute, x: np.asarray(compute(x))[None]),
+    "ReturnsWrongDtype": ("Rint", lambda compute, x: compute(x).astype(np.complex128)),
+    "ReturnsWrongShape": ("Acosh", lambda compute, x: np.asarray(compute(x))[None]),
     "LosesNans": ("Maximum", lambda compute, x, y: np.nan_to_num(compute(x, y))),
     "DoesNotBroadcast": ("Sub", lambda compute, x, y: x - y if np.shape(x) == np.shape(y) else x),
-    "ComputesTheFirstOnly": ("Erfinv", only_the_first),
-    "TakesNoScalars": ("Sin", no_scalars),
-    "TakesNothingEmpty": ("Sign", nothing_empty),
+    "ComputesFirstElementOnly": ("Erfinv", first_element_only),
+    "RejectsScalars": ("Sin", rejects_scalars),
+    "RejectsEmptyInputs": ("Sign", rejects_empty_inputs),
     "SwapsOperands": ("RealDiv", lambda compute, x, y: compute(y, x)),
     "Sound": ("Ceil", lambda compute, x: compute(x)),
 }

@@ -42,7 +42,7 @@ def swaps_inputs(graph, options):
         graph.replace_input(node, 1, a, x)
 
 
-def takes_another_op(graph, options):
+def changes_ops(graph, options):
     for node in of(graph, "Mul"):
         made = graph.add_node(
             f"{node.name}/sum", options.host.ops.get("AddV2"), node.inputs, attrs=dict(node.attrs)
@@ -51,7 +51,7 @@ def takes_another_op(graph, options):
         replace(graph, node, made)
 
 
-def leaves_out_what_counts(graph, options):
+def removes_needed_nodes(graph, options):
     for node in of(graph, "Neg", "Abs", "Square", "Tanh", "Relu", "Exp"):
         replace(graph, node, *node.inputs[0])
 
@@ -63,7 +63,7 @@ def changes_constants(graph, options):
             graph.set_attr(node, "value", TensorAttr(value + value.dtype.type(1)))
 
 
-def loops_once_more(graph, options):
+def adds_loop_iteration(graph, options):
     for node in of(graph, "Less"):
         made = graph.add_node(
             f"{node.name}/or", options.host.ops.get("LessEqual"), node.inputs, attrs=node.attrs
@@ -81,7 +81,7 @@ def merges_effects(graph, options):
         replace(graph, node, first)
 
 
-def doubles_effects(graph, options):
+def duplicates_effects(graph, options):
     for node in of(graph, "Probe>Count"):
         made = copy(graph, node)
         for edge in list(node.out_edges):
@@ -89,12 +89,12 @@ def doubles_effects(graph, options):
                 graph.add_control_edge(made, edge.dst)
 
 
-def loses_effects(graph, options):
+def removes_effects(graph, options):
     for node in of(graph, "Probe>Count"):
         replace(graph, node, *node.inputs[0])
 
 
-class BringsBackWhatNobodyNeeds:
+class RunsUnneededNodes:
     def __call__(self, graph, options):
         for node in of(graph, "Mul"):
             made = graph.add_node(
@@ -104,7 +104,7 @@ class BringsBackWhatNobodyNeeds:
             graph.add_control_edge(made, node)
 
 
-class ForgetsFeeds:
+class IgnoresFeeds:
     """Keeps the values of constants, and uses them instead of values fed to these constants."""
 
     def __init__(self):
@@ -130,15 +130,15 @@ def raises(graph, options):
 FAULTS = {
     "Sound": lambda: sound,
     "SwapsInputs": lambda: swaps_inputs,
-    "TakesAnotherOp": lambda: takes_another_op,
-    "LeavesOutWhatCounts": lambda: leaves_out_what_counts,
+    "ChangesOps": lambda: changes_ops,
+    "RemovesNeededNodes": lambda: removes_needed_nodes,
     "ChangesConstants": lambda: changes_constants,
-    "LoopsOnceMore": lambda: loops_once_more,
+    "AddsLoopIteration": lambda: adds_loop_iteration,
     "MergesEffects": lambda: merges_effects,
-    "DoublesEffects": lambda: doubles_effects,
-    "LosesEffects": lambda: loses_effects,
-    "BringsBackWhatNobodyNeeds": BringsBackWhatNobodyNeeds,
-    "ForgetsFeeds": ForgetsFeeds,
+    "DuplicatesEffects": lambda: duplicates_effects,
+    "RemovesEffects": lambda: removes_effects,
+    "RunsUnneededNodes": RunsUnneededNodes,
+    "IgnoresFeeds": IgnoresFeeds,
     "Raises": lambda: raises,
 }
 

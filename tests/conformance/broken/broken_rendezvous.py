@@ -37,13 +37,13 @@ class ConfusesIterations(Base):
         super().recv_async(key.rpartition(";")[0], args, done)
 
 
-class TakesTwoValues(Base):
+class AcceptsTwoValues(Base):
     def send(self, key, args, value, is_dead=False):
         with contextlib.suppress(AbortedError):
             super().send(key, args, value, is_dead)
 
 
-class KeepsTheSecondValue(Base):
+class KeepsSecondValue(Base):
     def send(self, key, args, value, is_dead=False):
         try:
             super().send(key, args, value, is_dead)
@@ -53,19 +53,19 @@ class KeepsTheSecondValue(Base):
             raise
 
 
-class LetsTwoWait(Base):
+class AcceptsTwoReceivers(Base):
     def recv_async(self, key, args, done):
         if key not in self._table or key not in self.awaited_keys():
             super().recv_async(key, args, done)
 
 
-class LeavesSleepersAsleep(Base):
+class AbortsWithoutNotifying(Base):
     def start_abort(self, error):
         self._table.clear()
         super().start_abort(error)
 
 
-class HidesThatErrorsAreDerived(Base):
+class OmitsDerivedMark(Base):
     def recv_async(self, key, args, done):
         def underived(value, is_dead, error):
             if error is not None:
@@ -75,7 +75,7 @@ class HidesThatErrorsAreDerived(Base):
         super().recv_async(key, args, underived)
 
 
-class TakesTheLastAbort(Base):
+class KeepsLastAbort(Base):
     def start_abort(self, error):
         super().start_abort(error)
         self._error = error
@@ -95,7 +95,7 @@ class CallsTwice(Base):
         super().recv_async(key, args, twice)
 
 
-class ComesTooLateToBeCancelled(Base):
+class IgnoresEarlierCancellation(Base):
     def recv_async(self, key, args, done):
         if args.cancellation is not None and args.cancellation.is_cancelled:
             args = TransferArgs(args.device, args.on_host)

@@ -101,7 +101,7 @@ def every_other(kernel):
 FAULTS = {
     "IgnoresPriority": ("Neg", lambda kernel: np.negative),
     "IgnoresPriorityOfGradients": ("ReluGrad", lambda kernel: lambda d, x, *_: d * (x > 0)),
-    "LosesWhatIsHandedOver": ("Foreign>Take", delayed),
+    "ReturnsPreviousValue": ("Foreign>Take", delayed),
     "RunsEffectsTwice": ("Foreign>Act", call_of(twice)),
     "RunsEffectsOnce": ("Foreign>Act", remembered),
     "DropsEffects": ("Foreign>Act", every_other),
@@ -109,10 +109,10 @@ FAULTS = {
     "DrawsTwice": ("Foreign>Draw", call_of(twice)),
     "DrawsOnce": ("Foreign>Draw", remembered),
     "HidesErrors": ("Foreign>Root", call_of(without_errors)),
-    "RaisesAnotherClass": ("Foreign>Root", call_of(another_error)),
-    "RaisesAnotherText": ("Foreign>Root", call_of(another_text)),
+    "RaisesWrongClass": ("Foreign>Root", call_of(another_error)),
+    "RaisesWrongMessage": ("Foreign>Root", call_of(another_text)),
     "ConvertsOutputs": ("Foreign>Faulty", call_of(converted)),
-    "TakesAnything": ("Foreign>Faulty", call_of(coerced)),
+    "AcceptsNonTensors": ("Foreign>Faulty", call_of(coerced)),
     "Sound": ("Neg", lambda kernel: kernel.compute),
 }
 
