@@ -125,7 +125,7 @@ class Server:
         if own is None or self._server_def.task_index not in own.tasks:
             raise InvalidArgumentError(
                 f"the new cluster has no task {self._server_def.task_index} of job "
-                f"{self._server_def.job_name!r}, which this server is"
+                f"{self._server_def.job_name!r}, the task of this server"
             )
         self._impl.update_cluster(made, {task_name(*task) for task in restarted})
         self._server_def.cluster.CopyFrom(made)

@@ -132,7 +132,7 @@ class Tensor(SymbolicTensor):
         raise self._no_value("iterated over", "slice it, or use graphmill.ops.array.unpack")
 
     def __len__(self) -> NoReturn:
-        raise self._no_value("asked for its length", "use graphmill.ops.array.shape")
+        raise self._no_value("used with len()", "use graphmill.ops.array.shape")
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise self._no_value("converted to a NumPy array", "run it: session.run(tensor)")

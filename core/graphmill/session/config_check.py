@@ -1,4 +1,4 @@
-"""Refuse settings that would change what steps do, and that graphmill does not have.
+"""Reject settings that would change results, but that graphmill does not support.
 
 What every other field of the configuration does stands in docs/reference/config-fields.md.
 """

@@ -98,7 +98,7 @@ def survey(folder: Path, present: Collection[str]) -> Coverage:
     path = folder / _FILE
     if not path.is_file():
         raise NotFoundError(
-            f"there is no {_FILE} in '{folder}'; give the folder of a survey of ops"
+            f"there is no {_FILE} in '{folder}'; pass a folder that contains that file"
         )
     try:
         return _counted(json.loads(path.read_text("utf-8")), present)

@@ -204,7 +204,7 @@ def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
     if kind is None:
         detail = f"its first field is {name!r}" if name else f"it begins with {head[:20]!r}"
         raise InvalidArgumentError(
-            f"{path} is {encoding.value}, but not of a GraphDef, MetaGraphDef or SavedModel: "
+            f"{path} is {encoding.value}, but not a GraphDef, MetaGraphDef or SavedModel: "
             f"{detail}"
         )
     return ModelFormat(kind, encoding)

@@ -139,7 +139,7 @@ def _why_opaque(call: Node) -> str:
     if requested_executor(call):
         return f"whose function runs in an executor of its own ('{requested_executor(call)}')"
     if not is_plain_call(call):
-        return "whose functions run apart from the step's graph"
+        return "whose functions are not part of the step's graph"
     if _may_be_dead(ancestors([call])):
         return "which is part of control flow of version 1 and is not inlined"
     return ""

@@ -97,7 +97,7 @@ class CancellationGracePeriod:
 
     def _error(self) -> OpError:
         count = self._args.num_awaited
-        kernels = f", or {count} kernels do not end" if count else ""
+        kernels = f", or {count} kernels have not ended" if count else ""
         why = f"`done` was not called{kernels}"
         return not_ended(self._args, self._executors, GRACE_PERIOD, why)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cancellation(Protocol):
-    """What something that waits for a step needs: a `CancellationManager`, or a `Wait` on one."""
+    """What a waiting operation needs of its step: a `CancellationManager`, or a `Wait` on one."""
 
     @property
     def is_cancelled(self) -> bool:

@@ -113,7 +113,7 @@ def _log_call(path: str, call: Call, received: int, sent: int, seconds: float) -
 
 
 def as_op_error(error: Exception, path: str) -> OpError:
-    """Return an error with a code; one of ours or of a plugin's code is logged with its place."""
+    """Convert an exception to an `OpError`; an unexpected one is logged with its traceback."""
     if isinstance(error, OpError):
         return error
     if isinstance(error, MemoryError):

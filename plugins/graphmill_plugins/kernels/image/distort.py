@@ -45,7 +45,7 @@ class _Box(NamedTuple):
         return 0 if left > right or top > bottom else (right - left) * (bottom - top)
 
 
-class _Wanted(NamedTuple):
+class _CropConstraints(NamedTuple):
     """The constraints on a crop."""
 
     aspect_ratio: Sequence[float]
@@ -111,7 +111,7 @@ def _covers(crop: _Box, objects: Sequence[_Box], least: Any) -> bool:
     )
 
 
-def _objects(boxes: Value, width: int, height: int, wanted: _Wanted) -> list[_Box]:
+def _objects(boxes: Value, width: int, height: int, constraints: _CropConstraints) -> list[_Box]:
     """Return bounding boxes in pixels; if there are none and the attr allows it, the whole image.
 
     Raises:
@@ -132,7 +132,7 @@ def _objects(boxes: Value, width: int, height: int, wanted: _Wanted) -> list[_Bo
         wide, high = _F(width), _F(height)
         found.append(_Box(int(left * wide), int(top * high), int(right * wide), int(bottom * high)))
     if not found:
-        if not wanted.whole_if_no_box:
+        if not constraints.whole_if_no_box:
             raise InvalidArgumentError(
                 "No bounding boxes provided as input. One must enable "
                 "use_image_if_no_bounding_boxes if you wish to not provide any bounding boxes."
@@ -142,9 +142,9 @@ def _objects(boxes: Value, width: int, height: int, wanted: _Wanted) -> list[_Bo
 
 
 def _sample(
-    image_size: Value, boxes: Value, least: Value, wanted: _Wanted, numbers: Numbers
+    image_size: Value, boxes: Value, least: Value, constraints: _CropConstraints, numbers: Numbers
 ) -> tuple[Value, Value, Value]:
-    wanted.check()
+    constraints.check()
     if image_size.shape != (3,):
         raise InvalidArgumentError(
             f"image_size must contain 3 elements, got shape {shape_text(image_size.shape)}"
@@ -159,12 +159,12 @@ def _sample(
             raise InvalidArgumentError(
                 f"image {name} must not be negative, and below {_MAX_PIXELS}: {side}"
             )
-    things = _objects(boxes, width, height, wanted)
-    lowest, highest = (_F(ratio) for ratio in wanted.aspect_ratio)
+    things = _objects(boxes, width, height, constraints)
+    lowest, highest = (_F(ratio) for ratio in constraints.aspect_ratio)
     chosen = _Box(0, 0, width, height)
-    for _ in range(wanted.attempts):
+    for _ in range(constraints.attempts):
         ratio = _F(numbers.unit()) * (highest - lowest) + lowest
-        crop = _random_crop(width, height, wanted.area, ratio, numbers)
+        crop = _random_crop(width, height, constraints.area, ratio, numbers)
         if crop is not None and _covers(crop, things, least):
             chosen = crop
             break
@@ -192,7 +192,7 @@ class SampleDistortedBoundingBoxKernel:
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._source = GuardedPhilox(construction)
-        self._wanted = _Wanted(
+        self._constraints = _CropConstraints(
             construction.attr("aspect_ratio_range"),
             construction.attr("area_range"),
             construction.attr("max_attempts"),
@@ -206,9 +206,9 @@ class SampleDistortedBoundingBoxKernel:
         """Return the first pixel, the size and the box of the crop."""
         del ctx
         covered = _F(self._least) if least is None else least
-        self._wanted.check()
-        numbers = Numbers(numbers_of(self._source.reserve(self._wanted.attempts)))
-        return _sample(image_size, boxes, covered, self._wanted, numbers)
+        self._constraints.check()
+        numbers = Numbers(numbers_of(self._source.reserve(self._constraints.attempts)))
+        return _sample(image_size, boxes, covered, self._constraints, numbers)
 
 
 @kernel("StatelessSampleDistortedBoundingBox", types=_TYPES, host=True)
@@ -224,6 +224,8 @@ def stateless_sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: bool,
 ) -> tuple[Value, Value, Value]:
     """Sample a crop from a seed; return its first pixel, size and box."""
-    wanted = _Wanted(aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes)
+    constraints = _CropConstraints(
+        aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes
+    )
     numbers = Numbers(numbers_of(concrete(scrambled(xp, seed))))
-    return _sample(image_size, bounding_boxes, min_object_covered, wanted, numbers)
+    return _sample(image_size, bounding_boxes, min_object_covered, constraints, numbers)

@@ -39,15 +39,15 @@ class _LengthClass:
         return self._words_at(base + position)
 
     def words_at(self, offsets: Any) -> list[Any]:
-        """Return the 64 bytes at an offset of each as eight integers."""
+        """Return the 64 bytes at an offset of each string as eight integers."""
         return [self._words_at(offsets + position) for position in range(0, _CHUNK, WORD)]
 
     def half(self, position: int) -> Any:
-        """Return 4 bytes of each as an integer."""
+        """Return 4 bytes of each string as an integer."""
         return self.word(position) & _U64(0xFFFFFFFF)
 
     def byte(self, position: Any) -> Any:
-        """Return one byte of each."""
+        """Return one byte of each string."""
         return self._words_at(self.starts + position) & _U64(0xFF)
 
 
@@ -161,7 +161,7 @@ class _Chunks:
         return self.x, self.y, self.z, *self.v, *self.w
 
     def add(self, words: list[Any], factor: Any, nine: Any) -> None:
-        """Hash 64 bytes of each, given as eight words; `factor` and `nine` differ at the end."""
+        """Hash 64 bytes of each string as eight words; `factor` and `nine` differ in the last block."""
         x, y, z, v, w = self.x, self.y, self.z, self.v, self.w
         x = _rotate(x + y + v[0] + words[1], 37) * factor
         y = _rotate(y + v[1] + words[6], 42) * factor

@@ -1,4 +1,4 @@
-"""A node makes its dense columns again only where keys or default values are others."""
+"""A node rebuilds its dense columns only if keys or default values have changed."""
 
 from __future__ import annotations
 
