@@ -328,13 +328,13 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, str):
         return _from_name(value)
     if isinstance(value, int) and not isinstance(value, builtins.bool):
-        found = _from_enum(value)
-        if found is not None:
-            return found
+        dtype = _from_enum(value)
+        if dtype is not None:
+            return dtype
     elif isinstance(value, type):
-        found = _ALIASES.get(value)
-        if found is not None:
-            return found
+        dtype = _ALIASES.get(value)
+        if dtype is not None:
+            return dtype
         if issubclass(value, np.generic) and value not in _ABSTRACT:
             return _from_numpy(np.dtype(value))
     raise InvalidArgumentError(
@@ -344,16 +344,16 @@ def as_dtype(value: Any) -> DType:
 
 
 def _from_enum(value: int) -> DType | None:
-    found = _BY_ENUM.get(value)
-    if found is None and value - _REF_OFFSET in _BY_ENUM:
+    dtype = _BY_ENUM.get(value)
+    if dtype is None and value - _REF_OFFSET in _BY_ENUM:
         return _BY_ENUM[value - _REF_OFFSET].as_ref
-    return found
+    return dtype
 
 
 def _from_name(name: str) -> DType:
-    found = _BY_NAME.get(name) or _ALIASES.get(name)
-    if found is not None:
-        return found
+    dtype = _BY_NAME.get(name) or _ALIASES.get(name)
+    if dtype is not None:
+        return dtype
     if name.lower().endswith("_ref"):
         return _from_name(name[:-4]).as_ref
     raise InvalidArgumentError(f"{name!r} is not an element type{suggest(name, _BY_NAME)}")
@@ -364,12 +364,12 @@ def _from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
         tagged = _BY_NAME.get(numpy_dtype.metadata.get(_METADATA_KEY, ""))
         if tagged is not None:
             return tagged
-    found = _BY_NUMPY.get(numpy_dtype)
-    if found is not None:
-        return found
+    dtype = _BY_NUMPY.get(numpy_dtype)
+    if dtype is not None:
+        return dtype
     if numpy_dtype.kind in "OSU":
         return string
-    found = _BY_NAME.get(numpy_dtype.name)  # the names of ml_dtypes' types are the same as ours
-    if found is not None:
-        return found
+    dtype = _BY_NAME.get(numpy_dtype.name)  # the names of ml_dtypes' types are the same as ours
+    if dtype is not None:
+        return dtype
     raise InvalidArgumentError(f"TensorFlow has no element type for NumPy dtype {numpy_dtype}")

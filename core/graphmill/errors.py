@@ -285,11 +285,11 @@ def suggest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     if scoped:
         return "; did you mean " + " or ".join(map(repr, scoped)) + "?"
     folded = {candidate.lower(): candidate for candidate in reversed(pool)}
-    wanted = name.lower()
+    lowered = name.lower()
     compared: Iterable[str] = folded
     if len(folded) > _MAX_COMPARED:
-        compared = heapq.nlargest(_MAX_COMPARED, folded, key=partial(_shared_ends, wanted))
-    near = difflib.get_close_matches(wanted, compared, n=count, cutoff=0.6)
+        compared = heapq.nlargest(_MAX_COMPARED, folded, key=partial(_shared_ends, lowered))
+    near = difflib.get_close_matches(lowered, compared, n=count, cutoff=0.6)
     if not near:
         return ""
     return "; did you mean " + " or ".join(repr(folded[match]) for match in near) + "?"

@@ -109,7 +109,7 @@ class Walk(ShapesOfForward):
         function = self._function(node)
         if function is None:
             return []
-        wanted = [
+        required = [
             source in reached and is_trainable(source[0].output_types[source[1]])
             for source in item.inputs
         ]
@@ -117,12 +117,12 @@ class Walk(ShapesOfForward):
         with self.graph.name_scope(node.name.rpartition("/")[2] + "_grad"):
             if self.colocate:
                 with self.graph.colocate_with(node):
-                    found = function(ForwardOp(node, self), grads, wanted)
+                    found = function(ForwardOp(node, self), grads, required)
             else:
-                found = function(ForwardOp(node, self), grads, wanted)
+                found = function(ForwardOp(node, self), grads, required)
         return [
             (source, value)
-            for source, value, is_wanted in zip(item.inputs, found, wanted, strict=True)
+            for source, value, is_wanted in zip(item.inputs, found, required, strict=True)
             if value is not None and is_wanted
         ]
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def branch_gradient(
-    op: ForwardOp, grads: Sequence[Gradient | None], wanted: Sequence[bool]
+    op: ForwardOp, grads: Sequence[Gradient | None], required: Sequence[bool]
 ) -> list[Tensor | None]:
     """Return the gradients of the inputs of a `Switch` or `Merge` of a conditional."""
     if is_merge(op.node):
         return _merge_gradient(op, grads)
-    if not wanted[0]:
+    if not required[0]:
         return [None, None]
     return [_switch_gradient(op, grads), None]
 

@@ -39,7 +39,7 @@ def is_call(node: Node) -> bool:
 
 
 def call_gradient(
-    op: ForwardOp, grads: Sequence[Gradient | None], wanted: Sequence[bool]
+    op: ForwardOp, grads: Sequence[Gradient | None], required: Sequence[bool]
 ) -> Sequence[Any]:
     """Return the gradients of the inputs of a call, conditional or loop over functions.
 
@@ -50,10 +50,10 @@ def call_gradient(
     dense_grads = [None if value is None else dense(value) for value in grads]
     kind = _kind_of(op.node, called)
     if kind is CallKind.LOOP_BODY:
-        return while_gradient(op, dense_grads, wanted)
+        return while_gradient(op, dense_grads, required)
     skipped = called[0].call.first_input
     output_grads = _complete(op, dense_grads)
-    gradient = FunctionGradient.build(op, [one.function for one in called], wanted[skipped:])
+    gradient = FunctionGradient.build(op, [one.function for one in called], required[skipped:])
     inputs = [*op.inputs[skipped:], *output_grads]
     functions = [FuncAttr(name, {}) for name in gradient.names]
     if kind is CallKind.ONCE:

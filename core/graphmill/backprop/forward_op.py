@@ -105,14 +105,14 @@ class ShapesOfForward:
 
     def zeros(self, tensor: Tensor, dtype: Any = None) -> Tensor:
         """Return zeros of a tensor's shape; `dtype` defaults to its type."""
-        wanted = tensor.dtype.base_dtype if dtype is None else dtype
-        if wanted.name == "variant":
+        element_type = tensor.dtype.base_dtype if dtype is None else dtype
+        if element_type.name == "variant":
             return array.zeros_like(tensor)
-        if not is_trainable(wanted) or wanted.name == "resource":
+        if not is_trainable(element_type) or element_type.name == "resource":
             raise UnimplementedError(
-                f"{tensor.name!r} is {wanted.name}: there is no zero gradient of this type"
+                f"{tensor.name!r} is {element_type.name}: there is no zero gradient of this type"
             )
-        return array.fill(self.shape(tensor), self.graph.constant(0, wanted))
+        return array.fill(self.shape(tensor), self.graph.constant(0, element_type))
 
 
 def without_enter(tensor: Tensor) -> Tensor:

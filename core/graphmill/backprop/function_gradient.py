@@ -48,7 +48,7 @@ class FunctionGradient:
 
     @classmethod
     def build(
-        cls, op: ForwardOp, functions: Sequence[FuncAttr], wanted: Sequence[bool]
+        cls, op: ForwardOp, functions: Sequence[FuncAttr], required: Sequence[bool]
     ) -> FunctionGradient:
         """Add the gradients of functions to the library.
 
@@ -57,7 +57,7 @@ class FunctionGradient:
             functions: the functions, all with the same arguments and results.
             wanted: for each argument, whether its gradient is requested.
         """
-        bodies = [_Differentiated(op.walk, function, wanted) for function in functions]
+        bodies = [_Differentiated(op.walk, function, required) for function in functions]
         found: dict[int, DType] = {}
         for body in bodies:
             for index, value in body.found.items():
@@ -65,7 +65,7 @@ class FunctionGradient:
         indices = sorted(found)
         types = [found[index] for index in indices]
         names = [body.finish(found) for body in bodies]
-        return cls(names, indices, types, len(wanted))
+        return cls(names, indices, types, len(required))
 
     def spread(self, results: Sequence[Tensor]) -> list[Any]:
         """Return the results of a call as a list with an entry for each argument."""
@@ -78,7 +78,7 @@ class FunctionGradient:
 class _Differentiated:
     """The body of a function with its gradients added."""
 
-    def __init__(self, walk: Walk, function: FuncAttr, wanted: Sequence[bool]) -> None:
+    def __init__(self, walk: Walk, function: FuncAttr, required: Sequence[bool]) -> None:
         from graphmill.backprop.backward_pass import Walk as NewWalk
 
         self._outer, self._host = walk.graph, walk.host
@@ -103,23 +103,23 @@ class _Differentiated:
                     ends.setdefault(source, []).append(grad)
             inner = NewWalk(self._graph, walk.host, walk.name, (), walk.colocate)
             targets = [
-                (arg, 0) for arg, is_wanted in zip(self.args, wanted, strict=True) if is_wanted
+                (arg, 0) for arg, is_wanted in zip(self.args, required, strict=True) if is_wanted
             ]
             results = iter(inner.back(ends, targets))
             self.found: dict[int, Tensor] = {}
-            for index, is_wanted in enumerate(wanted):
+            for index, is_wanted in enumerate(required):
                 value = next(results) if is_wanted else None
                 if value is not None:
                     self.found[index] = dense(value)
 
-    def finish(self, wanted: dict[int, DType]) -> str:
+    def finish(self, result_types: dict[int, DType]) -> str:
         """Add the function to the library; use zeros where only other branches have gradients."""
         results = []
         with self._graph.as_default():
-            for index in sorted(wanted):
+            for index in sorted(result_types):
                 value = self.found.get(index)
                 if value is None:
-                    value = _zeros(Tensor(self.args[index]), wanted[index])
+                    value = _zeros(Tensor(self.args[index]), result_types[index])
                 results.append((value.op, value.value_index))
         name = f"{self._name}_gradient_{len(self._outer.library)}"
         made = function_def(name, self._graph, [*self.args, *self._grads], results)

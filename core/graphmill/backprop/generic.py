@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def generic_gradient(
-    op: ForwardOp, grads: Sequence[Gradient | None], wanted: Sequence[bool]
+    op: ForwardOp, grads: Sequence[Gradient | None], required: Sequence[bool]
 ) -> list[Any]:
     """Return the gradients of an op's inputs by differentiating its kernel.
 
@@ -56,7 +56,7 @@ def generic_gradient(
         Tout=[t.dtype.base_dtype for t in op.inputs],
         f=FuncAttr(name, {}),
     )
-    return [value if use else None for value, use in zip(found, wanted, strict=True)]
+    return [value if use else None for value, use in zip(found, required, strict=True)]
 
 
 def _why_untraceable(node: Node, host: Host) -> str:

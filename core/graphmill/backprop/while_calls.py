@@ -32,10 +32,10 @@ _ANY_SHAPE = -1
 
 
 def while_gradient(
-    op: ForwardOp, grads: Sequence[Tensor | None], wanted: Sequence[bool]
+    op: ForwardOp, grads: Sequence[Tensor | None], required: Sequence[bool]
 ) -> list[Any]:
     """Return the gradients of the initial values of a loop's variables."""
-    return _WhileGradient(op).build(grads, wanted)
+    return _WhileGradient(op).build(grads, required)
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class _WhileGradient:
             for index, ret in enumerate(rets)
         ]
 
-    def build(self, grads: Sequence[Tensor | None], wanted: Sequence[bool]) -> list[Any]:
+    def build(self, grads: Sequence[Tensor | None], required: Sequence[bool]) -> list[Any]:
         """Return the gradients of all inputs; None for inputs without a gradient."""
         op, count = self._op, len(self._types)
         trainable = [is_trainable(dtype) for dtype in self._types]
@@ -91,7 +91,7 @@ class _WhileGradient:
             if direct is not None:
                 summed = found[index]
                 found[index] = direct if summed is None else math.add_n([summed, direct])
-        return [value if use else None for value, use in zip(found, wanted, strict=True)]
+        return [value if use else None for value, use in zip(found, required, strict=True)]
 
     def _forward(self, saved: list[int]) -> tuple[Tensor, list[Tensor]]:
         """Repeat the loop; return the trip count and the lists of the variables `saved`."""

@@ -221,8 +221,8 @@ class Compilation(Record):
 
 def compilation_of(graph: Graph) -> Compilation:
     """Return the record attached to a graph, for a compiling pass to write; create it if needed."""
-    found: Compilation = graph.notes.setdefault(_NOTE, Compilation())
-    return found
+    compilation: Compilation = graph.notes.setdefault(_NOTE, Compilation())
+    return compilation
 
 
 def find_compilation(graph: Graph) -> Compilation | None:

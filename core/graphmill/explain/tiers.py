@@ -38,10 +38,10 @@ class Tiers:
         self._became: dict[str, tuple[str, ...]] = {}
         self._outside: dict[str, str] = {}
         for item in executors.hot_items or executors.items:  # a device may compile at once
-            found = find_compilation(item.graph)
-            if found is not None:
-                self.compilations[item.device.name] = found
-                self._add(found)
+            compilation = find_compilation(item.graph)
+            if compilation is not None:
+                self.compilations[item.device.name] = compilation
+                self._add(compilation)
             if item.device.observes_kernels:
                 reason = _OBSERVED.format(item.device.name, type(item.device).__name__)
                 self._outside.update((node.name, reason) for node in item.graph.nodes)

@@ -50,15 +50,15 @@ def topological_order(graph: Graph) -> list[Node]:
 
 def ancestors(roots: Iterable[Node]) -> set[Node]:
     """Return `roots` and all nodes that they depend on through data and control edges."""
-    found = set(roots)
-    stack = list(found)
+    visited = set(roots)
+    stack = list(visited)
     while stack:
         node = stack.pop()
         for edge in _in_edges(node):
-            if edge.src not in found:
-                found.add(edge.src)
+            if edge.src not in visited:
+                visited.add(edge.src)
                 stack.append(edge.src)
-    return found
+    return visited
 
 
 def _in_edges(node: Node) -> list[Edge]:

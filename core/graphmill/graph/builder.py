@@ -212,12 +212,12 @@ class Graph(ShapedGraph):
             if dtype is None and shape is None:
                 return self._const(content, name)
             value = content.numpy()
-        array, found = values.to_array(value, None if dtype is None else as_dtype(dtype))
+        array, element_type = values.to_array(value, None if dtype is None else as_dtype(dtype))
         if shape is not None:
             array = values.reshaped(array, tuple(shape))
         if isinstance(value, np.ndarray) and np.may_share_memory(array, value):
             array = array.copy()  # the caller may change theirs afterwards
-        return self._const(TensorAttr(array, found), name)
+        return self._const(TensorAttr(array, element_type), name)
 
     def placeholder(
         self, dtype: DTypeLike, shape: ShapeLike = None, name: str = "Placeholder"

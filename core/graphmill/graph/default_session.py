@@ -44,13 +44,13 @@ def session_for(session: SessionLike | None, what: str) -> SessionLike:
     Raises:
         FailedPreconditionError: no session is given and there is no default session.
     """
-    found = session or get_default_session()
-    if found is None:
+    chosen = session or get_default_session()
+    if chosen is None:
         raise FailedPreconditionError(
             f"Cannot evaluate {what}: there is no default session; pass one as `session=`, or "
             "call it inside `with session:`"
         )
-    return found
+    return chosen
 
 
 def push_default_session(session: SessionLike, graph: GraphLike | None) -> None:

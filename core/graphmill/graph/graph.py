@@ -99,11 +99,11 @@ class Graph:
         Raises:
             NotFoundError: there is no node of that name; the message names near matches.
         """
-        found = self._by_name.get(name)
-        if found is None:
+        match = self._by_name.get(name)
+        if match is None:
             near = suggest(name, (n for n in self._by_name if n not in (SOURCE_NAME, SINK_NAME)))
             raise UnknownNameError(f"the graph has no node {name!r}{near}")
-        return found
+        return match
 
     def add_node(
         self,
@@ -355,7 +355,7 @@ def output_type(node: Node, index: int) -> DType:
     return node.output_types[index]
 
 
-def check_inputs(node: Node, given: Sequence[DType]) -> None:
+def check_inputs(node: Node, actual: Sequence[DType]) -> None:
     """Check the number and types of a node's inputs.
 
     A ref output may feed an ordinary input, never the other way round.
@@ -364,13 +364,13 @@ def check_inputs(node: Node, given: Sequence[DType]) -> None:
         InvalidArgumentError: they do not match the op.
     """
     expected = node.input_types
-    if len(given) != len(expected):
+    if len(actual) != len(expected):
         raise InvalidArgumentError(
-            f"expected inputs '{_type_list(expected)}' do not match {len(given)} inputs specified",
+            f"expected inputs '{_type_list(expected)}' do not match {len(actual)} inputs specified",
             node=node.name,
             op=node.op,
         )
-    for position, (want, got) in enumerate(zip(expected, given, strict=True)):
+    for position, (want, got) in enumerate(zip(expected, actual, strict=True)):
         if got is not want and got.base_dtype is not want:
             raise InvalidArgumentError(
                 f"Input {position} of node {node.name} was passed {got.tf_name} "

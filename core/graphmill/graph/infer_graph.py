@@ -24,12 +24,12 @@ def infer_graph(*values: Any) -> Graph:
     """
     for value in flatten(values):
         if isinstance(value, (Tensor, Node)):
-            found: Any = value.graph
+            inferred: Any = value.graph
             break
     else:
-        found = get_default_graph()
-    if not isinstance(found, Graph):
+        inferred = get_default_graph()
+    if not isinstance(inferred, Graph):
         raise InvalidArgumentError(
-            f"nodes cannot be added to a {type(found).__name__}; use a graphmill.Graph"
+            f"nodes cannot be added to a {type(inferred).__name__}; use a graphmill.Graph"
         )
-    return found
+    return inferred

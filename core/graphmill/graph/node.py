@@ -216,8 +216,8 @@ def find_tensor(graph: Graph, name: str, role: str) -> tuple[Node, int]:
 
 def find_node(graph: Graph, name: str, role: str) -> Node:
     """Return the node that a caller names, as `find_tensor`."""
-    found = graph.node(name) if graph.has_node(name) else None
-    if found is None or found in (graph.source, graph.sink):
+    match = graph.node(name) if graph.has_node(name) else None
+    if match is None or match in (graph.source, graph.sink):
         if not len(graph):
             raise EmptyGraphError(
                 f"{role} {name!r} does not exist: the session's graph is empty. Add operations to "
@@ -225,4 +225,4 @@ def find_node(graph: Graph, name: str, role: str) -> Node:
             )
         near = suggest(name, (node.name for node in graph))
         raise UnknownNameError(f"{role} {name!r} does not exist: the graph has no such node{near}")
-    return found
+    return match

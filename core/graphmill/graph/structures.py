@@ -58,25 +58,25 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
     return pack(structure, [function(leaf) for leaf in flatten(structure)])
 
 
-def check_same(expected: Any, given: Any, path: str, expected_path: str) -> None:
+def check_same(expected: Any, actual: Any, path: str, expected_path: str) -> None:
     """Check that two structures differ only in their leaves.
 
     Args:
         expected: the expected structure.
         given: the structure to check.
-        path: the name of `given` in messages.
+        path: the name of `actual` in messages.
         expected_path: the name of `expected` in messages.
 
     Raises:
         InvalidArgumentError: they differ; the message describes the first difference.
     """
-    if _kind(expected) is not _kind(given) or _steps(expected, path) != _steps(given, path):
+    if _kind(expected) is not _kind(actual) or _steps(expected, path) != _steps(actual, path):
         raise InvalidArgumentError(
-            f"{path} is {_describe(given)}, but {expected_path} is {_describe(expected)}; both "
+            f"{path} is {_describe(actual)}, but {expected_path} is {_describe(expected)}; both "
             "must have the same structure"
         )
     if is_structure(expected):
-        pairs = zip(_parts(expected, path), _parts(given, path), strict=True)
+        pairs = zip(_parts(expected, path), _parts(actual, path), strict=True)
         for (step, expected_part), (_, part) in pairs:
             check_same(expected_part, part, path + step, expected_path + step)
 

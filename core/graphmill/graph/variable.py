@@ -157,8 +157,8 @@ def global_variables_initializer(graph: Graph | None = None) -> Node:
 
 def _known_shape(initial: Tensor, shape: ShapeLike) -> tuple[int, ...] | None:
     if is_constant(initial.op):
-        found: tuple[int, ...] = initial.op.attrs["value"].numpy().shape
-        return found
+        known: tuple[int, ...] = initial.op.attrs["value"].numpy().shape
+        return known
     if shape is None:
         return None
     sizes = tuple(-1 if size is None else size for size in shape)  # type: ignore[union-attr]

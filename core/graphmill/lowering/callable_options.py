@@ -125,15 +125,15 @@ def joined_tensors(
 
 
 def _needed_by(node: Node, joined: Mapping[Tensor, Tensor]) -> set[Node]:
-    found = {node}
+    needed = {node}
     stack = [node]
     while stack:
         for edge in stack.pop().in_edges:
             src, _ = joined.get((edge.src, edge.src_output), (edge.src, 0))
-            if src not in found:
-                found.add(src)
+            if src not in needed:
+                needed.add(src)
                 stack.append(src)
-    return found
+    return needed
 
 
 def _tensor(full: Graph, tensor: str) -> Tensor | None:

@@ -97,18 +97,18 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
             f"the debug watch of node {watch.node_name!r} is invalid: this step runs no such node"
             f"{suggest(watch.node_name, (node.name for node in graph.nodes))}"
         )
-    found = []
+    tensors = []
     for node in nodes:
         slots = range(node.num_outputs) if watch.output_slot == _ANY_SLOT else [watch.output_slot]
         for slot in slots:
             if slot < node.num_outputs:
-                found.append((node, slot))
+                tensors.append((node, slot))
             elif watch.node_name != _ANY_NODE:
                 raise NotFoundError(
                     f"the debug watch of output {slot} of node {node.name!r} is invalid: the node "
                     f"has {node.num_outputs} outputs"
                 )
-    return [tensor for tensor in found if _is_watchable(*tensor)]
+    return [tensor for tensor in tensors if _is_watchable(*tensor)]
 
 
 def _is_elsewhere(name: str, graph: Graph, full: Graph) -> bool:

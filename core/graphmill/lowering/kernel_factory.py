@@ -153,9 +153,9 @@ class KernelFactory:
 
     def _missing_error(self, missing: dict[str, list[tuple[Node, str]]]) -> NotFoundError:
         lines = []
-        for op, found in sorted(missing.items()):
-            names = _shortened(node.name for node, _ in found)
-            node, reason = found[0]
+        for op, reasons in sorted(missing.items()):
+            names = _shortened(node.name for node, _ in reasons)
+            node, reason = reasons[0]
             lines.append(f"  {op} (node {names}): {reason}{self._other_devices(node)}")
         count = f"{len(missing)} op{'s have' if len(missing) > 1 else ' has'}"
         failures = self._host.plugin_failures()

@@ -106,15 +106,15 @@ def build_client_graph(
         twice = next(name for tensor, name in zip(fed, feeds, strict=True) if fed.count(tensor) > 1)
         raise InvalidArgumentError(f"tensor {twice!r} is fed more than once")
     fetched = [find_tensor(full, name, "fetch") for name in fetches]
-    wanted = [find_node(full, name, "target") for name in targets]
-    if not fetched and not wanted:
+    target_nodes = [find_node(full, name, "target") for name in targets]
+    if not fetched and not target_nodes:
         raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
     rewriter = _Rewriter(full, ops, fed, client)
     if form is not None:
         rewriter.joined = joined_tensors(full, form, fed, fetched)
         rewriter.arg_devices = dict(form.feed_devices)
         rewriter.retval_devices = dict(form.fetch_devices)
-    return rewriter.rewrite(fetched, wanted)
+    return rewriter.rewrite(fetched, target_nodes)
 
 
 class _Rewriter:
@@ -148,8 +148,8 @@ class _Rewriter:
         self.graph.library = full.library
         self.graph.versions = full.versions
 
-    def rewrite(self, fetched: Sequence[tuple[Node, int]], wanted: Sequence[Node]) -> ClientGraph:
-        needed = self._needed(fetched, wanted)
+    def rewrite(self, fetched: Sequence[tuple[Node, int]], targets: Sequence[Node]) -> ClientGraph:
+        needed = self._needed(fetched, targets)
         _refuse_boundaries(needed)
         _refuse_feeds_in_loops(self.fed)
         if any(map(is_next_iteration, needed)):
@@ -164,19 +164,19 @@ class _Rewriter:
         fetch_types = tuple(node.output_types[output].base_dtype for node, output in fetched)
         return ClientGraph(self.graph, feed_types, fetch_types)
 
-    def _needed(self, fetched: Iterable[tuple[Node, int]], wanted: Iterable[Node]) -> list[Node]:
+    def _needed(self, fetched: Iterable[tuple[Node, int]], targets: Iterable[Node]) -> list[Node]:
         """Return the ancestors of fetches and targets, without those that only feeds need."""
         stack = [tensor[0] for tensor in fetched if tensor not in self.feed_index]
-        stack.extend(wanted)
-        found = set(stack)
+        stack.extend(targets)
+        needed = set(stack)
         while stack:
             node = stack.pop()
             for edge in (*node.in_edges, *node.control_in_edges):
                 src, output = self._joined(edge.src, edge.src_output)
-                if src not in found and not self._is_cut(src, output):
-                    found.add(src)
+                if src not in needed and not self._is_cut(src, output):
+                    needed.add(src)
                     stack.append(src)
-        return sorted(found - {self.full.source}, key=lambda node: node.id)
+        return sorted(needed - {self.full.source}, key=lambda node: node.id)
 
     def _joined(self, src: Node, output: int) -> tuple[Node, int]:
         tensor = src, output

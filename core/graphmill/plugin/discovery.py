@@ -46,16 +46,16 @@ class Candidate(NamedTuple):
 
 def entry_point_plugins(group: str = ENTRY_POINT_GROUP) -> list[Candidate]:
     """Return the plugins of all installed distributions, sorted by distribution and name."""
-    found: dict[str, list[Candidate]] = {}
+    by_name: dict[str, list[Candidate]] = {}
     for distribution in installed_with(group):
         name, version, requires = _headers(distribution.headers)
         key = normalized(name)
-        if key not in found and not distribution.is_shadowed:
-            found[key] = [
+        if key not in by_name and not distribution.is_shadowed:
+            by_name[key] = [
                 Candidate(point_name, module, "entry point", load, name, version, requires)
                 for point_name, module, load in _entry_points(distribution, name, group)
             ]
-    candidates = [candidate for group in found.values() for candidate in group]
+    candidates = [candidate for group in by_name.values() for candidate in group]
     return sorted(candidates, key=lambda c: (normalized(c.distribution), c.name, c.module))
 
 

@@ -39,21 +39,21 @@ def load_function(name: str) -> Callable[..., Any]:
         PluginError: it cannot be imported or is not callable.
     """
     published = published_functions()
-    found = [candidate for candidate in published if candidate.name == name]
-    if not found:
+    matches = [candidate for candidate in published if candidate.name == name]
+    if not matches:
         names = sorted({candidate.name for candidate in published})
         raise NotFoundError(
             f"no installed distribution publishes the function {name!r}"
             f"{suggest(name, names) or '.'} Published: {', '.join(names) or 'none'}. To publish "
             f"one, a distribution declares an entry point in the group {FUNCTIONS_GROUP!r}"
         )
-    if len(found) > 1:
-        owners = " and ".join(f"{c.distribution} {c.version}" for c in found)
+    if len(matches) > 1:
+        owners = " and ".join(f"{c.distribution} {c.version}" for c in matches)
         raise FailedPreconditionError(
             f"the function {name!r} is published by {owners}: uninstall one, or disable it with "
-            f"GRAPHMILL_DISABLE_PLUGINS={found[-1].distribution}"
+            f"GRAPHMILL_DISABLE_PLUGINS={matches[-1].distribution}"
         )
-    return _loaded(found[0])
+    return _loaded(matches[0])
 
 
 def _loaded(candidate: Candidate) -> Callable[..., Any]:

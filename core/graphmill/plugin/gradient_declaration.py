@@ -77,11 +77,11 @@ def gradients_of(owner: object) -> list[GradientDef]:
     direct = getattr(owner, GRADIENTS_ATTRIBUTE, None)
     if direct is not None:
         return list(direct)
-    found: dict[int, GradientDef] = {}
+    declarations: dict[int, GradientDef] = {}
     if not inspect.ismodule(owner):
         return []
     for value in vars(owner).values():
         declared = getattr(value, GRADIENTS_ATTRIBUTE, None)
         if declared and (isinstance(value, GradientTable) or value.__module__ == owner.__name__):
-            found.update((id(definition), definition) for definition in declared)
-    return list(found.values())
+            declarations.update((id(definition), definition) for definition in declared)
+    return list(declarations.values())

@@ -101,8 +101,8 @@ class GradientRegistry:
 
     def _load(self, family: str) -> None:
         with self._lock:
-            wanted = [m for m in self._modules.get(family, ()) if m not in self._loaded]
-        for entry in wanted:
+            missing = [m for m in self._modules.get(family, ()) if m not in self._loaded]
+        for entry in missing:
             module = importlib.import_module(entry[0])
             with self._lock:
                 if entry in self._loaded:

@@ -45,11 +45,11 @@ class EntryPoint(NamedTuple):
             raise ValueError(
                 f"{self.value!r} is not a reference; expected module or module:attribute"
             )
-        found: object = importlib.import_module(match[1])
+        target: object = importlib.import_module(match[1])
         for part in (match[2] or "").split("."):
             if part:
-                found = getattr(found, part)
-        return found
+                target = getattr(target, part)
+        return target
 
 
 class Installed(NamedTuple):

@@ -88,8 +88,8 @@ class PluginManager:
     def implementations(self, hook: str) -> Iterator[tuple[PluginRecord, pluggy.HookImpl]]:
         """Yield the implementations of a hook, in the loading order of their plugins."""
         position = {name: index for index, name in enumerate(self._loaded)}
-        found = getattr(self._hooks.hook, hook).get_hookimpls()
-        for implementation in sorted(found, key=lambda impl: position[impl.plugin_name]):
+        hookimpls = getattr(self._hooks.hook, hook).get_hookimpls()
+        for implementation in sorted(hookimpls, key=lambda impl: position[impl.plugin_name]):
             yield self._loaded[implementation.plugin_name], implementation
 
     def refuse(

@@ -55,8 +55,8 @@ def has_ops(*ops: str) -> Condition:
     Nodes in the bodies of functions that the graph calls do not count: bodies are graphs of their
     own, for which passes run too.
     """
-    wanted = frozenset(ops)
-    return lambda graph, _: any(node.op in wanted for node in graph.nodes)
+    names = frozenset(ops)
+    return lambda graph, _: any(node.op in names for node in graph.nodes)
 
 
 class PassRegistry(Registry[Pass]):
@@ -127,13 +127,13 @@ class PassRegistry(Registry[Pass]):
 
     def scheduled_in(self, phase: str) -> tuple[tuple[str, PassSchedule], ...]:
         """Return names and schedules of a phase's passes in order, without importing them."""
-        found = self._by_phase.get(phase)
-        if found is None:
+        passes = self._by_phase.get(phase)
+        if passes is None:
             scheduled = ((name, self.schedule(name)) for name in self.keys())
             of_phase = (item for item in scheduled if item[1].phase == phase)
-            found = tuple(sorted(of_phase, key=lambda item: (item[1].order, item[0])))
-            self._by_phase[phase] = found
-        return found
+            passes = tuple(sorted(of_phase, key=lambda item: (item[1].order, item[0])))
+            self._by_phase[phase] = passes
+        return passes
 
     def without(self, names: Iterable[str]) -> PassRegistry:
         """Return a copy of this registry without the passes `names`."""

@@ -51,5 +51,5 @@ def _value(plugin: str, key: str, value: AttrValue) -> SettingValue:
             f"{kind or 'empty'}",
             plugin=plugin,
         )
-    found = getattr(value, kind)
-    return found.decode("utf-8") if isinstance(found, bytes) else found
+    setting = getattr(value, kind)
+    return setting.decode("utf-8") if isinstance(setting, bytes) else setting

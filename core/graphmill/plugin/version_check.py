@@ -61,14 +61,14 @@ def _is_met(clause: str, have: _Release) -> bool:
     match = _CLAUSE.fullmatch(clause.strip())
     if match is None:
         return True
-    operator, wanted, is_prefix = match[1], _parse(match[2]), bool(match[3])
+    operator, required, is_prefix = match[1], _parse(match[2]), bool(match[3])
     if is_prefix or operator == "~=":
-        same = _padded(have, len(wanted))[: len(wanted) - (operator == "~=")]
-        prefix = wanted[: len(same)]
+        same = _padded(have, len(required))[: len(required) - (operator == "~=")]
+        prefix = required[: len(same)]
         if operator == "~=":
-            return same == prefix and _compare(have, wanted) >= 0
+            return same == prefix and _compare(have, required) >= 0
         return (same == prefix) == (operator == "==")
-    order = _compare(have, wanted)
+    order = _compare(have, required)
     return {
         "==": order == 0,
         "!=": order != 0,

@@ -85,11 +85,11 @@ def pytree(*, arrays: Iterable[str] = (), static: Iterable[str] = ()) -> Callabl
     named, fixed = tuple(arrays), tuple(static)
 
     def declare(kind: _Class) -> _Class:
-        found = named
-        if not found and dataclasses.is_dataclass(kind):
-            found = tuple(f.name for f in dataclasses.fields(kind) if f.name not in fixed)
-        _check(kind, found, fixed)
-        setattr(kind, _ATTRIBUTE, PytreeDef(kind, found, fixed))
+        arrays_found = named
+        if not arrays_found and dataclasses.is_dataclass(kind):
+            arrays_found = tuple(f.name for f in dataclasses.fields(kind) if f.name not in fixed)
+        _check(kind, arrays_found, fixed)
+        setattr(kind, _ATTRIBUTE, PytreeDef(kind, arrays_found, fixed))
         _declared.add(kind)
         return kind
 
@@ -113,8 +113,8 @@ def _check(kind: type, arrays: tuple[str, ...], static: tuple[str, ...]) -> None
 
 def pytree_of(kind: type) -> PytreeDef | None:
     """Return the declaration of a class, or None; subclasses do not inherit it."""
-    found: PytreeDef | None = kind.__dict__.get(_ATTRIBUTE)
-    return found
+    definition: PytreeDef | None = kind.__dict__.get(_ATTRIBUTE)
+    return definition
 
 
 def declared_pytrees() -> list[PytreeDef]:

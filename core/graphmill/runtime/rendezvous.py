@@ -252,16 +252,16 @@ class IntraProcessRendezvous(Rendezvous):
         waiting = _Waiting(self, key, args, done)
         with self._lock:
             error = self._error
-            found = self._table.get(key) if error is None else None
-            if type(found) is _Sent:
+            item = self._table.get(key) if error is None else None
+            if type(item) is _Sent:
                 del self._table[key]
-            elif found is None and error is None:
+            elif item is None and error is None:
                 self._table[key] = waiting
         if error is not None:
             done(None, False, derived(error))
-        elif type(found) is _Sent:
-            _deliver(found, args, done)
-        elif found is not None:
+        elif type(item) is _Sent:
+            _deliver(item, args, done)
+        elif item is not None:
             done(
                 None,
                 False,

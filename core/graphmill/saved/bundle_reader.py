@@ -202,7 +202,7 @@ class BundleReader:
         except DecodeError as error:
             raise self._damaged(f"the {what} cannot be parsed: {error}") from error
 
-    def _read_pieces(self, entry: BundleEntry, wanted: TensorSlice) -> np.ndarray[Any, Any]:
+    def _read_pieces(self, entry: BundleEntry, region: TensorSlice) -> np.ndarray[Any, Any]:
         def read(piece: TensorSlice) -> np.ndarray[Any, Any]:
             content = self._table.get(slice_key(layout.key_of(entry.name), piece))
             if content is None:
@@ -217,7 +217,7 @@ class BundleReader:
             return self._read(stored)
 
         dtype = entry.dtype.as_numpy_dtype
-        return assemble(entry.name, entry.shape, dtype, wanted, entry.slices, read)
+        return assemble(entry.name, entry.shape, dtype, region, entry.slices, read)
 
     def _read(self, entry: BundleEntry) -> np.ndarray[Any, Any]:
         """Read the values of `entry`."""

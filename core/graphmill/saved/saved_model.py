@@ -132,13 +132,13 @@ def _choose(model: ModelFile, tags: str | Iterable[str] | None) -> LoadedMetaGra
                 f"'serve'; choose one by tags=…: {listed}"
             )
         return model.meta_graph(available.index(_SERVE))
-    wanted = frozenset([tags] if isinstance(tags, str) else tags)
-    if wanted not in available:
+    requested = frozenset([tags] if isinstance(tags, str) else tags)
+    if requested not in available:
         raise errors.NotFoundError(
-            f"{model.path} has no meta graph with exactly the tags {_show_tags(wanted)}; "
+            f"{model.path} has no meta graph with exactly the tags {_show_tags(requested)}; "
             f"available: {listed}"
         )
-    return model.meta_graph(available.index(wanted))
+    return model.meta_graph(available.index(requested))
 
 
 def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None:

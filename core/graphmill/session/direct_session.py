@@ -249,13 +249,13 @@ class DirectSession(SessionInterface):
         cache = self._cache
         if is_partial or watches or form is not None:
             cache = self._variant_cache(is_partial, watches, form)
-        found = cache.find(key)
-        if found is None:
+        cached = cache.find(key)
+        if cached is None:
             self.check_open()
-            found = cache.get_or_create(
+            cached = cache.get_or_create(
                 key, lambda ordered: self._create_executors(ordered, is_partial, watches, form)
             )
-        return found
+        return cached
 
     def kept_executors(self) -> list[ExecutorsAndKeys]:
         """Return the cached executors of all signatures, except of partial and watched runs."""
@@ -271,12 +271,12 @@ class DirectSession(SessionInterface):
         variant = (is_partial, form, *(watch.SerializeToString() for watch in watches))
         with self._graph_lock:
             caches = self._variant_caches
-            found = caches.get(variant)
-            if found is None:
-                found = caches[variant] = ExecutorsCache()
+            cached = caches.get(variant)
+            if cached is None:
+                cached = caches[variant] = ExecutorsCache()
                 if len(caches) > MAX_VARIANTS:  # a debugger sets new watches again and again
                     del caches[next(key for key in caches if key != variant)]
-            return found
+            return cached
 
     def thread_pool(self, index: int) -> ThreadPool | None:
         """Return the pool that `RunOptions.inter_op_thread_pool` selects; None for -1 (row S2)."""
@@ -478,15 +478,15 @@ class DirectSession(SessionInterface):
         return ClientEnd(client.name, client.incarnation)
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
-        found = self._functions.get(device.name)
-        if found is None:
+        runtime = self._functions.get(device.name)
+        if runtime is None:
             made = FunctionLibraryRuntime(
                 self._state.graph, device, self._options, self._partitions, self._function_runtime
             )
-            found = self._functions.setdefault(device.name, made)  # two threads may race
+            runtime = self._functions.setdefault(device.name, made)  # two threads may race
             if self.is_closed:  # in another thread, perhaps before it could see this one
-                found.close()
-        return found
+                runtime.close()
+        return runtime
 
 
 def watches_of(options: RunOptions | None) -> Sequence[Any]:

@@ -187,9 +187,9 @@ class ExecutorsCache:
         self, key: Signature, create: Callable[[Signature], ExecutorsAndKeys]
     ) -> CachedExecutors:
         """Return the entry of a signature, created by `create` for the sorted form if need be."""
-        found = self._exact.get(key)
-        if found is not None:
-            return found
+        cached = self._exact.get(key)
+        if cached is not None:
+            return cached
         feeds, fetches, targets = key
         sorted_key = (
             tuple(sorted(feeds)),
@@ -267,9 +267,9 @@ def _frames_inside() -> int:
     return depth - 1
 
 
-def _order(source: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Return for each name of `wanted` its index in `source`; None if the two are the same."""
-    if source == wanted:
+def _order(source: tuple[str, ...], requested: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Return for each name of `requested` its index in `source`; None if the two are the same."""
+    if source == requested:
         return None
     position = {name: index for index, name in enumerate(source)}
-    return tuple(position[name] for name in wanted)
+    return tuple(position[name] for name in requested)

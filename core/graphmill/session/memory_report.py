@@ -26,24 +26,24 @@ def add_memory_report(
 ) -> None:
     """Append to the message of an error what holds memory on each device, the largest first."""
     for device in devices:
-        found = sorted((*_variables(device), *_outputs(device, collector)), reverse=True)
+        sizes = sorted((*_variables(device), *_outputs(device, collector)), reverse=True)
         error.message += f"\n\nCurrent usage from device: {device.name}"
         allocator = device.allocator()
         if allocator is not None:
             error.message += f", {allocator.stats().bytes_in_use} bytes in use"
-        error.message += "".join(f"\n  {size} bytes from {name}" for size, name in found[:_MOST])
-        if len(found) > _MOST:
-            size = sum(size for size, _ in found[_MOST:])
-            error.message += f"\n  {size} bytes from {len(found) - _MOST} others"
+        error.message += "".join(f"\n  {size} bytes from {name}" for size, name in sizes[:_MOST])
+        if len(sizes) > _MOST:
+            size = sum(size for size, _ in sizes[_MOST:])
+            error.message += f"\n  {size} bytes from {len(sizes) - _MOST} others"
 
 
 def _variables(device: Device) -> Iterator[tuple[int, str]]:
     resources = device.resource_mgr
     for container in resources.containers():
         for kind, name in resources.names(container):
-            found = resources.find(container, name, Variable)
-            if kind == Variable.__name__ and found is not None and found.value is not None:
-                yield num_bytes_of_value(found.value), f"variable {name}"
+            variable = resources.find(container, name, Variable)
+            if kind == Variable.__name__ and variable is not None and variable.value is not None:
+                yield num_bytes_of_value(variable.value), f"variable {name}"
 
 
 def _outputs(device: Device, collector: StepStatsCollector) -> Iterator[tuple[int, str]]:

@@ -334,10 +334,10 @@ class PartialRuns:
 
     def _find(self, handle: str) -> RunState:
         with self._lock:
-            found = self._states.get(handle)
-        if found is None:
+            state = self._states.get(handle)
+        if state is None:
             raise self._unknown(handle)
-        return found
+        return state
 
     def _forget(self, handle: str) -> None:
         with self._lock:

@@ -37,17 +37,17 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
 
         INTRA_OP.set_limit(config.intra_op_parallelism_threads)
     types = sorted(host.devices.keys(), key=lambda name: (-host.devices.priority(name), name))
-    wanted = {name for name, count in config.device_count.items() if count > 0}
+    requested = {name for name, count in config.device_count.items() if count > 0}
     devices: list[Device] = []
     for device_type in types:
         owner = host.devices.provenance(device_type)
         try:
             devices.extend(devices_of(host, device_type, config, name_prefix))
         except OpError as error:
-            if device_type in wanted or owner.is_required:
+            if device_type in requested or owner.is_required:
                 raise
             warnings.warn(f"{error.message}; its devices are not offered", stacklevel=2)
-    for name in sorted(wanted.difference(device.device_type for device in devices)):
+    for name in sorted(requested.difference(device.device_type for device in devices)):
         if name in types:
             reason = host.devices.get(name).why_none()
             warnings.warn(
@@ -55,7 +55,7 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
                 "the session runs without",
                 stacklevel=2,
             )
-    unknown = sorted(wanted.difference(types, {"GPU"}))
+    unknown = sorted(requested.difference(types, {"GPU"}))
     if unknown:
         raise InvalidArgumentError(
             f"device_count asks for devices of type {', '.join(unknown)}; registered types: "
@@ -76,8 +76,8 @@ def devices_of(
     owner = host.devices.provenance(device_type)
     try:
         made = host.devices.get(device_type).create_devices(config, name_prefix)
-        found = list(made)
-        problem = _problem_with(found, device_type, name_prefix)
+        devices = list(made)
+        problem = _problem_with(devices, device_type, name_prefix)
     except PluginError:
         raise
     except OpError as error:
@@ -87,7 +87,7 @@ def devices_of(
         raise _broken(owner, f"{type(error).__name__}: {error}") from error
     if problem:
         raise _broken(owner, problem)
-    return found
+    return devices
 
 
 def _problem_with(devices: list[Any], device_type: str, name_prefix: str) -> str:

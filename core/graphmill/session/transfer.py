@@ -60,12 +60,12 @@ def skip_if_on_device(convert: Copy, name: str, dtype: DType) -> Copy:
     """
 
     def take(value: Value) -> Value:
-        found = getattr(value, "dtype", None)
-        if found is None or isinstance(value, np.ndarray | np.generic):
+        value_dtype = getattr(value, "dtype", None)
+        if value_dtype is None or isinstance(value, np.ndarray | np.generic):
             return convert(value)
-        if isinstance(found, np.dtype) and found != dtype.as_numpy_dtype:
+        if isinstance(value_dtype, np.dtype) and value_dtype != dtype.as_numpy_dtype:
             raise InvalidArgumentError(
-                f"the value fed for {name!r} has dtype {found.name}; expected {dtype.name}"
+                f"the value fed for {name!r} has dtype {value_dtype.name}; expected {dtype.name}"
             )
         return value
 

@@ -47,10 +47,10 @@ class RandomQueue(list[Any]):
 
     def _rank(self, node: int) -> float:
         ranks: dict[int, float] = self._ranks  # type: ignore[assignment]
-        found = ranks.get(node)
-        if found is None:
-            found = ranks[node] = self._random.random()
-        return found
+        rank = ranks.get(node)
+        if rank is None:
+            rank = ranks[node] = self._random.random()
+        return rank
 
 
 class SeededExecutorFactory(ExecutorFactory):

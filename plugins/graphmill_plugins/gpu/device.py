@@ -51,10 +51,10 @@ class GpuDeviceFactory(DeviceFactory):
             return []
         options = config.gpu_options if config is not None else None
         with _memory_settings(options):
-            found = platform_devices("gpu")
+            gpus = platform_devices("gpu")
         if options is not None and options.visible_device_list:
-            found = [found[index] for index in _visible(options.visible_device_list, len(found))]
-        return [_make(name_prefix, index, gpu) for index, gpu in enumerate(found[:limit])]
+            gpus = [gpus[index] for index in _visible(options.visible_device_list, len(gpus))]
+        return [_make(name_prefix, index, gpu) for index, gpu in enumerate(gpus[:limit])]
 
     def why_none(self) -> str:
         """Return why there are no GPUs."""

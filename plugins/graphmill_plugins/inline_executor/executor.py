@@ -234,13 +234,14 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
         Raises:
             UnimplementedError: the graph contains v1 control flow, or sends and receives.
         """
-        found = [node for node in graph.nodes if _needs_frames(node)]
-        if found:
+        control_flow = [node for node in graph.nodes if _needs_frames(node)]
+        if control_flow:
             raise UnimplementedError(
                 "SINGLE_THREADED_EXECUTOR does not support control flow of version 1; "
-                f"{found[0].name!r} is a {found[0].op}. Choose executor_type DEFAULT or INLINE",
-                node=found[0].name,
-                op=found[0].op,
+                f"{control_flow[0].name!r} is a {control_flow[0].op}. "
+                "Choose executor_type DEFAULT or INLINE",
+                node=control_flow[0].name,
+                op=control_flow[0].op,
             )
         transfer = [node for node in graph.nodes if is_receive(node)]
         if transfer:

@@ -81,12 +81,12 @@ class _CallCounter:
 
     def calls_of(self, name: str, depth: int = 0) -> int:
         """Return the number of calls in the expansion of a function, at least 1."""
-        found = self._counts.get(name)
-        if found is None and depth < _MAX_DEPTH:
+        count = self._counts.get(name)
+        if count is None and depth < _MAX_DEPTH:
             self._counts[name] = 1  # of a recursive function, which is not inlined again
             inner = sum(self.calls_of(callee, depth + 1) for callee in self._callees(name))
-            found = self._counts[name] = 1 + inner
-        return found or 1
+            count = self._counts[name] = 1 + inner
+        return count or 1
 
     def _callees(self, name: str) -> list[str]:
         if name not in self._library:

@@ -250,7 +250,7 @@ def _enter(call: _Call) -> list[Node]:
     A resource is the same in all iterations, so its value is its `Enter`.
     """
     merge_def = call.options.host.ops.get("Merge")
-    found = []
+    entered = []
     for index, value in enumerate(call.inputs):
         dtype = dtype_of(value)
         enter = call.add(
@@ -269,8 +269,8 @@ def _enter(call: _Call) -> list[Node]:
             merge = call.graph.add_unconnected(name, merge_def, attrs, call.node.device)
             call.graph.add_edge(enter, 0, merge, 0)
             enter = merge
-        found.append(enter)
-    return found
+        entered.append(enter)
+    return entered
 
 
 def _as_bool(call: _Call, value: Value) -> Value:

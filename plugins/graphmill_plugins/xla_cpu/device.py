@@ -27,16 +27,16 @@ class XlaCpuDeviceFactory(DeviceFactory):
         count = config.device_count.get("XLA_CPU", 0) if config is not None else 0
         if not count:
             return []
-        found = platform_devices("cpu")
-        if count > len(found):
+        jax_devices = platform_devices("cpu")
+        if count > len(jax_devices):
             raise InvalidArgumentError(
-                f"device_count requests {count} XLA_CPU devices, but JAX has {len(found)}; set "
-                f"XLA_FLAGS=--xla_force_host_platform_device_count={count} before JAX starts"
+                f"device_count requests {count} XLA_CPU devices, but JAX has {len(jax_devices)}; "
+                f"set XLA_FLAGS=--xla_force_host_platform_device_count={count} before JAX starts"
             )
         return [
             XlaCpuDevice(
                 DeviceAttributes(f"{name_prefix}/device:XLA_CPU:{index}", "XLA_CPU", _MEMORY_LIMIT),
-                found[index],
+                jax_devices[index],
             )
             for index in range(count)
         ]

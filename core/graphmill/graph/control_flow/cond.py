@@ -106,14 +106,14 @@ def _merged(graph: Graph, taken: _Branch, other: _Branch) -> Any:
     if not taken.results:
         raise InvalidArgumentError("true_fn and false_fn return no tensors; at least one is needed")
     pairs = []
-    for (path, wanted), (_, found) in zip(taken.results, other.results, strict=True):
-        if wanted.dtype.base_dtype is not found.dtype.base_dtype:
+    for (path, expected), (_, actual) in zip(taken.results, other.results, strict=True):
+        if expected.dtype.base_dtype is not actual.dtype.base_dtype:
             raise InvalidArgumentError(
-                f"{path} is {wanted.dtype.name} ({wanted.name!r}), but false_fn returns "
-                f"{found.dtype.name} there ({found.name!r}); both branches must return the same "
+                f"{path} is {expected.dtype.name} ({expected.name!r}), but false_fn returns "
+                f"{actual.dtype.name} there ({actual.name!r}); both branches must return the same "
                 "types"
             )
-        pairs.append([found, wanted])
+        pairs.append([actual, expected])
     with graph.control_flow.unchecked():
         return pack(taken.structure, [_merge(pair) for pair in pairs])
 

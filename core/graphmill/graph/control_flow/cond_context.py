@@ -80,10 +80,10 @@ class CondContext(ControlFlowContext):
         flow = self.graph.control_flow
         # Unlike a captured input of a node, this waits for the conditional's control inputs.
         with flow.entered(self.outer):
-            found = switch(around, self.pred)[self.branch]
-        flow.put(found.op, self)
-        self._brought_in[tensor] = self._brought_in[around] = found
-        return found
+            branch_value = switch(around, self.pred)[self.branch]
+        flow.put(branch_value.op, self)
+        self._brought_in[tensor] = self._brought_in[around] = branch_value
+        return branch_value
 
     def _is_here(self, node: Node) -> bool:
         context = self.graph.control_flow.context_of(node)

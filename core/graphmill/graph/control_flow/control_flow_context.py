@@ -97,14 +97,14 @@ class ControlFlowContext(ABC):
         left out.
         """
         loop = self.loop
-        found: dict[Node, None] = {}
+        visited: dict[Node, None] = {}
         for node in control_inputs:
             home = self.graph.control_flow.home_of(node)
             if loop is None or (home is not None and home.loop is loop):
-                found[node] = None
+                visited[node] = None
             elif not loop.awaits(node):
-                found[loop.signal_of(node)] = None
-        return list(found)
+                visited[loop.signal_of(node)] = None
+        return list(visited)
 
     def is_call(self, op_def: OpDef) -> bool:
         """Return whether an op runs a function of the graph's library.

@@ -96,15 +96,15 @@ def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
     for edge in _inputs(node):
         if is_back_edge(edge):
             continue
-        found = output_frame(edge.src, frames)
+        frame = output_frame(edge.src, frames)
         if path is None:
-            path, first = found, edge
-        elif found != path:
+            path, first = frame, edge
+        elif frame != path:
             raise InvalidArgumentError(
                 "has inputs from different frames. The input "
                 f"'{first.tensor_name if first else ''}'"
                 f" is in frame '{_text(path)}'. The input '{edge.tensor_name}' is in frame "
-                f"'{_text(found)}'. A value goes into a loop through Enter, out of it through Exit",
+                f"'{_text(frame)}'. A value goes into a loop through Enter, out of it through Exit",
                 node=node.name,
                 op=node.op,
             )

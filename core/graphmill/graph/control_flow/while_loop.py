@@ -164,9 +164,9 @@ class _Loop:
     def _test(self, merges: list[Tensor]) -> Tensor:
         counter, packed = self._packed(merges)
         below = counter < self.limit.most if self.limit is not None else None
-        found = self.cond(*packed)
+        condition = self.cond(*packed)
         try:
-            test = self.graph.convert(found, dtypes.bool)
+            test = self.graph.convert(condition, dtypes.bool)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(
                 f"cond must return a scalar bool tensor: {error.message}"
@@ -201,13 +201,13 @@ class _Loop:
         return tensor
 
     def _check_result(self) -> None:
-        found = list(self.result)
-        if len(found) != len(self.variables):
+        results = list(self.result)
+        if len(results) != len(self.variables):
             raise InvalidArgumentError(
-                f"body returned {len(found)} values, expected {len(self.variables)}, one for each "
-                "loop variable"
+                f"body returned {len(results)} values, expected {len(self.variables)}, one for "
+                "each loop variable"
             )
-        for index, (variable, value) in enumerate(zip(self.variables, found, strict=True)):
+        for index, (variable, value) in enumerate(zip(self.variables, results, strict=True)):
             check_same(variable, value, f"the result of body[{index}]", f"loop_vars[{index}]")
 
     def _packed(self, leaves: list[Tensor]) -> tuple[Any, list[Any]]:

@@ -133,10 +133,10 @@ class Cutter:
         if key is None or value is None or (function, node, key) in self.tensors:
             return None
         tensor = self._sole_tensor(value)
-        found = None if tensor is None else self._content(tensor)
-        if tensor is None or found is None:
+        tensor_content = None if tensor is None else self._content(tensor)
+        if tensor is None or tensor_content is None:
             return None
-        content, self.tensors[function, node, key] = found
+        content, self.tensors[function, node, key] = tensor_content
         # From the innermost message outwards: each enclosing message gets its new length.
         light = self._slice(tensor.start, content.header) + self._slice(content.end, tensor.end)
         light = self._replace(value, tensor, light)
@@ -173,11 +173,11 @@ class Cutter:
 
     def _dtype(self, fields: list[Field]) -> dtypes.DType | None:
         """Return the element type if its elements have a fixed size in bytes."""
-        found = [field for field in fields if field.number == _TENSOR_DTYPE]
-        if len(found) != 1 or found[0].wire_type != VARINT:
+        matches = [field for field in fields if field.number == _TENSOR_DTYPE]
+        if len(matches) != 1 or matches[0].wire_type != VARINT:
             return None
         try:
-            dtype = dtypes.as_dtype(found[0].value)
+            dtype = dtypes.as_dtype(matches[0].value)
         except InvalidArgumentError:
             return None
         return None if dtype.is_ref or not dtype.size else dtype
@@ -246,5 +246,5 @@ def meta_graph_ranges(buffer: Buffer, start: int, end: int) -> list[tuple[int, i
 
 def _single(fields: Iterable[Field], number: int) -> Field | None:
     """Return the field with this number if there is exactly one and it holds bytes."""
-    found = [field for field in fields if field.number == number]
-    return found[0] if len(found) == 1 and found[0].wire_type == LENGTH else None
+    matches = [field for field in fields if field.number == number]
+    return matches[0] if len(matches) == 1 and matches[0].wire_type == LENGTH else None

@@ -106,10 +106,12 @@ class ModelFile:
         self.path = reader.path
         self._reader = reader
         with self._buffer() as buffer:
-            found: ModelFormat = detect(buffer, self.path)
-            self.kind = found.kind
-            self.encoding = found.encoding
-            self._message = None if self._is_binary else _parse_text(buffer, found, self.path)
+            model_format: ModelFormat = detect(buffer, self.path)
+            self.kind = model_format.kind
+            self.encoding = model_format.encoding
+            self._message = (
+                None if self._is_binary else _parse_text(buffer, model_format, self.path)
+            )
 
     @property
     def _is_binary(self) -> bool:
@@ -293,9 +295,9 @@ def _saved_model_file(folder: str) -> str:
             f"{folder} holds a SavedModel in chunks ({_SAVED_MODEL_CPB}), which is not read; "
             "export it again without experimental_image_format"
         )
-    found = ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "nothing"
+    contents = ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "nothing"
     raise errors.NotFoundError(
-        f"{folder} has neither {_SAVED_MODEL_PB} nor {_SAVED_MODEL_PBTXT}; there is: {found}"
+        f"{folder} has neither {_SAVED_MODEL_PB} nor {_SAVED_MODEL_PBTXT}; there is: {contents}"
     )
 
 
@@ -317,15 +319,15 @@ def _merge(message: Any, content: bytes) -> None:
         raise errors.DataLossError(str(error)) from error
 
 
-def _parse_text(buffer: Buffer, found: ModelFormat, path: str) -> Any:
+def _parse_text(buffer: Buffer, model_format: ModelFormat, path: str) -> Any:
     """Return the message of a text or JSON file."""
     try:
         text = bytes(buffer).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise errors.DataLossError(f"{path} starts as text but is not UTF-8: {error}") from error
-    check_depth(text, found.encoding, path)
-    message = found.kind.message()
-    if found.encoding is Encoding.JSON:
+    check_depth(text, model_format.encoding, path)
+    message = model_format.kind.message()
+    if model_format.encoding is Encoding.JSON:
         _merge_json(text, message, path)
     else:
         _merge_text(text, message, path)

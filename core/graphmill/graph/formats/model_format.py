@@ -31,8 +31,8 @@ class Kind(Enum):
     @property
     def message(self) -> type[Any]:
         """The generated class."""
-        found: type[Any] = getattr(proto, self.value)
-        return found
+        message_class: type[Any] = getattr(proto, self.value)
+        return message_class
 
 
 class Encoding(Enum):
@@ -204,8 +204,7 @@ def _detect_text(buffer: Buffer, path: str) -> ModelFormat:
     if kind is None:
         detail = f"its first field is {name!r}" if name else f"it begins with {head[:20]!r}"
         raise InvalidArgumentError(
-            f"{path} is {encoding.value}, but not a GraphDef, MetaGraphDef or SavedModel: "
-            f"{detail}"
+            f"{path} is {encoding.value}, but not a GraphDef, MetaGraphDef or SavedModel: {detail}"
         )
     return ModelFormat(kind, encoding)
 

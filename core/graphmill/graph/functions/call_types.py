@@ -44,10 +44,10 @@ def check_call_types(nodes: Iterable[Node], library: FunctionLibrary) -> None:
 
 
 def _check_call(node: Node, called: CalledFunction, library: FunctionLibrary) -> None:
-    found = _signature_types(called, library)
-    if found is None:
+    actual = _signature_types(called, library)
+    if actual is None:
         return
-    taken, returned = found
+    taken, returned = actual
     arguments = list(node.input_types[called.call.first_input :])
     if called.call.counted:
         arguments = [int32, *arguments]
@@ -81,12 +81,12 @@ def _compare(
     node: Node,
     called: CalledFunction,
     verb: str,
-    found: Sequence[DType],
+    actual: Sequence[DType],
     expected: Sequence[DType],
 ) -> None:
-    if tuple(found) != tuple(expected):
+    if tuple(actual) != tuple(expected):
         raise _error(
-            node, f"the function {called.name!r} {verb} {_text(found)}, expected {_text(expected)}"
+            node, f"the function {called.name!r} {verb} {_text(actual)}, expected {_text(expected)}"
         )
 
 

@@ -81,13 +81,13 @@ class CalledShapes:
         Raises:
             InvalidArgumentError: a node of a body that is always called has invalid inputs.
         """
-        found = self._found(calls_of(node, self.library), args, node.num_outputs)
-        if found is None or len(found) != node.num_outputs:
-            found = (UNKNOWN_SHAPE,) * node.num_outputs
+        shapes = self._found(calls_of(node, self.library), args, node.num_outputs)
+        if shapes is None or len(shapes) != node.num_outputs:
+            shapes = (UNKNOWN_SHAPE,) * node.num_outputs
         declared = node.attrs.get("output_shapes") or ()
-        if len(declared) != len(found):
-            return found
-        pairs = zip(found, declared, strict=True)
+        if len(declared) != len(shapes):
+            return shapes
+        pairs = zip(shapes, declared, strict=True)
         return tuple(TensorShape(attr) if shape.rank is None else shape for shape, attr in pairs)
 
     def _found(
@@ -128,15 +128,15 @@ class CalledShapes:
         declared = self.library.attr_names(function.name)
         attrs = {key: value for key, value in function.attrs.items() if key in declared}
         key = (function.name, frozenset(attrs.items()))
-        found = self._bodies.get(key)
-        if found is None:
+        body = self._bodies.get(key)
+        if body is None:
             from graphmill.graph.functions.function_body import (
                 instantiate_function,  # few graphs have calls
             )
 
-            found = instantiate_function(function.name, attrs, self.library, self._ops)
-            self._bodies[key] = found
-        return found
+            body = instantiate_function(function.name, attrs, self.library, self._ops)
+            self._bodies[key] = body
+        return body
 
 
 def _called(
@@ -158,16 +158,16 @@ def _gradient(
 def _chosen(
     calls: CalledShapes, called: Sequence[CalledFunction], args: Sequence[Arg], _: int
 ) -> Shapes | None:
-    found: Shapes | None = None
+    merged: Shapes | None = None
     for branch in called:
         try:
             shapes = calls.returned(branch.function, args[branch.call.first_input :])
         except InvalidArgumentError:
             return None  # this branch may never be taken
-        if shapes is None or len(shapes) != len(found or shapes):
+        if shapes is None or len(shapes) != len(merged or shapes):
             return None
-        found = shapes if found is None else _relaxed(found, shapes)
-    return found
+        merged = shapes if merged is None else _relaxed(merged, shapes)
+    return merged
 
 
 def _looped(

@@ -256,22 +256,22 @@ class _Builder:
 
     def _result(self, text: str, types: Sequence[DType]) -> list[tuple[tuple[Node, int], DType]]:
         """Return for each element of a result the tensor that it is, with its type."""
-        found = self._tensors(text, "result")
-        if len(found) != len(types):
+        tensors = self._tensors(text, "result")
+        if len(tensors) != len(types):
             raise InvalidArgumentError(
-                f"function '{self.signature.name}': result is '{text}', which is {len(found)} "
+                f"function '{self.signature.name}': result is '{text}', which is {len(tensors)} "
                 f"tensors, expected {len(types)}"
             )
-        return list(zip(found, types, strict=True))
+        return list(zip(tensors, types, strict=True))
 
     def _tensors(self, text: str, what: str) -> list[tuple[Node, int]]:
-        found = self.outputs.get(text)
-        if found is None:
+        tensors = self.outputs.get(text)
+        if tensors is None:
             raise InvalidArgumentError(
                 f"function '{self.signature.name}': {what} is '{text}', which names no argument "
                 f"and no output of a node{suggest(text, self.outputs)}"
             )
-        return found
+        return tensors
 
     def _node(self, name: str, what: str) -> Node:
         if not self.graph.has_node(name):

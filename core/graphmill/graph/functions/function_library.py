@@ -53,12 +53,12 @@ class FunctionLibrary:
         Raises:
             NotFoundError: there is no function of that name; the message names near matches.
         """
-        found = self._functions.get(name)
-        if found is None:
+        function = self._functions.get(name)
+        if function is None:
             raise NotFoundError(
                 f"the graph has no function {name!r}{suggest(name, self._functions)}"
             )
-        return found
+        return function
 
     def signature(self, name: str) -> OpDef:
         """Return a function's signature as an `OpDef`, so that nodes can call it like an op.
@@ -66,10 +66,10 @@ class FunctionLibrary:
         Raises:
             NotFoundError: there is no function of that name.
         """
-        found = self._signatures.get(name)
-        if found is None:
-            found = self._signatures[name] = OpDef.from_proto(self.get(name).signature)
-        return found
+        parsed = self._signatures.get(name)
+        if parsed is None:
+            parsed = self._signatures[name] = OpDef.from_proto(self.get(name).signature)
+        return parsed
 
     def attr_names(self, name: str) -> frozenset[str]:
         """Return the names of the attrs that a function is instantiated with; a body has none.

@@ -45,11 +45,11 @@ class ControlScopes:
     def control_inputs(self, inputs: Iterable[Node]) -> list[Node]:
         """Return the control inputs of a new node with these inputs."""
         sources = set(inputs)
-        found: dict[Node, None] = {}
+        nodes: dict[Node, None] = {}
         for scope in self._stack:
             if not sources & scope.members:
-                found.update((node, None) for node in scope.control_inputs if node not in sources)
-        return list(found)
+                nodes.update((node, None) for node in scope.control_inputs if node not in sources)
+        return list(nodes)
 
     def awaited(self) -> frozenset[Node]:
         """Return the control inputs of all open scopes."""

@@ -49,13 +49,13 @@ class NameScopes:
         Raises:
             InvalidArgumentError: it is not a valid node name.
         """
-        found = name[:-1] if name.endswith("/") else self.unique(name)
-        if not _NODE_NAME.fullmatch(found):
+        full_name = name[:-1] if name.endswith("/") else self.unique(name)
+        if not _NODE_NAME.fullmatch(full_name):
             raise InvalidArgumentError(
-                f"{found!r} is not a valid node name; names start with a letter, digit or '.', and "
-                "contain only letters, digits and _ . \\ / > -"
+                f"{full_name!r} is not a valid node name; names start with a letter, digit or '.', "
+                "and contain only letters, digits and _ . \\ / > -"
             )
-        return found
+        return full_name
 
     def mark_used(self, name: str) -> None:
         """Record that a node has this full name."""

@@ -64,12 +64,12 @@ class _NodeValues:
         return partial_value(edge.src, edge.src_output, self._shape_of, self._depth + 1)
 
     def integers(self, index: int) -> Partial:
-        found = self.value(index)
-        if found is None or found.ndim > 1 or found.size > MAX_STATIC_ELEMENTS:
+        value = self.value(index)
+        if value is None or value.ndim > 1 or value.size > MAX_STATIC_ELEMENTS:
             return None
-        if found.dtype == object:
-            return found if self._node.input_types[index].is_integer else None
-        return found.astype(object) if found.dtype.kind in "iu" else None
+        if value.dtype == object:
+            return value if self._node.input_types[index].is_integer else None
+        return value.astype(object) if value.dtype.kind in "iu" else None
 
     def shape(self, index: int) -> TensorShape:
         edge = self._node.in_edges[index]

@@ -56,11 +56,11 @@ class GraphShapes:
             InvalidArgumentError: the node, or one that it depends on, has invalid inputs.
             InternalError: a plugin's shape function is faulty.
         """
-        found = self._known.get(node)
-        if found is None:
+        shapes = self._known.get(node)
+        if shapes is None:
             self._infer(node)
-            found = self._known[node]
-        return found
+            shapes = self._known[node]
+        return shapes
 
     def knows(self, library: FunctionLibrary) -> bool:
         """Return whether calls are followed into this library."""
@@ -78,14 +78,14 @@ class GraphShapes:
             if self._known.pop(node, None) is not None:
                 stack.extend(edge.dst for edge in node.out_edges)
 
-    def _infer(self, wanted: Node) -> None:
-        order, has_loop = _before(wanted, self._known)
-        found = _Round(self._known, self._calls, self._args)
+    def _infer(self, target: Node) -> None:
+        order, has_loop = _before(target, self._known)
+        inferred = _Round(self._known, self._calls, self._args)
         for index in range(_PASSES + 2):
-            found.gives_up = index >= _PASSES
-            if not found.go_through(order) or not has_loop:
+            inferred.gives_up = index >= _PASSES
+            if not inferred.go_through(order) or not has_loop:
                 break
-        self._known.update(found.shapes)
+        self._known.update(inferred.shapes)
 
 
 def shapes_with_calls(library: FunctionLibrary, ops: OpRegistry) -> GraphShapes:
@@ -123,8 +123,8 @@ class _Round:
 
     def shape(self, node: Node, output: int) -> TensorShape:
         """Return the shape of an output, as far as it is known."""
-        found = self.shapes.get(node) or self._known.get(node)
-        return UNKNOWN_SHAPE if found is None else found[output]
+        shapes = self.shapes.get(node) or self._known.get(node)
+        return UNKNOWN_SHAPE if shapes is None else shapes[output]
 
     def _shapes(self, node: Node) -> Shapes:
         if is_merge(node):
@@ -159,9 +159,9 @@ class _NodeSources:
 
     __slots__ = ("_node", "_round")
 
-    def __init__(self, node: Node, found: _Round) -> None:
+    def __init__(self, node: Node, inferred: _Round) -> None:
         self._node = node
-        self._round = found
+        self._round = inferred
 
     def value(self, index: int) -> NDArray[Any] | None:
         edge = self._node.in_edges[index]
@@ -185,14 +185,14 @@ def _maker(edge: Edge) -> Node:
         edge = node.in_edges[0]
 
 
-def _before(wanted: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:
+def _before(target: Node, known: dict[Node, Shapes]) -> tuple[list[Node], bool]:
     """Return the nodes to infer for a node, inputs first, and whether they include a loop.
 
     The source of a loop's back edge comes after the loop's `Merge`.
     """
     order: list[Node] = []
     seen: set[Node] = set()
-    starts = [wanted]
+    starts = [target]
     has_loop = False
     while starts:
         stack = [(starts.pop(), 0)]

@@ -67,13 +67,13 @@ class BodyCopy:
 
     def effects(self, options: PassOptions) -> list[Node]:
         """Return the copies that have effects, and so must run before the call is done."""
-        found = [self.nodes[node] for node in self.body.control_rets]
-        found.extend(
+        copies = [self.nodes[node] for node in self.body.control_rets]
+        copies.extend(
             copy
             for copy in self.nodes.values()
             if copy.op_def.is_stateful or effects_of_node(copy, options)
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(copies))
 
     def _connect(self, node: Node) -> None:
         copy = self.nodes[node]
@@ -92,9 +92,9 @@ class BodyCopy:
         return self.nodes[node], output
 
     def _results(self) -> list[tuple[Node, int]]:
-        found: dict[int, tuple[Node, int]] = {}
+        results: dict[int, tuple[Node, int]] = {}
         for node in self.body.graph.nodes:
             if is_result(node):
                 edge = node.in_edges[0]
-                found[node.attrs["index"]] = self._source(edge.src, edge.src_output)
-        return [found[index] for index in range(len(found))]
+                results[node.attrs["index"]] = self._source(edge.src, edge.src_output)
+        return [results[index] for index in range(len(results))]

@@ -115,13 +115,13 @@ class FunctionLibraryRuntime:
         Raises:
             InvalidArgumentError: the session has no such device, or the name is malformed.
         """
-        found = self._options.devices.matching(name)
-        if not found:
+        matches = self._options.devices.matching(name)
+        if not matches:
             available = ", ".join(device.name for device in self._options.devices)
             raise InvalidArgumentError(
                 f"the session has no device {name!r}; available: {available}"
             )
-        return self._peer(found[0])
+        return self._peer(matches[0])
 
     @property
     def segment(self) -> StatefulKernels:
@@ -161,9 +161,9 @@ class FunctionLibraryRuntime:
         declared = self._declared(name, attrs)
         key = (name, frozenset(declared.items()), executor_type)
         with self._lock:
-            found = self._handles.get(key)
-        if found is not None:
-            return found
+            handle = self._handles.get(key)
+        if handle is not None:
+            return handle
         is_lowered = library.body(name) is not None
         body = function_with_effects(name, declared, library, self._options)
         made = FunctionHandle(body, is_lowered=is_lowered, executor_type=executor_type)
@@ -240,14 +240,14 @@ class FunctionLibraryRuntime:
         closing = CancellationManager(self.closing)
 
         def on(device: Device) -> FunctionLibraryRuntime:
-            found = family.get(device.name)
-            if found is None:
+            instance = family.get(device.name)
+            if instance is None:
                 runtime = FunctionLibraryRuntime(
                     self._full_graph, device, self._options, maker, on, family
                 )
                 runtime.closing = closing
-                found = family.setdefault(device.name, runtime)
-            return found
+                instance = family.setdefault(device.name, runtime)
+            return instance
 
         maker = self._maker.with_functions(on)
         return on(self._device)

@@ -56,14 +56,14 @@ def with_inner_nodes(full: Graph, names: Collection[str], options: PassOptions) 
     graph = Graph()
     graph.library, graph.versions = full.library, full.versions
     graph.add_copies(full.nodes)
-    kept = frozenset(names)
-    unknown = [name for name in missing if not _reveal(name, graph, kept, options)]
+    preserved = frozenset(names)
+    unknown = [name for name in missing if not _reveal(name, graph, preserved, options)]
     if unknown:
-        _inline_all(graph, kept, options)  # for an error that names near names
+        _inline_all(graph, preserved, options)  # for an error that names near names
     return graph
 
 
-def inline_calls(graph: Graph, kept: Collection[str], options: PassOptions) -> None:
+def inline_calls(graph: Graph, preserved: Collection[str], options: PassOptions) -> None:
     """Inline all calls that the pass `function_inlining` would inline.
 
     Args:
@@ -72,7 +72,7 @@ def inline_calls(graph: Graph, kept: Collection[str], options: PassOptions) -> N
         options: the options of graph passes.
     """
     if not _may_be_dead(graph.nodes):
-        _inline_all(graph, kept, options)
+        _inline_all(graph, preserved, options)
 
 
 def enclosing_node(graph: Graph, name: str) -> Node | None:
@@ -84,7 +84,7 @@ def enclosing_node(graph: Graph, name: str) -> Node | None:
     return None
 
 
-def _inline_all(graph: Graph, kept: Collection[str], options: PassOptions) -> None:
+def _inline_all(graph: Graph, preserved: Collection[str], options: PassOptions) -> None:
     # Each call with the functions that it was inlined from, to detect recursion.
     pending: list[tuple[Node, tuple[str, ...]]] = [(node, ()) for node in graph.nodes]
     while pending:
@@ -99,11 +99,11 @@ def _inline_all(graph: Graph, kept: Collection[str], options: PassOptions) -> No
         except OpError:
             continue  # the call reports the error if it is run
         if not _may_be_dead(body.graph.nodes):
-            inlined = _inline(graph, call, body, kept, options)
+            inlined = _inline(graph, call, body, preserved, options)
             pending.extend((node, (*chain, function.name)) for node in inlined)
 
 
-def _reveal(name: str, graph: Graph, kept: Collection[str], options: PassOptions) -> bool:
+def _reveal(name: str, graph: Graph, preserved: Collection[str], options: PassOptions) -> bool:
     """Inline the calls around a node; return whether the graph has the node then."""
     while not graph.has_node(name):
         call = enclosing_node(graph, name)
@@ -125,7 +125,7 @@ def _reveal(name: str, graph: Graph, kept: Collection[str], options: PassOptions
                 node=call.name,
                 op=call.op,
             )
-        _inline(graph, call, body, kept, options)
+        _inline(graph, call, body, preserved, options)
     return True
 
 
@@ -151,14 +151,14 @@ def _body(call: Node, options: PassOptions) -> FunctionBody:
 
 
 def _inline(
-    graph: Graph, call: Node, body: FunctionBody, kept: Collection[str], options: PassOptions
+    graph: Graph, call: Node, body: FunctionBody, preserved: Collection[str], options: PassOptions
 ) -> list[Node]:
     def request(node: Node) -> str:
         # A resource may be on another device; the placer finds it.
         is_elsewhere = any(t.base_dtype is dtypes.resource for t in node.input_types)
         return node.device or ("" if is_elsewhere else call.device)
 
-    return inline_call(graph, call, body, options, request, keeps_name=call.name in kept)
+    return inline_call(graph, call, body, options, request, keeps_name=call.name in preserved)
 
 
 def _may_be_dead(nodes: Iterable[Node]) -> bool:

@@ -116,9 +116,9 @@ class ControlLoops:
 
     def _ensure(self, path: FramePath, device: str, edge: Edge) -> Node:
         """Return the `Merge` of the control loop of a frame on a device; add the loop if needed."""
-        found = self._merges.get((path, device))
-        if found is not None:
-            return found
+        existing = self._merges.get((path, device))
+        if existing is not None:
+            return existing
         condition = self._conditions.get(path)
         if condition is None:
             raise InvalidArgumentError(

@@ -131,15 +131,15 @@ class _Partitioner:
             is_ref = edge.src.output_types[edge.src_output].is_ref
             _check_no_ref(edge)
         key = (edge.src, edge.src_output, target.name, to_host)
-        found = self.received.get(key)
-        if found is None or is_ref:
+        receive = self.received.get(key)
+        if receive is None or is_ref:
             # Sending a reference reads its value. So each consumer gets its own transfer, which
             # waits for the control inputs of that consumer.
             attrs = self._transfer_attrs(edge, source, target)
             self._add_send(edge, "_HostSend" if from_host else "_Send", attrs, is_ref)
-            found = self._add_recv(edge, "_HostRecv" if to_host else "_Recv", attrs)
-            self.received[key] = found
-        return found
+            receive = self._add_recv(edge, "_HostRecv" if to_host else "_Recv", attrs)
+            self.received[key] = receive
+        return receive
 
     def _transfer_attrs(self, edge: Edge, source: Device, target: Device) -> dict[str, Any]:
         self.num_edges += 1

@@ -73,15 +73,15 @@ def schedule_receives(part: Graph, times: Mapping[str, int], ops: OpRegistry) ->
 
 def _needed_at(receive: Node, times: Mapping[str, int]) -> int:
     """Return the earliest start time of the nodes that need a received value."""
-    found: list[int] = []
+    start_times: list[int] = []
     nodes = [receive]
     for node in nodes:
         for edge in node.out_edges:
             if edge.dst.name in times:
-                found.append(times[edge.dst.name])
+                start_times.append(times[edge.dst.name])
             else:  # added by partitioning
                 nodes.append(edge.dst)
-    return min(found, default=0)
+    return min(start_times, default=0)
 
 
 def _trigger(part: Graph, after: Node, epoch: int, ops: OpRegistry) -> Node:

@@ -43,10 +43,10 @@ class MemoryTypeFinder:
     def of(self, node: Node, device: Device) -> MemoryTypes:
         """Return the memory types of a node on a device with its own memory."""
         key = (node, device.name)
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self._look_up(node, device)
-        return found
+        types = self._found.get(key)
+        if types is None:
+            types = self._found[key] = self._look_up(node, device)
+        return types
 
     def input_on_host(self, edge: Edge, device: Device) -> bool:
         """Return whether a data edge's consumer, on `device`, reads it from host memory."""

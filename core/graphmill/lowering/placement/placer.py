@@ -213,9 +213,9 @@ class _Placer:
             group.members.append(node)
             self.group_of[node] = group
         for node in full.nodes if full is not None else ():
-            found = by_root.get(union.find(node.name))
-            if found is not None and not self.graph.has_node(node.name):
-                found.members.append(node)
+            existing = by_root.get(union.find(node.name))
+            if existing is not None and not self.graph.has_node(node.name):
+                existing.members.append(node)
         for group in by_root.values():
             self._merge_requests(group)
 
@@ -242,10 +242,10 @@ class _Placer:
 
     def _request(self, node: Node) -> DeviceName:
         text = node.assigned_device or self.pinned.get(node.name) or node.device
-        found = self.requests.get(text)
-        if found is None:
-            found = self.requests[text] = _request_of(node, text)
-        return found
+        request = self.requests.get(text)
+        if request is None:
+            request = self.requests[text] = _request_of(node, text)
+        return request
 
     def _assign(self, node: Node, preferred: tuple[Device, str] | None) -> None:
         group = self.group_of[node]
@@ -282,13 +282,13 @@ class _Placer:
     def _candidates(self, group: _Group) -> list[Device]:
         """Return the devices on which the group may be placed, the best first."""
         if group.candidates is None:
-            wanted = [d for d in self.options.devices if group.request.matches(self.names[d])]
-            fitting = self._sorted_by_support(group, wanted)
+            requested = [d for d in self.options.devices if group.request.matches(self.names[d])]
+            fitting = self._sorted_by_support(group, requested)
             if not fitting and self.options.allow_soft_placement:
                 group.is_soft = True
                 fitting = self._sorted_by_support(group, self._soft_devices(group.request))
             if not fitting:
-                raise self._impossible(group, wanted)
+                raise self._impossible(group, requested)
             group.candidates = fitting
         return group.candidates
 
@@ -314,10 +314,10 @@ class _Placer:
 
     def _support_of(self, node: Node, device: Device) -> int:
         key = (node, device.device_type)
-        found = self.support.get(key)
-        if found is None:
-            found = self.support[key] = self._look_up_support(node, device)
-        return found
+        support = self.support.get(key)
+        if support is None:
+            support = self.support[key] = self._look_up_support(node, device)
+        return support
 
     def _look_up_support(self, node: Node, device: Device) -> int:
         if is_argument_or_result(node) or node.op in self.graph.library:
@@ -355,8 +355,8 @@ class _Placer:
         return None
 
     def _following(self, name: str, reason: str) -> tuple[Device, str] | None:
-        found = next((device for device in self.options.devices if device.name == name), None)
-        return None if found is None else (found, reason)
+        match = next((device for device in self.options.devices if device.name == name), None)
+        return None if match is None else (match, reason)
 
     def _record(self, node: Node) -> PlacementRecord:
         reason = self.group_of[node].reason
@@ -375,18 +375,18 @@ class _Placer:
             op=node.op,
         )
 
-    def _impossible(self, group: _Group, wanted: Sequence[Device]) -> InvalidArgumentError:
-        asked = group.asked or group.members[0]
-        if not wanted:
-            return _no_such_device(asked, self.options.devices, str(group.request))
+    def _impossible(self, group: _Group, requested: Sequence[Device]) -> InvalidArgumentError:
+        requester = group.asked or group.members[0]
+        if not requested:
+            return _no_such_device(requester, self.options.devices, str(group.request))
         allowed = f"no device that matches {group.request}" if group.asked else "no device"
         return InvalidArgumentError(
-            f"Cannot assign a device for operation {asked.name}: {allowed} has kernels for "
+            f"Cannot assign a device for operation {requester.name}: {allowed} has kernels for "
             f"{'it' if len(group.members) == 1 else 'all nodes of its colocation group'}. Set "
             f"allow_soft_placement to allow another device, or change the request.\n"
             + self._details(group),
-            node=asked.name,
-            op=asked.op,
+            node=requester.name,
+            op=requester.op,
         )
 
     def _details(self, group: _Group) -> str:
@@ -395,12 +395,12 @@ class _Placer:
 
     def _detail_lines(self, group: _Group) -> Iterator[str]:
         for node in group.members:
-            asked = f" requests {self._request(node)};" if self._request(node) != _ANY else ""
+            request = f" requests {self._request(node)};" if self._request(node) != _ANY else ""
             kinds = [
                 f"{name}: {('no kernel', 'through host memory', 'yes')[self._support_of(node, d)]}"
                 for name, d in self.types.items()
             ]
-            yield f"  {node.name} ({node.op}):{asked} kernels: {', '.join(kinds)}"
+            yield f"  {node.name} ({node.op}):{request} kernels: {', '.join(kinds)}"
         yield f"  devices: {', '.join(device.name for device in self.options.devices)}"
 
 

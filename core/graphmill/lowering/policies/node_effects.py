@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def effects_of_node(node: Node, options: PassOptions) -> frozenset[str]:
     """Return the effects of a node: those that its op declares, and those of its kernel."""
-    found = effects_of(node.op_def)
+    effects = effects_of(node.op_def)
     for choice in kernels_of_node(node, options):
         if choice is not None:
-            found |= choice.definition.effects
-    return found
+            effects |= choice.definition.effects
+    return effects
 
 
 def function_with_effects(

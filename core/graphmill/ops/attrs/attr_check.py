@@ -63,8 +63,8 @@ def typed_tensor(attr: AttrDef, value: Any, dtype: DType, op: str = "") -> Tenso
         InvalidArgumentError: it is not a tensor, or cannot be converted to `dtype`.
     """
     if _is_attr_value(value):
-        found: TensorAttr = attr_value.attr_from_proto(value)
-        return found
+        tensor_attr: TensorAttr = attr_value.attr_from_proto(value)
+        return tensor_attr
     try:
         return _to_tensor(value, dtype)
     except InvalidArgumentError as error:
@@ -123,9 +123,10 @@ def check_attrs(op_def: OpDef, attrs: Mapping[str, Any]) -> None:
     for attr in op_def.attrs:
         value = attrs.get(attr.name, UNSET)
         if value is UNSET:
-            given = ", ".join(name for name in attrs if not name.startswith("_")) or "none"
+            present = ", ".join(name for name in attrs if not name.startswith("_")) or "none"
             raise InvalidArgumentError(
-                f"attr {attr.name!r} ({attr.type}) of op {op_def.name} is missing; given: {given}",
+                f"attr {attr.name!r} ({attr.type}) of op {op_def.name} is missing; "
+                f"given: {present}",
                 op=op_def.name,
             )
         num_declared += 1

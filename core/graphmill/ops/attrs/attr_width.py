@@ -100,11 +100,11 @@ _OPS_OF = {
 @cache
 def listed_int32_attrs() -> dict[str, tuple[str, ...]]:
     """Return the int32 attrs of each of TensorFlow's ops that has any."""
-    found: dict[str, tuple[str, ...]] = {}
+    attrs_by_op: dict[str, tuple[str, ...]] = {}
     for names, ops in _OPS_OF.items():
         for op in ops.split():
-            found[op] = (*found.get(op, ()), *names.split())
-    return found
+            attrs_by_op[op] = (*attrs_by_op.get(op, ()), *names.split())
+    return attrs_by_op
 
 
 def check_attr_widths(op_def: OpDef, attrs: Mapping[str, Any], node: str = "") -> None:

@@ -124,9 +124,9 @@ def _from_tree(tree: ast.expr, namespace: Mapping[str, Any]) -> Annotation:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
         return read_annotation(tree.value, namespace)
     if isinstance(tree, ast.Name):
-        found = namespace.get(tree.id)
-        if isinstance(found, (typing.TypeVar, DType)):
-            return read_annotation(found, namespace)
+        value = namespace.get(tree.id)
+        if isinstance(value, (typing.TypeVar, DType)):
+            return read_annotation(value, namespace)
         return Annotation(tree.id)
     if isinstance(tree, ast.Attribute):
         return Annotation(tree.attr)

@@ -152,11 +152,11 @@ def listed_effects() -> dict[str, frozenset[str]]:
 
 def effects_of(op_def: OpDef) -> frozenset[str]:
     """Return the declared effects of an op, or those that its definition implies."""
-    found = op_def.traits.effects
-    if found is None:
+    effects = op_def.traits.effects
+    if effects is None:
         touches = any(map(_touches_state, (*op_def.input_args, *op_def.output_args)))
-        found = _STATE if op_def.is_stateful or touches else frozenset()
-    return found if randomness_of(op_def) is Randomness.NONE else found | _RNG
+        effects = _STATE if op_def.is_stateful or touches else frozenset()
+    return effects if randomness_of(op_def) is Randomness.NONE else effects | _RNG
 
 
 def randomness_of(op_def: OpDef) -> Randomness:

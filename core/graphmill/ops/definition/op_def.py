@@ -257,14 +257,14 @@ class OpDef:
         Raises:
             NotFoundError: the op has no such attr; the message names near matches.
         """
-        found = self._attrs.get(name)
-        if found is None:
+        attr_def = self._attrs.get(name)
+        if attr_def is None:
             raise NotFoundError(
                 f"op {self.name} has no attr {name!r}{suggest(name, self._attrs)} "
                 f"(it has {', '.join(self._attrs) or 'none'})",
                 op=self.name,
             )
-        return found
+        return attr_def
 
     def has_attr(self, name: str) -> bool:
         """Return whether the op has an attr of that name."""

@@ -111,10 +111,10 @@ def _attr(row: dict[str, Any]) -> AttrDef:
 
 def _dtypes(names: list[str]) -> tuple[DType, ...]:
     key = " ".join(names)
-    found = _type_lists.get(key)
-    if found is None:
-        found = _type_lists[key] = tuple(map(as_dtype, names))
-    return found
+    types = _type_lists.get(key)
+    if types is None:
+        types = _type_lists[key] = tuple(map(as_dtype, names))
+    return types
 
 
 def _string(value: Any) -> bytes:

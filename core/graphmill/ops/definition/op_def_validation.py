@@ -71,14 +71,14 @@ def _validate_arg(op_def: OpDef, arg: ArgDef) -> None:
             f"{arg.name!r} needs exactly one of type, type_attr and type_list_attr (and a "
             "number_attr only with the first two)",
         )
-    for name, wanted in (
+    for name, required in (
         (arg.type_attr, "type"),
         (arg.type_list_attr, "list(type)"),
         (arg.number_attr, "int"),
     ):
-        if name and not (op_def.has_attr(name) and op_def.attr(name).type == wanted):
+        if name and not (op_def.has_attr(name) and op_def.attr(name).type == required):
             raise _error(
-                op_def, f"{arg.name!r} refers to {name!r}, which is not an attr of type {wanted}"
+                op_def, f"{arg.name!r} refers to {name!r}, which is not an attr of type {required}"
             )
 
 

@@ -53,13 +53,13 @@ class BundledOps:
 
     def get(self, name: str) -> OpDef | None:
         """Return a definition, or None."""
-        found = self._parsed.get(name)
-        if found is None:
+        op_def = self._parsed.get(name)
+        if op_def is None:
             line = self._lines.get(name.encode())
             if line is None:
                 return None
-            found = self._parsed[name] = op_def_from_json(line)
-        return found
+            op_def = self._parsed[name] = op_def_from_json(line)
+        return op_def
 
     def names(self) -> tuple[str, ...]:
         """Return all names, sorted."""
@@ -131,8 +131,8 @@ class OpRegistry:
             NotFoundError: the op does not exist; the message names near matches, and the plugins
                 that failed to load.
         """
-        found = self.find(name)
-        if found is None:
+        op_def = self.find(name)
+        if op_def is None:
             failures = "".join(f"\n  {line}" for line in self._failures())
             raise NotFoundError(
                 f"unknown op {name!r}{suggest(name, self.names())}; it is not one of TensorFlow's "
@@ -140,7 +140,7 @@ class OpRegistry:
                 + (f". Plugins that are not used:{failures}" if failures else ""),
                 op=name,
             )
-        return found
+        return op_def
 
     def find(self, name: str) -> OpDef | None:
         """Return the definition of an op, or None."""

@@ -124,8 +124,8 @@ class ShapeContext:
         Raises:
             InvalidArgumentError: the op has no such input.
         """
-        found = self.partial_value(name)
-        return None if found is None or any(item is None for item in found.flat) else found
+        elements = self.partial_value(name)
+        return None if elements is None or any(item is None for item in elements.flat) else elements
 
     def partial_value(self, name: str) -> NDArray[Any] | None:
         """Return the static value of an input, with None for unknown elements."""
@@ -205,9 +205,9 @@ def shape_function(op_def: OpDef) -> ShapeFunction | None:
     if op_def.shape_function is not None:
         return op_def.shape_function
     if same_bundled(op_def) is not None:  # not an op of a plugin with the same name
-        found = _family_functions(op_def.family).get(op_def.name)
-        if found is not None:
-            return found
+        function = _family_functions(op_def.family).get(op_def.name)
+        if function is not None:
+            return function
     from graphmill.ops.shapes.by_traits import function_by_traits  # lazily: rarely needed
 
     return function_by_traits(op_def)

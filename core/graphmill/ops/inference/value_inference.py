@@ -73,9 +73,9 @@ def value_function(op_def: OpDef) -> ValueFunction | None:
     if same_bundled(op_def) is not None:  # not an op of a plugin with the same name
         from graphmill.ops.shapes.values import VALUES  # lazily: rarely needed
 
-        found = VALUES.get(op_def.name)
-        if found is not None:
-            return found
+        function = VALUES.get(op_def.name)
+        if function is not None:
+            return function
     return _function_by_traits(op_def)
 
 
@@ -89,8 +89,8 @@ def _function_by_traits(op_def: OpDef) -> ValueFunction | None:
 
 
 def _constant(op: ValueContext) -> Partial:
-    found: NDArray[Any] = op.attrs["value"].numpy()
-    return found
+    value: NDArray[Any] = op.attrs["value"].numpy()
+    return value
 
 
 def _first_input(op: ValueContext) -> Partial:

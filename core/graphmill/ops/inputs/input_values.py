@@ -207,17 +207,17 @@ def _holds_tensor(values: Any) -> bool:
 
 
 def _common_graph(groups: list[list[_Item]]) -> GraphLike | None:
-    found: GraphLike | None = None
+    common: GraphLike | None = None
     stack = [item for group in groups for item in group]
     while stack:
         item = stack.pop()
         stack.extend(item.parts or ())
         if isinstance(item.source, SymbolicTensor):
             graph = item.source.graph
-            if found is not None and graph is not found:
+            if common is not None and graph is not common:
                 raise InvalidArgumentError(
                     f"inputs belong to several graphs: {item.source!r} is not in the same graph as "
                     "the others"
                 )
-            found = graph
-    return found
+            common = graph
+    return common

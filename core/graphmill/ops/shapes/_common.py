@@ -73,14 +73,14 @@ def shape_input(name: str) -> ShapeFunction:
 
 def integer(op: ShapeContext, name: str) -> int | None:
     """Return the static value of an integer input with one element, or None."""
-    found = op.value(name)
-    return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
+    value = op.value(name)
+    return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
 
 
 def integers(op: ShapeContext, name: str) -> list[int] | None:
     """Return the static elements of an integer input, or None."""
-    found = op.value(name)
-    return None if found is None else [int(item) for item in found.reshape(-1)]
+    value = op.value(name)
+    return None if value is None else [int(item) for item in value.reshape(-1)]
 
 
 def axis_in(axis: int, rank: int) -> int:

@@ -116,8 +116,8 @@ def top_k(op: ShapeContext) -> Any:
         raise InvalidArgumentError(
             f"input must have last dimension >= k = {count} but is {shape[-1]}"
         )
-    found = shape.with_axis(-1, count)
-    return [found, found]
+    output = shape.with_axis(-1, count)
+    return [output, output]
 
 
 def dense_losses(op: ShapeContext) -> Any:

@@ -96,29 +96,29 @@ def _gather(op: ValueContext) -> Partial:
 
 
 def _expand_dims(op: ValueContext) -> Partial:
-    found = op.integers(0)
-    return found.reshape(1) if found is not None and found.ndim == 0 else None
+    elements = op.integers(0)
+    return elements.reshape(1) if elements is not None and elements.ndim == 0 else None
 
 
 def _reshape(op: ValueContext) -> Partial:
-    found, shape = op.integers(0), op.integers(1)
-    if found is None or shape is None or shape.ndim != 1 or len(shape) > 1:
+    elements, shape = op.integers(0), op.integers(1)
+    if elements is None or shape is None or shape.ndim != 1 or len(shape) > 1:
         return None
     if len(shape) == 0:
-        return found.reshape(()) if found.size == 1 else None
-    return found.reshape(-1) if shape[0] in (-1, found.size) else None
+        return elements.reshape(()) if elements.size == 1 else None
+    return elements.reshape(-1) if shape[0] in (-1, elements.size) else None
 
 
 def _squeeze(op: ValueContext) -> Partial:
-    found = op.integers(0)
-    return found.reshape(()) if found is not None and found.shape == (1,) else None
+    elements = op.integers(0)
+    return elements.reshape(()) if elements is not None and elements.shape == (1,) else None
 
 
 def _prod(op: ValueContext) -> Partial:
-    found = op.integers(0)
-    if found is None or found.ndim != 1 or None in found or op.attrs["keep_dims"]:
+    elements = op.integers(0)
+    if elements is None or elements.ndim != 1 or None in elements or op.attrs["keep_dims"]:
         return None
-    return _number(int(np.prod(found.astype(np.int64)))) if op.value(1) is not None else None
+    return _number(int(np.prod(elements.astype(np.int64)))) if op.value(1) is not None else None
 
 
 def _range(op: ValueContext) -> Partial:

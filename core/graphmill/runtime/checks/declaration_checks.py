@@ -81,7 +81,7 @@ def _with_read_only_inputs(compute: Callable[..., Any], kernel: OpKernel) -> Cal
 
 def _given(result: Any, inputs: Sequence[Any], taken: Sequence[Any]) -> Any:
     """Return a result, or the original input if the result is an input."""
-    return next((x for x, given in zip(inputs, taken, strict=True) if given is result), result)
+    return next((x for x, passed in zip(inputs, taken, strict=True) if passed is result), result)
 
 
 def _read_only(value: Any) -> Any:

@@ -107,10 +107,10 @@ class Allocator(ABC):
             FailedPreconditionError: this allocator did not allocate it, or it has been freed.
         """
         with self._lock:
-            found = self._sizes.pop(id(memory), None)
-            if found is not None:
-                self._in_use -= found[1]
-        if found is None:
+            entry = self._sizes.pop(id(memory), None)
+            if entry is not None:
+                self._in_use -= entry[1]
+        if entry is None:
             raise FailedPreconditionError(
                 f"{self.name}: this memory is not in use; it was freed already, or belongs to "
                 f"another allocator"

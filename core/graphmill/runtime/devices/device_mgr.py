@@ -46,8 +46,8 @@ class DeviceMgr:
 
     def matching(self, name: str) -> list[Device]:
         """Return the devices that match a full or partial name, in order of preference."""
-        wanted = parse_device_name(name)
-        return [d for d in self._devices if wanted.matches(parse_device_name(d.name))]
+        pattern = parse_device_name(name)
+        return [d for d in self._devices if pattern.matches(parse_device_name(d.name))]
 
     def clear_containers(self, containers: Iterable[str]) -> None:
         """Clear containers on all devices; without names, the default container (row S10)."""

@@ -331,15 +331,15 @@ def kernels_of(owner: object) -> list[KernelDef]:
     direct = getattr(owner, _KERNELS_ATTRIBUTE, None)
     if direct is not None:
         return list(direct)
-    found: dict[int, KernelDef] = {}
+    definitions: dict[int, KernelDef] = {}
     if not inspect.ismodule(owner):
         return []
     for value in vars(owner).values():
         declared = getattr(value, _KERNELS_ATTRIBUTE, None)
         # A module that imports a kernel function of another one does not declare it again.
         if declared and (isinstance(value, KernelTable) or value.__module__ == owner.__name__):
-            found.update((id(definition), definition) for definition in declared)
-    return list(found.values())
+            definitions.update((id(definition), definition) for definition in declared)
+    return list(definitions.values())
 
 
 class OpKernelConstruction:
@@ -493,12 +493,14 @@ def bind(
         if definition.variable:
             variable = getattr(made, definition.variable)
     else:
-        wanted = wanted_attrs(definition.function, construction)
+        named_attrs = wanted_attrs(definition.function, construction)
         leading = (construction.xp,) if takes_namespace(definition, op_def) else ()
         if definition.make:
-            compute = definition.function(*leading, **wanted)
+            compute = definition.function(*leading, **named_attrs)
         else:
-            compute = partial(function, *leading, **wanted) if leading or wanted else function
+            compute = (
+                partial(function, *leading, **named_attrs) if leading or named_attrs else function
+            )
     flatten = output_flattener(op_def, attrs)
     if flatten is not None:
         wrap = _flatten_done if definition.async_ else _flatten_result
@@ -538,12 +540,12 @@ def wanted_attrs(
     names = {*parameters.positional, *parameters.keyword_only}
     takes_any = parameters.takes_any_keyword
     inputs = {arg.name for arg in construction.op_def.input_args}
-    wanted = {}
+    attrs = {}
     for attr in construction.op_def.attrs:
         name = attr.name + "_" if keyword.iskeyword(attr.name) else attr.name
         if (takes_any or name in names) and attr.name not in inputs:
-            wanted[name] = _attr_value(attr, construction)
-    return wanted
+            attrs[name] = _attr_value(attr, construction)
+    return attrs
 
 
 def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:

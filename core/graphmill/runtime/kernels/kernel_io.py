@@ -68,10 +68,10 @@ def check_output(kernel: OpKernel, index: int, value: Any, expected: np.dtype[An
             "traits=OpTraits(gives_dead=True)"
         )
     if dtype is None or expected is None:
-        wanted = "another type" if expected is None else f"a tensor of {as_dtype(expected).name}"
+        needed = "another type" if expected is None else f"a tensor of {as_dtype(expected).name}"
         raise InternalError(
             f"the kernel {kernel.definition.source} returned {type(value).__name__} for output "
-            f"{index}, expected {wanted}"
+            f"{index}, expected {needed}"
         )
     if dtype != expected:
         raise InternalError(
@@ -90,9 +90,9 @@ def check_outputs(kernel: OpKernel, expected: Sequence[np.dtype[Any] | None], re
     if not count:
         return
     if not isinstance(result, (tuple, list)) or len(result) != count:
-        found = len(result) if isinstance(result, (tuple, list)) else type(result).__name__
+        actual = len(result) if isinstance(result, (tuple, list)) else type(result).__name__
         raise InternalError(
-            f"the kernel {kernel.definition.source} returned {found} outputs, expected {count}"
+            f"the kernel {kernel.definition.source} returned {actual} outputs, expected {count}"
         )
     for index, (value, dtype) in enumerate(zip(result, expected, strict=True)):
         if value is DEAD:

@@ -188,10 +188,10 @@ class KernelRegistry:
         """Return the registered reasons why ops have no kernel, by op."""
         with self._lock:
             registered = list(self._unsupported)
-        found: dict[str, str] = {}
+        missing: dict[str, str] = {}
         for reasons, owner in registered:
-            found.update(_loaded(reasons, owner))
-        return found
+            missing.update(_loaded(reasons, owner))
+        return missing
 
     def withdraw(self, owner: object) -> None:
         """Remove everything that `owner` registered."""
@@ -226,11 +226,11 @@ class KernelRegistry:
         if query not in self._settled:
             self._load(self._modules_by_family, op_def.family, op_def.name, backends)
             self._load(self._modules_by_op, op_def.name, op_def.name, backends)
-        found = self._checked(op_def.name)
+        registrations = self._checked(op_def.name)
         with self._lock:
             if query not in self._settled and version == self._version:
                 self._settled.add(query)
-            return found, self._version
+            return registrations, self._version
 
     def _changed(self) -> None:
         """Invalidate cached lookups; call it under the lock."""
@@ -255,11 +255,11 @@ class KernelRegistry:
             NotFoundError: no kernel matches; the message lists the registered ones and the reasons.
             PluginConflictError: two kernels match equally; names both and their plugins.
         """
-        found, rejected = self._search(op_def, attrs, device_type, backends)
-        if found is None:
+        kernel, rejected = self._search(op_def, attrs, device_type, backends)
+        if kernel is None:
             why = "" if rejected else self.unsupported().get(op_def.name, "")
             raise NotFoundError(no_kernel_message(op_def, attrs, device_type, rejected, why))
-        return found
+        return kernel
 
     def try_find(
         self,
@@ -295,14 +295,14 @@ class KernelRegistry:
         rivals = [entry for entry in candidates if _supplies(entry, choice)]
         types = [attrs.get(name) for entry in rivals for name in entry.definition.types]
         key = (*request, *types)
-        found = self._forms.get(key)
-        if found is None:
+        form = self._forms.get(key)
+        if form is None:
             best, reasons = _choose(op_def, attrs, device_type, (backend,), rivals)
-            found = choice.definition, best, reasons
+            form = choice.definition, best, reasons
             with self._lock:
                 if version == self._version and len(self._forms) < _MAX_CACHED_CHOICES:
-                    self._forms[key] = found
-        return found[1]
+                    self._forms[key] = form
+        return form[1]
 
     def _search(
         self,
@@ -315,15 +315,15 @@ class KernelRegistry:
         candidates, version = self._registrations(op_def, backends)
         types = [attrs.get(name) for entry in candidates for name in entry.definition.types]
         key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *types)
-        found = self._choices.get(key)
-        if found is None:
+        cached = self._choices.get(key)
+        if cached is None:
             choice, rejected = _choose(op_def, attrs, device_type, backends, candidates)
             rejected = (*rejected, *self._broken_for(op_def))
-            found = choice and choice._replace(rejected=rejected), rejected
+            cached = choice and choice._replace(rejected=rejected), rejected
             with self._lock:
                 if version == self._version and len(self._choices) < _MAX_CACHED_CHOICES:
-                    self._choices[key] = found
-        return found
+                    self._choices[key] = cached
+        return cached
 
     def _declared(self, lazy: _LazyModule, key: str) -> Sequence[KernelDef]:
         """Import a module; if that fails, leave its kernels out, unless its plugin is required."""
@@ -353,11 +353,11 @@ class KernelRegistry:
         ops of a module, most of which are in no graph of the program.
         """
         with self._lock:
-            found = list(self._by_op.get(op, ()))
-            due = [entry for entry in found if entry.definition in self._unchecked]
+            registrations = list(self._by_op.get(op, ()))
+            due = [entry for entry in registrations if entry.definition in self._unchecked]
         for entry in due:
             self._check_or_refuse(entry)
-        return [entry for entry in found if entry.definition not in self._refused]
+        return [entry for entry in registrations if entry.definition not in self._refused]
 
     def _check_or_refuse(self, entry: Registration) -> None:
         """Check a kernel; leave it out if it does not match, unless its plugin is required."""
@@ -526,9 +526,9 @@ def _misfit(
         return f"is for device types {', '.join(definition.device)}"
     if definition.backend is not None and definition.backend != backend:
         return f"is for backend {definition.backend}, the device runs {backend}"
-    wanted = attrs.get(LABEL_ATTR, b"")
-    if definition.label.encode() != wanted:
-        return f"has label {definition.label!r}, the node asks for {python_value(wanted)!r}"
+    label = attrs.get(LABEL_ATTR, b"")
+    if definition.label.encode() != label:
+        return f"has label {definition.label!r}, the node asks for {python_value(label)!r}"
     for name, allowed in definition.types.items():
         value: DType | tuple[DType, ...] | None = attrs.get(name)
         for dtype in value if isinstance(value, tuple) else (value,):

@@ -144,12 +144,12 @@ def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
 
 
 def _check_inputs(definition: KernelDef, op_def: OpDef, parameters: Parameters, what: str) -> None:
-    wanted = _num_inputs(definition, op_def)
-    found = len(parameters.positional) - _num_leading(definition, op_def)
-    if found < wanted and not parameters.takes_any_position:
+    expected = _num_inputs(definition, op_def)
+    actual = len(parameters.positional) - _num_leading(definition, op_def)
+    if actual < expected and not parameters.takes_any_position:
         raise InvalidArgumentError(
-            f"the {what} {definition.source} takes {max(found, 0)} inputs, op {op_def.name!r} has "
-            f"{wanted}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes "
+            f"the {what} {definition.source} takes {max(actual, 0)} inputs, op {op_def.name!r} has "
+            f"{expected}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes "
             f"{_first_argument(definition, op_def, what)}the inputs in order, then attrs by name",
             op=op_def.name,
         )

@@ -210,7 +210,7 @@ def lowerings_of(owner: object) -> list[Lowering]:
         return list(direct)
     if not inspect.ismodule(owner):
         return []
-    found: dict[int, Lowering] = {}
+    lowerings: dict[int, Lowering] = {}
     for value in vars(owner).values():
         if isinstance(value, LoweringTable):
             declared: Iterable[Lowering] = value
@@ -220,8 +220,8 @@ def lowerings_of(owner: object) -> list[Lowering]:
             declared = getattr(value, LOWERINGS_ATTRIBUTE, ())
         else:
             continue
-        found.update((id(one), one) for one in declared)
-    return list(found.values())
+        lowerings.update((id(one), one) for one in declared)
+    return list(lowerings.values())
 
 
 def as_checks(given: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Check, ...]:
@@ -240,11 +240,11 @@ def as_checks(given: Check | Iterable[Check] | Callable[..., Any]) -> tuple[Chec
 
 
 def as_lowering(
-    given: Lowering | Callable[..., Any] | None, ops: tuple[str, ...]
+    lowering: Lowering | Callable[..., Any] | None, ops: tuple[str, ...]
 ) -> Lowering | None:
     """Convert the `lowering=` argument of a kernel to a `Lowering` for its ops."""
-    if given is None or isinstance(given, Lowering):
-        return given and given._replace(ops=given.ops or ops)
-    if not callable(given):
-        raise InvalidArgumentError(f"lowering= takes a Lowering or a function, not {given!r}")
-    return Lowering(ops, given)
+    if lowering is None or isinstance(lowering, Lowering):
+        return lowering and lowering._replace(ops=lowering.ops or ops)
+    if not callable(lowering):
+        raise InvalidArgumentError(f"lowering= takes a Lowering or a function, not {lowering!r}")
+    return Lowering(ops, lowering)

@@ -48,9 +48,9 @@ class StatefulKernels:
     def find_or_create(self, node_name: str, create: Callable[[], OpKernel]) -> OpKernel:
         """Return the kernel of a node, made by `create` at its first use."""
         with self._lock:
-            found = self._kernels.get(node_name)
-        if found is not None:
-            return found
+            kernel = self._kernels.get(node_name)
+        if kernel is not None:
+            return kernel
         made = create()
         with self._lock:
             return self._kernels.setdefault(node_name, made)
@@ -102,10 +102,10 @@ class OpSegment:
         Raises:
             CancelledError: nobody holds them, because the session was closed.
         """
-        found = self._tables.get(session)
-        if found is None:
+        kernels = self._tables.get(session)
+        if kernels is None:
             raise CancelledError(f"Session {session!r} has been closed: its kernels were deleted.")
-        return found
+        return kernels
 
     def clear(self) -> None:
         """Drop the kernels of all sessions."""

@@ -85,9 +85,9 @@ def find_blas_threads() -> SingleThreaded | None:
             library = ctypes.CDLL(path)
         except OSError:
             continue
-        found = _threads_of(library)
-        if found is not None:
-            return SingleThreaded(found)
+        threads = _threads_of(library)
+        if threads is not None:
+            return SingleThreaded(threads)
     return None
 
 

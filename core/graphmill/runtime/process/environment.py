@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def variables_set(effect: ProcessEffect, wanted: Mapping[str, str]) -> Iterator[None]:
+def variables_set(effect: ProcessEffect, values: Mapping[str, str]) -> Iterator[None]:
     """Set variables, and restore them afterwards; do nothing if the effect is switched off."""
     if not effect.is_enabled:
         yield
         return
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:

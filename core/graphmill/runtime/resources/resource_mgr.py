@@ -38,10 +38,11 @@ class ResourceMgr:
             NotFoundError: there is no resource of that container, name and type.
         """
         with self._lock:
-            found = self._containers.get(container or self.default_container, {}).get((kind, name))
-            if found is None:
+            resources = self._containers.get(container or self.default_container, {})
+            resource = resources.get((kind, name))
+            if resource is None:
                 raise NotFoundError(self._missing(container, name, kind))
-            return found  # type: ignore[no-any-return]
+            return resource  # type: ignore[no-any-return]
 
     def find(self, container: str, name: str, kind: type[_Resource]) -> _Resource | None:
         """Return a resource, or None if there is none of that container, name and type."""
@@ -76,9 +77,9 @@ class ResourceMgr:
         """
         with self._lock:
             held = self._containers.setdefault(container or self.default_container, {})
-            found: _Resource | None = held.get((kind, name))
-            if found is not None:
-                return found
+            resource: _Resource | None = held.get((kind, name))
+            if resource is not None:
+                return resource
             made = factory()
             if not isinstance(made, kind):
                 raise InvalidArgumentError(

@@ -120,18 +120,18 @@ class ResourceHandle:
             FailedPreconditionError: the resource does not exist (any more).
             InvalidArgumentError: it is something else.
         """
-        found = self.resource
-        if found is None:
+        resource = self.resource
+        if resource is None:
             raise FailedPreconditionError(
                 f"resource {self.container}/{self.name} ({self.type_name}) does not exist; "
                 "its initializer has not run, or it was destroyed"
             )
-        if not isinstance(found, kind):
+        if not isinstance(resource, kind):
             raise InvalidArgumentError(
-                f"resource {self.container}/{self.name} is a {type(found).__name__}, "
+                f"resource {self.container}/{self.name} is a {type(resource).__name__}, "
                 f"not a {kind.__name__}"
             )
-        return found
+        return resource
 
     def __repr__(self) -> str:
         return f"<ResourceHandle {self.type_name} {self.container}/{self.name} on {self.device}>"

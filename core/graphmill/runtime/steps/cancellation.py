@@ -106,12 +106,12 @@ class CancellationManager:
         """Return what the step, or each step of the session, waits for now."""
         with self._lock:
             callbacks = list(self._callbacks.values())
-        found = [wait.record() for wait in self._waits()]
+        records = [wait.record() for wait in self._waits()]
         for callback in callbacks:
             owner = getattr(callback, "__self__", None)
             if isinstance(owner, CancellationManager):
-                found.extend(owner.waits())
-        return found
+                records.extend(owner.waits())
+        return records
 
     def _waits(self) -> list[Wait]:
         """Return the registered waits; those of child managers are not among them."""
