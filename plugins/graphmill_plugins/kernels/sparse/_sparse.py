@@ -15,6 +15,8 @@ from graphmill.errors import InvalidArgumentError
 from graphmill_plugins.kernels._support import shape_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.spi import Value
 
 _MAX_INT64 = 2**63 - 1
@@ -103,12 +105,26 @@ def shape_text_of(row: Value) -> str:
     return "[" + ",".join(map(str, row.tolist())) + "]"
 
 
-def flat_positions(indices: Value, sizes: tuple[int, ...]) -> Any:
-    """Return the position of each row in the dense tensor, counted row by row."""
-    flat = np.zeros(len(indices), np.int64)
-    for axis, column in enumerate(indices.T):
-        flat += column * np.int64(math.prod(sizes[axis + 1 :]))
-    return flat
+def flat_positions(
+    indices: Value, sizes: tuple[int, ...], axes: Sequence[int] | None = None
+) -> Any:
+    """Return the position of each row in the dense tensor, counted row by row.
+
+    Args:
+        indices: the rows.
+        sizes: of the dense tensor.
+        axes: the column of each axis of the dense tensor; all columns in order by default.
+    """
+    columns = range(len(sizes)) if axes is None else axes
+    if not columns:
+        return np.zeros(len(indices), np.int64)
+    *outer, last = columns
+    flat = indices[:, last]
+    stride = 1
+    for axis in range(len(outer) - 1, -1, -1):
+        stride *= sizes[axis + 1]
+        flat = flat + indices[:, outer[axis]] * np.int64(stride)
+    return flat.astype(np.int64, copy=False)
 
 
 def from_positions(flat: Value, sizes: tuple[int, ...]) -> Any:

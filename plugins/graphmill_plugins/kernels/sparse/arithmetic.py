@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._support import in_float32, shape_text
+from graphmill_plugins.kernels._support import in_float32, is_narrow, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts
 from graphmill_plugins.kernels.sparse._sparse import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
+_FEW = 2000  # elements that are added one by one as fast as run by run
 _REAL = {"T": dtypes.REAL}
 _NUMBERS = {"T": dtypes.NUMERIC}
 _SUMMED = {
@@ -230,26 +231,38 @@ def _reduced_axes(axes: Value, rank: int) -> list[int]:
     return sorted({axis % rank for axis in given})
 
 
-def _reduced(
-    ufunc: Any, indices: Value, values: Value, shape: Value, axes: Value, keep_dims: bool
-) -> tuple[Any, Any, tuple[int, ...]]:
-    """Return the positions that have elements, their values, and the shape of the result."""
-    sizes = check_parts(indices, values, shape)
-    reduced = _reduced_axes(axes, len(sizes))
-    check_bounds(indices, sizes)
-    remaining = [axis for axis in range(len(sizes)) if axis not in reduced]
-    remaining_sizes = tuple(sizes[axis] for axis in remaining)
-    flat = flat_positions(indices[:, remaining], remaining_sizes)
-    if (flat[1:] < flat[:-1]).any():
-        order = np.argsort(flat, kind="stable")
-        flat, values = flat[order], values[order]
-    starts = run_starts(flat)
-    positions, ids = flat[starts], np.repeat(np.arange(len(starts)), run_lengths(starts, len(flat)))
-    combined = combine_sorted(ufunc, values, ids, len(positions), 0).astype(values.dtype)
-    if not keep_dims:
-        return positions, combined, remaining_sizes
-    out = tuple(size if axis in remaining else 1 for axis, size in enumerate(sizes))
-    return positions, combined, out
+class _Reduction:
+    """A reduction of a sparse tensor along axes.
+
+    Attributes:
+        flat: the position of each element in the result.
+        sizes: the shape of the result without the reduced axes.
+        out_shape: the shape of the result.
+    """
+
+    def __init__(
+        self, indices: Value, values: Value, shape: Value, axes: Value, keep_dims: bool
+    ) -> None:
+        sizes = check_parts(indices, values, shape)
+        reduced = _reduced_axes(axes, len(sizes))
+        check_bounds(indices, sizes)
+        remaining = [axis for axis in range(len(sizes)) if axis not in reduced]
+        self.sizes = self.out_shape = tuple([sizes[axis] for axis in remaining])
+        if keep_dims:
+            self.out_shape = tuple(1 if axis in reduced else n for axis, n in enumerate(sizes))
+        self.flat = flat_positions(indices, self.sizes, remaining)
+
+    def combined(self, ufunc: Any, values: Value) -> tuple[Any, Any]:
+        """Return the positions that have elements, and their values."""
+        flat = self.flat
+        if (flat[1:] < flat[:-1]).any():
+            order = np.argsort(flat, kind="stable")
+            flat, values = flat[order], values[order]
+        starts = run_starts(flat)
+        lengths = run_lengths(starts, len(flat))
+        ids = np.repeat(np.arange(len(starts)), lengths)
+        combined = combine_sorted(ufunc, values, ids, len(starts), 0)
+        return flat[starts], combined.astype(values.dtype)
 
 
 def _reduce(ufunc: Any) -> Callable[..., Value]:
@@ -260,10 +273,14 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
         axes: Value,
         keep_dims: bool,
     ) -> Value:
-        positions, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
-        out = np.zeros(math.prod(out_shape), values.dtype)
-        out[positions] = combined
-        return out.reshape(out_shape)
+        reduction = _Reduction(indices, values, shape, axes, keep_dims)
+        out = np.zeros(math.prod(reduction.sizes), values.dtype)
+        if ufunc is np.add and len(values) <= _FEW and not is_narrow(values.dtype):
+            np.add.at(out, reduction.flat, values)
+        else:
+            positions, combined = reduction.combined(ufunc, values)
+            out[positions] = combined
+        return out.reshape(reduction.out_shape)
 
     return reduce
 
@@ -276,7 +293,9 @@ def _reduce_sparse(ufunc: Any) -> Callable[..., tuple[Value, Value, Value]]:
         axes: Value,
         keep_dims: bool,
     ) -> tuple[Value, Value, Value]:
-        positions, combined, out_shape = _reduced(ufunc, indices, values, shape, axes, keep_dims)
+        reduction = _Reduction(indices, values, shape, axes, keep_dims)
+        positions, combined = reduction.combined(ufunc, values)
+        out_shape = reduction.out_shape
         return from_positions(positions, out_shape), combined, np.array(out_shape, np.int64)
 
     return reduce
