@@ -81,7 +81,7 @@ FORK: Final = ProcessEffect(
 BLAS_THREADS: Final = ProcessEffect(
     "blas_threads",
     "sets the number of OpenBLAS threads to 1",
-    "while graphmill computes a large matrix product on its own threads; restored afterwards",
+    "while graphmill multiplies large matrices or factors one on its own threads; restored then",
     "OpenBLAS threads spin while they wait, and slow down everything else that computes",
     "large products run on OpenBLAS threads; much slower if other threads compute, too",
 )

@@ -18,6 +18,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.process import warnings_ignored
 from graphmill_plugins.kernels._support import is_numpy, shape_text
+from graphmill_plugins.kernels.linalg._lapack import lapack
 from graphmill_plugins.kernels.linalg.solve import BLAS_TYPES, adjoint_of, check_square
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def cholesky(xp: ArrayNamespace, x: Value) -> Value:
         below = xp.tril(x, -1)
         x = xp.tril(x) + adjoint_of(xp, below)
     try:
-        return xp.linalg.cholesky(x)
+        return lapack(xp).cholesky(x)
     except np.linalg.LinAlgError:
         return _cholesky_one_by_one(x)
 
@@ -51,7 +52,7 @@ def _cholesky_one_by_one(x: Value) -> Value:
     result = np.tril(np.full(x.shape, np.nan, x.dtype))
     for index in np.ndindex(x.shape[:-2]):
         with contextlib.suppress(np.linalg.LinAlgError):
-            result[index] = np.linalg.cholesky(x[index])
+            result[index] = lapack(np).cholesky(x[index])
     return result
 
 
@@ -69,8 +70,8 @@ def cholesky_grad(xp: ArrayNamespace, factor: Value, grad: Value) -> Value:
     product = xp.matmul(adjoint_of(xp, factor), xp.tril(grad))
     size = factor.shape[-1]
     half = xp.tril(product) * (1 - 0.5 * xp.eye(size, dtype=factor.dtype))
-    left = xp.linalg.solve(adjoint_of(xp, factor), half)
-    inner = adjoint_of(xp, xp.linalg.solve(adjoint_of(xp, factor), adjoint_of(xp, left)))
+    left = lapack(xp).solve(adjoint_of(xp, factor), half)
+    inner = adjoint_of(xp, lapack(xp).solve(adjoint_of(xp, factor), adjoint_of(xp, left)))
     return (inner + adjoint_of(xp, inner)) / 2
 
 
@@ -80,7 +81,7 @@ def qr(xp: ArrayNamespace, x: Value, *, full_matrices: bool) -> tuple[Value, Val
     if x.ndim < 2:
         raise InvalidArgumentError(f"Input must be a matrix, got shape {shape_text(x.shape)}")
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    q, r = xp.linalg.qr(wide, mode="complete" if full_matrices else "reduced")
+    q, r = lapack(xp).qr(wide, mode="complete" if full_matrices else "reduced")
     return q.astype(x.dtype), r.astype(x.dtype)
 
 
@@ -95,9 +96,9 @@ def svd(
     finite = xp.isfinite(x).all(axis=(-2, -1), keepdims=True)
     x = xp.where(finite, x, xp.zeros_like(x))
     if not compute_uv:
-        values = xp.linalg.svd(x, compute_uv=False)
+        values = lapack(xp).svd(x, compute_uv=False)
         return xp.where(finite[..., 0], values, np.nan).astype(T), xp.zeros((), T), xp.zeros((), T)
-    u, values, right = xp.linalg.svd(x, full_matrices=full_matrices)
+    u, values, right = lapack(xp).svd(x, full_matrices=full_matrices)
     values = xp.where(finite[..., 0], values, np.nan)
     left, right = (xp.where(finite, v, np.nan).astype(T) for v in (u, adjoint_of(xp, right)))
     return values.astype(T), left, right
@@ -133,12 +134,12 @@ def _lower(xp: ArrayNamespace, x: Value) -> Value:
 
 
 def _eigh(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
-    values, vectors = xp.linalg.eigh(_lower(xp, x))
+    values, vectors = lapack(xp).eigh(_lower(xp, x))
     return values, vectors
 
 
 def _eigvalsh(xp: ArrayNamespace, x: Value) -> Value:
-    return xp.linalg.eigvalsh(_lower(xp, x))
+    return lapack(xp).eigvalsh(_lower(xp, x))
 
 
 @kernel("Eig", backend="numpy", expensive=True)
@@ -149,9 +150,9 @@ def eig(x: Value, *, compute_v: bool, Tout: np.dtype[Any]) -> tuple[Value, Value
     """
     check_square(x)
     if compute_v:
-        values, vectors = np.linalg.eig(x)
+        values, vectors = lapack(np).eig(x)
     else:
-        values, vectors = np.linalg.eigvals(x), np.zeros((), Tout)
+        values, vectors = lapack(np).eigvals(x), np.zeros((), Tout)
     if x.dtype.kind == "c":  # TensorFlow's solver sorts these only
         order = np.argsort(np.abs(values), axis=-1, kind="stable")
         values = np.take_along_axis(values, order, -1)
@@ -223,7 +224,7 @@ def matrix_logarithm(x: Value, *, T: np.dtype[Any]) -> Value:
 def _are_singular(matrices: Value) -> Value:
     """Return which matrices have an eigenvalue that is zero except for rounding in float64."""
     finite = np.where(np.isfinite(matrices), matrices, 1).astype(np.complex128)
-    sizes = np.abs(np.linalg.eigvals(finite))
+    sizes = np.abs(lapack(np).eigvals(finite))
     largest = sizes.max(axis=-1, initial=0)
     smallest = sizes.min(axis=-1, initial=np.inf)
     return smallest <= 4 * np.finfo(np.float64).eps * largest

@@ -19,6 +19,7 @@ from graphmill_plugins.kernels.linalg._banded import (
     solve_banded,
     solve_tridiagonal,
 )
+from graphmill_plugins.kernels.linalg._lapack import lapack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def matrix_inverse(xp: ArrayNamespace, x: Value, *, adjoint: bool) -> Value:
     """
     check_square(x)
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    inverse = _invertible(xp.linalg.inv, adjoint_of(xp, wide) if adjoint else wide)
+    inverse = _invertible(lapack(xp).inv, adjoint_of(xp, wide) if adjoint else wide)
     return inverse.astype(x.dtype)
 
 
@@ -95,7 +96,7 @@ def matrix_inverse(xp: ArrayNamespace, x: Value, *, adjoint: bool) -> Value:
 def matrix_determinant(xp: ArrayNamespace, x: Value) -> Value:
     """Compute determinants; an empty matrix has determinant 1."""
     check_square(x)
-    return xp.linalg.det(x)
+    return lapack(xp).det(x)
 
 
 @kernel("LogMatrixDeterminant", types=_TYPES, expensive=True)
@@ -104,7 +105,7 @@ def log_matrix_determinant(
 ) -> tuple[Value, Value]:
     """Compute sign (or phase) and logarithm of the magnitude of determinants."""
     check_square(x)
-    sign, logarithm = xp.linalg.slogdet(x)
+    sign, logarithm = lapack(xp).slogdet(x)
     return sign, logarithm.astype(T)
 
 
@@ -117,7 +118,7 @@ def matrix_solve(xp: ArrayNamespace, matrix: Value, rhs: Value, *, adjoint: bool
     """
     check_square(matrix)
     check_rhs(matrix, rhs)
-    return _invertible(xp.linalg.solve, adjoint_of(xp, matrix) if adjoint else matrix, rhs)
+    return _invertible(lapack(xp).solve, adjoint_of(xp, matrix) if adjoint else matrix, rhs)
 
 
 @kernel(
@@ -141,7 +142,7 @@ def matrix_triangular_solve(matrix: Value, rhs: Value, *, lower: bool, adjoint: 
     if adjoint:
         triangle, lower = adjoint_of(np, triangle), not lower
     try:
-        return np.linalg.solve(triangle, rhs)
+        return lapack(np).solve(triangle, rhs)
     except np.linalg.LinAlgError:
         return _substitute(triangle, rhs, lower=lower)
 
@@ -180,14 +181,14 @@ def matrix_solve_ls(
     if is_numpy(xp) and l2_regularizer < 0:
         raise InvalidArgumentError(f"l2_regularizer must be >= 0, got {l2_regularizer}.")
     if not fast:
-        return xp.matmul(xp.linalg.pinv(matrix), rhs).astype(T)
+        return xp.matmul(lapack(xp).pinv(matrix), rhs).astype(T)
     rows, columns = matrix.shape[-2:]
     adjoint, ridge = adjoint_of(xp, matrix), l2_regularizer.astype(T)
     if rows >= columns:
         gram = xp.matmul(adjoint, matrix) + ridge * xp.eye(columns, dtype=T)
-        return _invertible(xp.linalg.solve, gram, xp.matmul(adjoint, rhs))
+        return _invertible(lapack(xp).solve, gram, xp.matmul(adjoint, rhs))
     gram = xp.matmul(matrix, adjoint) + ridge * xp.eye(rows, dtype=T)
-    return xp.matmul(adjoint, _invertible(xp.linalg.solve, gram, rhs))
+    return xp.matmul(adjoint, _invertible(lapack(xp).solve, gram, rhs))
 
 
 @kernel("TridiagonalMatMul", types=_TYPES)

@@ -1,0 +1,93 @@
+"""LAPACK's functions of NumPy, without the threads of BLAS for matrices of moderate size.
+
+OpenBLAS's threads spin while they wait for each other (decision 0012). LAPACK calls BLAS many
+times for one matrix, and a matrix of 100 rows takes 0.2 ms: as soon as anything else wants the
+processors, it takes 30 to 300 ms with them. Large matrices gain from the threads. The matrices of
+a stack are independent, so large stacks are split over helper threads.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial, wraps
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.spi.process import find_blas_threads
+from graphmill_plugins.kernels._helper_threads import HELPERS
+from graphmill_plugins.kernels._support import is_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from graphmill.spi import ArrayNamespace
+    from graphmill.spi.process import SingleThreaded
+
+_SMALLEST: Final = 1 << 14  # multiply-adds of a matrix: fewer are not distributed by OpenBLAS
+_LARGEST: Final = 1 << 28  # multiply-adds: more gain from threads, about 50 ms
+_WORTH_SHARING: Final = 1 << 22  # multiply-adds of a stack: about 1 ms
+
+_NAMES: Final = (
+    *("cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh"),
+    *("inv", "pinv", "qr", "slogdet", "solve", "svd"),
+)
+
+
+def lapack(xp: ArrayNamespace) -> Any:
+    """Return the namespace of linear algebra for arrays of `xp`."""
+    return _FUNCTIONS if is_numpy(xp) else xp.linalg
+
+
+@cache
+def _blas_threads() -> SingleThreaded | None:
+    return find_blas_threads()
+
+
+def _single_threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(x: Any, *others: Any, **options: Any) -> Any:
+        rows, columns = x.shape[-2:]
+        work = rows * columns * min(rows, columns)
+        threads = _blas_threads() if _SMALLEST < work <= _LARGEST else None
+        if threads is None:
+            return function(x, *others, **options)
+        with threads:
+            if _are_shared(x, others, work):
+                return _in_pieces(function, (x, *others), options)
+            return function(x, *others, **options)
+
+    return call
+
+
+def _are_shared(x: Any, others: tuple[Any, ...], work: int) -> bool:
+    """Return whether a stack is worth splitting; `work` is that of each matrix."""
+    if x.ndim < 3 or x.shape[0] < 2:
+        return False
+    if work * math.prod(x.shape[:-2]) < _WORTH_SHARING:
+        return False
+    return all(other.ndim == x.ndim and other.shape[0] == x.shape[0] for other in others)
+
+
+def _in_pieces(
+    function: Callable[..., Any], stacks: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Apply a function to parts of stacks on several threads; return the joined results."""
+    size = stacks[0].shape[0]
+    step = -(-size // min(size, HELPERS.processors))
+    cuts = [slice(start, start + step) for start in range(0, size, step)]
+    found: list[Any] = [None] * len(cuts)
+
+    def compute(index: int) -> None:
+        found[index] = function(*[stack[cuts[index]] for stack in stacks], **options)
+
+    HELPERS.run([partial(compute, index) for index in range(len(cuts))])
+    if isinstance(found[0], tuple):
+        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+    return np.concatenate(found)
+
+
+_FUNCTIONS: Final = SimpleNamespace(
+    **{name: _single_threaded(getattr(np.linalg, name)) for name in _NAMES}
+)
