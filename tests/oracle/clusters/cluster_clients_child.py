@@ -211,7 +211,7 @@ def nowhere(first: str, second: str) -> Any:
     with tf.device("/job:worker/task:7"):
         lost = tf.constant(1.0, name="lost")
     with v1.Session(first) as session:
-        return failure(lambda: session.run(lost))
+        return failure(lambda: session.run(lost))[0]  # graphmill also names the op
 
 
 def timeout(first: str, second: str) -> Any:
@@ -262,6 +262,7 @@ def synchronous_replicas(first: str, second: str) -> Any:
                 is_chief=task == 0,
                 hooks=[hook, v1.train.StopAtStepHook(last_step=6)],
                 log_step_count_steps=None,
+                stop_grace_period_secs=2,  # for a queue runner that waits for gradients
             ) as session:
                 while not session.should_stop():
                     session.run(update)
