@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.errors import (
     EmptyGraphError,
     InvalidArgumentError,
+    InvalidValueError,
     UnknownNameError,
     suggest,
 )
@@ -178,7 +179,7 @@ def parse_tensor_name(name: str) -> tuple[str, int]:
     """Split `node`, `node:1` or `^node` into node name and output index.
 
     Raises:
-        InvalidArgumentError: the part after the colon is not a number.
+        InvalidValueError: the part after the colon is not a number.
     """
     if name.startswith("^"):
         return name[1:], CONTROL_SLOT
@@ -186,7 +187,7 @@ def parse_tensor_name(name: str) -> tuple[str, int]:
     if not colon:
         return name, 0
     if not (index.isascii() and index.isdigit() and len(index) <= _MAX_DIGITS):
-        raise InvalidArgumentError(
+        raise InvalidValueError(
             f"{name!r} is not a tensor name; expected 'node', 'node:<output>' or '^node'"
         )
     return node_name, int(index)

@@ -33,6 +33,7 @@ ROWS: list[tuple[Callable[[Any], Any], type[Exception], type[errors.OpError]]] =
     (lambda s: s.run("nope:0"), ValueError, errors.NotFoundError),
     (lambda s: s.run("y:7"), ValueError, errors.NotFoundError),
     (lambda s: s.run("nope"), ValueError, errors.NotFoundError),
+    (lambda s: s.run("y:x"), ValueError, errors.InvalidArgumentError),
     (lambda s: s.run(None), TypeError, errors.InvalidArgumentError),
     (lambda s: s.run(3), TypeError, errors.InvalidArgumentError),
     (lambda s: s.run("y:0", {"nope:0": 1}), TypeError, errors.NotFoundError),
