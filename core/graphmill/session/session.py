@@ -186,13 +186,15 @@ class Session:
                 it; with `fetch_skip_sync` a call does not wait for its devices.
 
         Raises:
-            InvalidArgumentError: a device, a tensor or a connection is wrong.
+            InvalidArgumentError: a device, a tensor or a connection is wrong; a tensor is both fed
+                and fetched, or fed twice.
             NotFoundError: a name does not exist, or an op has no kernel.
         """
         message = as_message(proto.CallableOptions, callable_options, "callable_options")
         # Unlike in `run`, a name without an output index means output 0.
         fetches = [name if ":" in name else f"{name}:0" for name in message.fetch]
         plan, key = self._signature(fetches, message.feed, list(message.target))
+        _check_declared_once(key)
         options = message.run_options if message.HasField("run_options") else None
         return self._impl.make_callable(key, plan.rebuild, options, message)
 
@@ -273,6 +275,8 @@ class Session:
         impl.check_open()
         plan = self._plan(fetches)
         feeds = {feed_name(key, self._source): v for key, v in _feeds(feed_dict).items()}
+        if not (plan.tensors or feeds):
+            return plan.rebuild([])
         results = impl.partial_run(handle, plan.tensors, feeds, run_metadata)
         return plan.rebuild(results)
 

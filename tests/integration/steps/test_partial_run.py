@@ -96,6 +96,15 @@ def test_s8_a_finished_handle_is_unknown(session) -> None:
         session.partial_run("no such handle", "r1:0")
 
 
+def test_call_without_feeds_and_fetches_does_nothing(session) -> None:
+    handle = session.partial_run_setup("r1:0", ["a:0", "b:0"])
+    session.partial_run(handle, "r1:0", {"a:0": 1, "b:0": 2})
+    assert session.partial_run(handle, {"nothing": []}) == {"nothing": []}
+    session.close()
+    with pytest.raises(errors.CancelledError):
+        session.partial_run(handle, [])
+
+
 def test_s8_an_unfinished_run_can_be_released(session) -> None:
     handle = session.partial_run_setup("r1:0", ["a:0", "b:0"])
     session.partial_run(handle, [], {"a:0": 1})

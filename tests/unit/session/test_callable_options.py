@@ -89,6 +89,8 @@ def test_callable_with_connection_is_rebuilt_like_others_s7(session: Any) -> Non
             InvalidArgumentError,
             "both fed and fetched",
         ),
+        ({"feed": ["x:0", "c"]}, InvalidArgumentError, "both fed and fetched"),
+        ({"feed": ["x:0", "x"]}, InvalidArgumentError, "fed more than once"),
         ({"tensor_connection": [joined("a:3", "y:0")]}, InvalidArgumentError, "unknown tensor"),
         ({"tensor_connection": [joined("a:0", "z:0")]}, NotFoundError, "does not exist"),
         ({"feed_devices": {"x:0": "/cpu:0"}}, InvalidArgumentError, "does not exist; expected"),
