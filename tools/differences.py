@@ -43,7 +43,10 @@ fails a test.
   that depends only on the variable always comes first. TensorFlow usually does the same, but does
   not guarantee it.
 - **Feeds** lose nothing: 1.5 for an integer, a complex number for a real one and a value out of
-  range are errors; TensorFlow truncates them. What has an integer's value may be fed for it.
+  range are errors; TensorFlow truncates them. What has an integer's value may be fed for it. `None`
+  is an error; TensorFlow feeds NaN. The output number of a fed tensor may be left out: `"x"` is
+  `"x:0"`. Functions of `make_callable_from_options` check the shapes of their arguments as `run`
+  does.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Debug watches of nodes that do not exist are errors.
@@ -67,7 +70,9 @@ fails a test.
 - **Debug URLs**: `file://` and `callback://`; TensorFlow's `grpc://` is refused.
 - **Partial runs**: a session keeps 256 unfinished ones; the oldest of more is released with a
   warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices; it runs
-  reference variables, which TensorFlow's refuses.
+  reference variables, which TensorFlow's refuses. When a call returns, all that can run with the
+  values fed so far has run, so an error appears at the same call each time. An error ends only its
+  partial run; TensorFlow then cancels all later steps of the session.
 - **Deadlocks**: a step that can make no more progress fails and names the nodes that wait.
   TensorFlow hangs.
 - **Rendezvous**: a second send under a rendezvous key is an error, as in TensorFlow 1.0.
