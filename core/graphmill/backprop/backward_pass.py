@@ -117,12 +117,12 @@ class Walk(ShapesOfForward):
         with self.graph.name_scope(node.name.rpartition("/")[2] + "_grad"):
             if self.colocate:
                 with self.graph.colocate_with(node):
-                    found = function(ForwardOp(node, self), grads, required)
+                    gradients = function(ForwardOp(node, self), grads, required)
             else:
-                found = function(ForwardOp(node, self), grads, required)
+                gradients = function(ForwardOp(node, self), grads, required)
         return [
             (source, value)
-            for source, value, is_wanted in zip(item.inputs, found, required, strict=True)
+            for source, value, is_wanted in zip(item.inputs, gradients, required, strict=True)
             if value is not None and is_wanted
         ]
 
@@ -196,19 +196,19 @@ class Walk(ShapesOfForward):
 
     def reached(self, order: Sequence[Item], sources: Iterable[Output]) -> set[Output]:
         """Return the outputs of a level that depend on `sources`, including `sources`."""
-        found = set(sources)
+        visited = set(sources)
         for item in order:
-            if not any(source in found for source in item.inputs):
+            if not any(source in visited for source in item.inputs):
                 continue
             if item.loop is not None:
-                found.update(self._reached_of_loop(item.loop, found))
+                visited.update(self._reached_of_loop(item.loop, visited))
             elif item.node is not None and not self._is_end(item.node):
-                found.update(
+                visited.update(
                     output
                     for output in item.outputs
                     if output not in self.stops and is_trainable(item.node.output_types[output[1]])
                 )
-        return found
+        return visited
 
     def _is_end(self, node: Node) -> bool:
         if _is_branch(node):
@@ -222,19 +222,19 @@ class Walk(ShapesOfForward):
         inside: set[Output] = {(enter, 0) for enter in loop.invariants if enter.inputs[0] in around}
         inside.update(v.inside for v in loop.variables if v.initial in around)
         while True:
-            found = self.reached(order, inside)
+            visited = self.reached(order, inside)
             further = {
                 v.inside
                 for v in loop.variables
-                if v.result in found
-                and v.inside not in found
+                if v.result in visited
+                and v.inside not in visited
                 and is_trainable(v.switch.output_types[1])
             }
             if not further:
                 break
-            inside |= found | further
-        loop.dependent = found
-        return [(v.exit, 0) for v in loop.variables if v.exit is not None and v.inside in found]
+            inside |= visited | further
+        loop.dependent = visited
+        return [(v.exit, 0) for v in loop.variables if v.exit is not None and v.inside in visited]
 
     def needed_inside(self, ends: Iterable[Output]) -> set[Output]:
         """Return the inputs of a loop's body on which `ends` depend."""
@@ -260,9 +260,9 @@ def _dense(grad: Gradient | None) -> Tensor | None:
     return None if grad is None else dense(grad)
 
 
-def _listed(op: ForwardOp, found: Any) -> Sequence[Any]:
+def _listed(op: ForwardOp, gradients: Any) -> Sequence[Any]:
     """Return the result of a gradient function as a list with a gradient for each input."""
-    listed = list(found) if type(found) in (list, tuple) else [found]
+    listed = list(gradients) if type(gradients) in (list, tuple) else [gradients]
     if len(listed) != len(op.inputs):
         raise InvalidArgumentError(
             f"the gradient function of {op.type} returned {len(listed)} gradients, expected "

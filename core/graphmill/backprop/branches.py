@@ -35,17 +35,17 @@ def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Ten
     grad = grads[0]
     if grad is None:
         return [None] * len(op.inputs)
-    found = [op.branches(tensor)[-1:] for tensor in op.inputs]
-    if len(found) != 2 or not all(found) or found[0][0][0] != found[1][0][0]:
+    branches = [op.branches(tensor)[-1:] for tensor in op.inputs]
+    if len(branches) != 2 or not all(branches) or branches[0][0][0] != branches[1][0][0]:
         raise UnimplementedError(
             f"{op.type} with {len(op.inputs)} inputs has no gradient: its inputs are not the two "
             "branches of one conditional",
             node=op.name,
             op=op.type,
         )
-    predicate = Tensor(*found[0][0][0])
+    predicate = Tensor(*branches[0][0][0])
     parts = control_flow.switch(dense(grad), predicate)
-    return [parts[branch[0][1]] for branch in found]
+    return [parts[branch[0][1]] for branch in branches]
 
 
 def _switch_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> Tensor:

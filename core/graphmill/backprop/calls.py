@@ -57,19 +57,19 @@ def call_gradient(
     inputs = [*op.inputs[skipped:], *output_grads]
     functions = [FuncAttr(name, {}) for name in gradient.names]
     if kind is CallKind.ONCE:
-        found = functional.stateful_partitioned_call(inputs, Tout=gradient.types, f=functions[0])
+        outputs = functional.stateful_partitioned_call(inputs, Tout=gradient.types, f=functions[0])
     elif _chooses_by_index(op.node):
-        found = functional.case(op.inputs[0], inputs, Tout=gradient.types, branches=functions)
+        outputs = functional.case(op.inputs[0], inputs, Tout=gradient.types, branches=functions)
     else:
         then_branch, else_branch = functions
-        found = functional.if_(
+        outputs = functional.if_(
             op.inputs[0],
             inputs,
             Tout=gradient.types,
             then_branch=then_branch,
             else_branch=else_branch,
         )
-    return [None] * skipped + gradient.spread(found)
+    return [None] * skipped + gradient.spread(outputs)
 
 
 def _kind_of(node: Node, called: Sequence[CalledFunction]) -> CallKind | None:

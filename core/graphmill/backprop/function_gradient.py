@@ -58,13 +58,13 @@ class FunctionGradient:
             wanted: for each argument, whether its gradient is requested.
         """
         bodies = [_Differentiated(op.walk, function, required) for function in functions]
-        found: dict[int, DType] = {}
+        result_types: dict[int, DType] = {}
         for body in bodies:
             for index, value in body.found.items():
-                found.setdefault(index, value.dtype.base_dtype)
-        indices = sorted(found)
-        types = [found[index] for index in indices]
-        names = [body.finish(found) for body in bodies]
+                result_types.setdefault(index, value.dtype.base_dtype)
+        indices = sorted(result_types)
+        types = [result_types[index] for index in indices]
+        names = [body.finish(result_types) for body in bodies]
         return cls(names, indices, types, len(required))
 
     def spread(self, results: Sequence[Tensor]) -> list[Any]:

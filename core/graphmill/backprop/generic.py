@@ -51,12 +51,12 @@ def generic_gradient(
         array.zeros_like(output) if value is None else dense(value)
         for output, value in zip(op.outputs, grads, strict=True)
     ]
-    found = functional.symbolic_gradient(
+    outputs = functional.symbolic_gradient(
         [*op.inputs, *output_grads],
         Tout=[t.dtype.base_dtype for t in op.inputs],
         f=FuncAttr(name, {}),
     )
-    return [value if use else None for value, use in zip(found, required, strict=True)]
+    return [value if use else None for value, use in zip(outputs, required, strict=True)]
 
 
 def _why_untraceable(node: Node, host: Host) -> str:

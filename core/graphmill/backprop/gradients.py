@@ -88,11 +88,11 @@ def gradients(
         first: dict[Output, list[Gradient]] = {}
         for index, (end, grad) in enumerate(zip(ends, end_grads, strict=True)):
             first.setdefault(_key(end), []).append(_first(graph, end, grad, f"grad_ys_{index}"))
-        found = _by_sources(walk, first, sources)
+        results = _by_sources(walk, first, sources)
         if unconnected_gradients == "zero":
-            pairs = zip(sources, found, strict=True)
-            found[:] = [walk.zeros(tensor) if value is None else value for tensor, value in pairs]
-    return found
+            pairs = zip(sources, results, strict=True)
+            results[:] = [walk.zeros(tensor) if value is None else value for tensor, value in pairs]
+    return results
 
 
 def _by_sources(
@@ -103,10 +103,10 @@ def _by_sources(
 
     aliases = [_aliases(walk, next(iter(first), None), source) for source in sources]
     flat = [alias for group in aliases for alias in group]
-    found = dict(zip(flat, walk.back(first, flat), strict=True))
+    gradients_of = dict(zip(flat, walk.back(first, flat), strict=True))
     results: list[Gradient | None] = []
     for group in aliases:
-        parts = [part for alias in group if (part := found[alias]) is not None]
+        parts = [part for alias in group if (part := gradients_of[alias]) is not None]
         results.append(total(parts) if parts else None)
     return results
 
@@ -116,15 +116,15 @@ def _aliases(walk: Walk, end: Output | None, source: Tensor) -> list[Output]:
     path = walk.structure.frame_of(end) if end is not None else ()
     if walk.structure.frame_of(key) == path:
         return [key]
-    found: list[Output] = []
+    outputs: list[Output] = []
     for enter in walk.structure.loop(path).invariants if path else ():
         origin = Tensor(enter)
         while is_enter(origin.op) and origin != source:
             origin = Tensor(*origin.op.inputs[0])
         if origin == source:
-            found.append((enter, 0))
-    if found or not walk.structure.frame_of(key):
-        return found
+            outputs.append((enter, 0))
+    if outputs or not walk.structure.frame_of(key):
+        return outputs
     raise InvalidArgumentError(
         f"{source.name!r} is in a loop that does not contain the ys; build the gradient inside the "
         "loop, or differentiate by the inputs of the loop"

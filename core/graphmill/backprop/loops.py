@@ -226,10 +226,10 @@ class LoopGradient:
                     ends.setdefault(variable.result, []).append(held.inside)
                 targets = [variable.inside for variable in active]
                 targets += [(enter, 0) for enter in invariants]
-                found = walk.back(ends, targets)
+                gradients = walk.back(ends, targets)
                 counter.close(counter.inside - 1)
-            self._close(variables, found)
-            sums = self._sums(context, invariants, found[len(active) :])
+            self._close(variables, gradients)
+            sums = self._sums(context, invariants, gradients[len(active) :])
         results: list[tuple[Output, Gradient]] = [
             (variable.initial, held.exit())
             for variable, held in zip(active, variables, strict=True)
@@ -240,19 +240,19 @@ class LoopGradient:
     def _active(self, exit_grads: Mapping[Output, Gradient | None]) -> list[LoopVariable]:
         """Return the variables between the exits' gradients and the tensors to differentiate by."""
         loop = self._loop
-        found = {
+        active = {
             v.inside for v in loop.variables if v.exit and exit_grads.get((v.exit, 0)) is not None
         }
         while True:
-            ends = [v.result for v in loop.variables if v.inside in found]
-            further = self._walk.needed_inside(ends) - found
+            ends = [v.result for v in loop.variables if v.inside in active]
+            further = self._walk.needed_inside(ends) - active
             if not further:
                 break
-            found |= further
+            active |= further
         return [
             v
             for v in loop.variables
-            if v.inside in found
+            if v.inside in active
             and v.inside in loop.dependent
             and is_trainable(v.switch.output_types[1])
         ]
@@ -285,18 +285,18 @@ class LoopGradient:
             context.pivot = counter.inside
         return counter
 
-    def _close(self, variables: list[_Variable], found: list[Gradient | None]) -> None:
-        for held, value in zip(variables, found, strict=False):
+    def _close(self, variables: list[_Variable], gradients: list[Gradient | None]) -> None:
+        for held, value in zip(variables, gradients, strict=False):
             with self._graph.control_flow.entered(held.context):
                 following = array.zeros_like(held.inside) if value is None else dense(value)
             held.close(following)
 
     def _sums(
-        self, context: BackwardContext, invariants: list[Any], found: list[Gradient | None]
+        self, context: BackwardContext, invariants: list[Any], gradients: list[Gradient | None]
     ) -> list[tuple[Output, Gradient]]:
         """Return the sums of the gradients of invariants over all iterations."""
         sums: list[tuple[Output, Gradient]] = []
-        for enter, value in zip(invariants, found, strict=True):
+        for enter, value in zip(invariants, gradients, strict=True):
             if isinstance(value, IndexedSlices):
                 sums.append((enter.inputs[0], self._all_rows(context, enter, value)))
             elif value is not None:

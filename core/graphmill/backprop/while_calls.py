@@ -83,15 +83,15 @@ class _WhileGradient:
         fixed = [p for p in range(count) if self._is_invariant[p]]
         variables = [trip_count, *histories, *firsts]
         results = self._backward(gradient, saved, fixed, flows, sums, variables)
-        found: list[Any] = [None] * count
+        gradients: list[Any] = [None] * count
         for index, value in zip([*flows, *sums], results, strict=True):
-            found[index] = value
+            gradients[index] = value
         for index in fixed:  # an invariant's output is its input: add the output's gradient
             direct = grads[index]
             if direct is not None:
-                summed = found[index]
-                found[index] = direct if summed is None else math.add_n([summed, direct])
-        return [value if use else None for value, use in zip(found, required, strict=True)]
+                summed = gradients[index]
+                gradients[index] = direct if summed is None else math.add_n([summed, direct])
+        return [value if use else None for value, use in zip(gradients, required, strict=True)]
 
     def _forward(self, saved: list[int]) -> tuple[Tensor, list[Tensor]]:
         """Repeat the loop; return the trip count and the lists of the variables `saved`."""
@@ -155,12 +155,14 @@ class _WhileGradient:
                 for p, dtype in enumerate(self._types)
                 if is_trainable(dtype) and dtype is not dtypes.resource
             ]
-            found = gradient.spread(_call(FuncAttr(gradient.names[0], {}), args, gradient.types))
+            gradients = gradient.spread(
+                _call(FuncAttr(gradient.names[0], {}), args, gradient.types)
+            )
             following = [
-                array.zeros_like(grads[p]) if found[p] is None else found[p] for p in flows
+                array.zeros_like(grads[p]) if gradients[p] is None else gradients[p] for p in flows
             ]
             added = [
-                math.add_n([held, found[p]])
+                math.add_n([held, gradients[p]])
                 for p, held in zip(sums, part.args[ends[2] : ends[3]], strict=True)
             ]
             return [part.args[0] - 1, *rests, *following, *added, *part.args[ends[3] :]]
@@ -190,5 +192,5 @@ class _WhileGradient:
 
 
 def _call(function: FuncAttr, args: Sequence[Tensor], types: Sequence[DType]) -> list[Tensor]:
-    found: list[Tensor] = functional.stateful_partitioned_call(args, Tout=list(types), f=function)
-    return found
+    outputs: list[Tensor] = functional.stateful_partitioned_call(args, Tout=list(types), f=function)
+    return outputs

@@ -226,12 +226,12 @@ def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | No
     if not text:
         raise NotFoundError("the environment variable TF_CONFIG is not set")
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         raise InvalidArgumentError(f"TF_CONFIG is not JSON: {error}") from error
-    if not isinstance(found, dict) or not isinstance(found.get("cluster"), dict):
+    if not isinstance(content, dict) or not isinstance(content.get("cluster"), dict):
         raise InvalidArgumentError('TF_CONFIG has no "cluster": {JOB: [ADDRESS, ...]}')
-    task = found.get("task") or {}
+    task = content.get("task") or {}
     if not isinstance(task, dict):
         raise InvalidArgumentError('"task" of TF_CONFIG is not {"type": JOB, "index": N}')
     job, index = task.get("type"), task.get("index")
@@ -241,7 +241,7 @@ def _tf_config(environment: Mapping[str, str]) -> tuple[dict[str, Any], str | No
         raise InvalidArgumentError(
             f"the task index of TF_CONFIG is {index!r}, expected an int"
         ) from error
-    return found["cluster"], job, number
+    return content["cluster"], job, number
 
 
 def _slurm_tasks(
@@ -278,19 +278,19 @@ def hosts_of(nodes: str) -> list[str]:
     Raises:
         InvalidArgumentError: it is malformed.
     """
-    found = []
+    hosts = []
     for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[]*)*", nodes):
         match = re.fullmatch(r"([^\[]*)\[([^\]]*)\]([^\[]*)", part)
         if match is None and "[" in part:
             raise InvalidArgumentError(f"the Slurm node list {nodes!r} has two ranges in a name")
         if match is None:
-            found.append(part)
+            hosts.append(part)
             continue
         start, numbers, end = match.groups()
-        found += [f"{start}{number}{end}" for number in _range_numbers(numbers, nodes)]
-    if not found or nodes.count("[") != nodes.count("]"):
+        hosts += [f"{start}{number}{end}" for number in _range_numbers(numbers, nodes)]
+    if not hosts or nodes.count("[") != nodes.count("]"):
         raise InvalidArgumentError(f"{nodes!r} is not a Slurm node list such as 'node[01-03,7]'")
-    return found
+    return hosts
 
 
 def _range_numbers(text: str, nodes: str) -> list[str]:
@@ -317,9 +317,9 @@ def _tasks_per_node(text: str) -> list[int]:
 
 
 def _needed(environment: Mapping[str, str], *names: str) -> str:
-    found = next((environment[name] for name in names if environment.get(name)), None)
-    if found is None:
+    value = next((environment[name] for name in names if environment.get(name)), None)
+    if value is None:
         raise NotFoundError(
             f"{' and '.join(names)} not set in the environment: start the process with srun"
         )
-    return found
+    return value

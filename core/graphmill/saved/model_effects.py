@@ -134,28 +134,28 @@ class _Scan:
 
     def _reached_from(self, names: Iterable[str]) -> set[tuple[str, str]]:
         """Return function and name of each node that is needed for nodes of the graph."""
-        found: set[tuple[str, str]] = set()
+        visited: set[tuple[str, str]] = set()
         called: set[str] = set()
         waiting = [("", name) for name in names]
         while waiting:
             place = waiting.pop()
             function, name = place
             node = self._bodies[function].get(name)
-            if node is None or place in found:
+            if node is None or place in visited:
                 continue
-            found.add(place)
+            visited.add(place)
             waiting += [(function, _node_of(source)) for source in node.input]
             for callee in _functions(node):
                 if callee in self._bodies and callee not in called:
                     called.add(callee)
                     waiting += [(callee, inner) for inner in self._bodies[callee]]
-        return found
+        return visited
 
     def _effects_of(self, op: str) -> frozenset[str]:
-        found = self._effects.get(op)
-        if found is None:
-            found = self._effects[op] = self._declared_effects(op)
-        return found
+        effects = self._effects.get(op)
+        if effects is None:
+            effects = self._effects[op] = self._declared_effects(op)
+        return effects
 
     def _declared_effects(self, op: str) -> frozenset[str]:
         if op in self._bodies:
@@ -163,10 +163,10 @@ class _Scan:
         op_def = self._ops.find(op)
         if op_def is None:
             return frozenset({UNKNOWN})
-        found = effects_of(op_def)
+        effects = effects_of(op_def)
         for entry in self._kernels.registrations(op_def):
-            found |= entry.definition.effects
-        return found
+            effects |= entry.definition.effects
+        return effects
 
     def _is_restore(self, node: NodeDef) -> bool:
         op_def = self._ops.find(node.op)

@@ -153,14 +153,14 @@ class Signatures(Mapping[str, Signature]):
         }
 
     def __getitem__(self, name: str) -> Signature:
-        found = self._signatures.get(name)
-        if found is None:
+        signature = self._signatures.get(name)
+        if signature is None:
             available = ", ".join(map(repr, self._signatures)) or "none"
             raise errors.NotFoundError(
                 f"the model has no signature {name!r}{errors.suggest(name, self._signatures)}; "
                 f"available: {available}"
             )
-        return found
+        return signature
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the signature `name`, or `default` if there is none."""

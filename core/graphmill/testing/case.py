@@ -133,12 +133,12 @@ def load_cases(
     Raises:
         SpecError: a table is malformed, or two cases have the same id.
     """
-    wanted = None if families is None else set(families)
+    selected = None if families is None else set(families)
     files = None if stems is None else set(stems)
     cases = [
         case
         for path in case_files(folder)
-        if wanted is None or path.stem.split(".")[0] in wanted
+        if selected is None or path.stem.split(".")[0] in selected
         if files is None or path.stem in files
         for case in _read(path)
     ]

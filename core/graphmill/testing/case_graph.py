@@ -214,8 +214,8 @@ def _fill_node(
     for tree in spec.inputs:
         sources = tree if isinstance(tree, tuple) else (tree,)
         node.input.extend(input_name(source) for source in sources)
-        found = _source_types(sources, types)
-        input_types.append(found if isinstance(tree, tuple) else found[0])
+        types_found = _source_types(sources, types)
+        input_types.append(types_found if isinstance(tree, tuple) else types_found[0])
     node.input.extend(f"^{name}" for name in spec.after)
     node.name, node.op = spec.name, spec.op
     attrs = node_attrs(op_def, input_types, spec.attrs)

@@ -97,8 +97,8 @@ def _items(node: ast.expr) -> list[ast.expr]:
 
 def _type_name(node: ast.expr | None, values: Mapping[str, Any]) -> str:
     if not isinstance(node, ast.Name):
-        found = "missing" if node is None else repr(ast.unparse(node))
-        raise SpecError(f"The type of an argument or result is {found}, expected a dtype's name")
+        actual = "missing" if node is None else repr(ast.unparse(node))
+        raise SpecError(f"The type of an argument or result is {actual}, expected a dtype's name")
     return str(values.get(node.id, node.id))
 
 

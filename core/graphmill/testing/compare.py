@@ -84,11 +84,11 @@ def difference(
     return ""
 
 
-def _error_difference(wanted: str, got: Answer) -> str:
-    if wanted == got.error:
+def _error_difference(expected: str, actual: Answer) -> str:
+    if expected == actual.error:
         return ""
-    have = f"{got.error} ({got.message})" if got.error else f"a result {_brief(got)}"
-    return f"expected {wanted or 'a result'}, got {have}"
+    have = f"{actual.error} ({actual.message})" if actual.error else f"a result {_brief(actual)}"
+    return f"expected {expected or 'a result'}, got {have}"
 
 
 def _brief(answer: Answer) -> str:

@@ -62,9 +62,9 @@ class CoverageReport:
             for name, counts in sorted(self.suites.items())
         ]
         for outcome in _WORST:
-            found = [row for row, worst in sorted(self.rows.items()) if worst == outcome]
-            if found:
-                made.append(f"rows {outcome}: {' '.join(found)}")
+            rows = [row for row, worst in sorted(self.rows.items()) if worst == outcome]
+            if rows:
+                made.append(f"rows {outcome}: {' '.join(rows)}")
         for outcome in _WORST:
             ops = self._ops(outcome)
             if ops:

@@ -108,16 +108,16 @@ class ModelCase:
         count = len(self.spec["fetches"])
         if self.spec.get("ragged"):
             return [self._expected[f"e{index}_{step}"] for index in range(count)]
-        wanted = [self._expected[f"e{index}"] for index in range(count)]
-        return [np.asarray(e[step]) for e in wanted] if self.steps > 1 else wanted
+        values = [self._expected[f"e{index}"] for index in range(count)]
+        return [np.asarray(e[step]) for e in values] if self.steps > 1 else values
 
     def check(self, results: list[Any], step: int) -> StepResult:
         """Compare results with TensorFlow's."""
-        wanted = self.expected(step)
-        modes = self.spec.get("compare") or ["allclose"] * len(wanted)
+        expected = self.expected(step)
+        modes = self.spec.get("compare") or ["allclose"] * len(expected)
         worst = 0.0
         for name, mode, have, want in zip(
-            self.spec["fetches"], modes, results, wanted, strict=True
+            self.spec["fetches"], modes, results, expected, strict=True
         ):
             problem, error = self._compare(np.asarray(have), want, mode)
             if problem:

@@ -46,13 +46,13 @@ class TestAllocator(conformance.AllocatorTests):
     @pytest.fixture
     def allocator(self, graphmill_host: Host, graphmill_device: str) -> Iterator[Any]:
         """Yield the allocator of a device that no session owns."""
-        wanted = parse_device_name(graphmill_device)
-        if wanted.type is None:
+        name_parts = parse_device_name(graphmill_device)
+        if name_parts.type is None:
             pytest.skip("no device is named: pass --graphmill-device")
-        config = proto.ConfigProto(device_count={wanted.type: (wanted.id or 0) + 1})
-        factory = graphmill_host.devices.get(wanted.type)
+        config = proto.ConfigProto(device_count={name_parts.type: (name_parts.id or 0) + 1})
+        factory = graphmill_host.devices.get(name_parts.type)
         devices = factory.create_devices(config, "/job:localhost/replica:0/task:0")
-        found = devices[wanted.id or 0].allocator()
+        found = devices[name_parts.id or 0].allocator()
         if found is None or not found.stats().bytes_limit:
             pytest.skip("the device has no allocator of its own, or it has no limit")
         self.__dict__["limit"] = found.stats().bytes_limit
@@ -93,8 +93,8 @@ class TestPlugin(conformance.PluginTests):
 
     def test_every_op_has_a_case(self, name: str, request: pytest.FixtureRequest) -> None:
         """Each op of the plugin has a case; otherwise it would not be tested."""
-        found = {case.op for case in self.asked(request.config)}
-        missing = [op for op in _ops_of(name) if op not in found]
+        covered = {case.op for case in self.asked(request.config)}
+        missing = [op for op in _ops_of(name) if op not in covered]
         assert not missing, (
             f"plugin {name} has kernels for ops without a case: {', '.join(missing)}; write cases "
             "as in graphmill.testing.cases, and pass the file with --graphmill-cases"
@@ -109,7 +109,7 @@ def _ops_of(name: str) -> tuple[str, ...]:
         UsageError: no plugin of that name has kernels.
     """
     host = default_host()
-    found: list[str] = []
+    ops: list[str] = []
     owners: set[str] = set()
     for op in sorted(
         {*host.kernels.ops()} & {*host.ops.names()}
@@ -118,13 +118,13 @@ def _ops_of(name: str) -> tuple[str, ...]:
             if isinstance(entry.owner, Provenance):
                 owners.add(entry.owner.plugin)
                 if name in (entry.owner.plugin, entry.owner.distribution):
-                    found.append(op)
-    if not found:
+                    ops.append(op)
+    if not ops:
         listed = ", ".join(sorted(owners))
         raise pytest.UsageError(
             f"no kernel belongs to a plugin {name!r}; the plugins with kernels are {listed}"
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(ops))
 
 
 class TestExecutor(conformance.ExecutorTests):

@@ -39,5 +39,5 @@ def create_global_step(graph: Graph | None = None) -> Variable:
 def get_or_create_global_step(graph: Graph | None = None) -> Variable:
     """Return the global step of a graph; add one if it has none."""
     graph = infer_graph() if graph is None else graph
-    found = get_global_step(graph)
-    return create_global_step(graph) if found is None else found
+    existing = get_global_step(graph)
+    return create_global_step(graph) if existing is None else existing

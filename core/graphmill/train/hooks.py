@@ -251,9 +251,9 @@ class SummarySaverHook(SessionRunHook):
         step = int(run_values.results["step"]) + 1
         if self._is_due:
             step = int(run_context.session.run(self._global_step))
-            found = run_values.results["summaries"]
+            summaries = run_values.results["summaries"]
             assert self._writer is not None
-            for summary in found if isinstance(found, (list, tuple)) else [found]:
+            for summary in summaries if isinstance(summaries, (list, tuple)) else [summaries]:
                 self._writer.add_summary(summary, step)
             self._timer.done_at(step)
         self._next_step = step + 1
@@ -354,13 +354,13 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 def _global_step(asker: str) -> Variable:
-    found = get_global_step(infer_graph())
-    if found is None:
+    global_step = get_global_step(infer_graph())
+    if global_step is None:
         raise FailedPreconditionError(
             f"{asker} needs a global step; call graphmill.train.get_or_create_global_step() and "
             "pass it to the optimizer's minimize"
         )
-    return found
+    return global_step
 
 
 def _as_line(values: Mapping[str, Any]) -> str:

@@ -170,11 +170,11 @@ class MonitoredSession:
             options = merged_options(options, added.options)
         metadata = proto.RunMetadata()
         has_options = options.ByteSize() > 0 or run_metadata is not None
-        wanted = {"caller": fetches, "hooks": hook_fetches}
+        requested = {"caller": fetches, "hooks": hook_fetches}
         if has_options:
-            got = session.run(wanted, all_feeds, options=options, run_metadata=metadata)
+            got = session.run(requested, all_feeds, options=options, run_metadata=metadata)
         else:
-            got = session.run(wanted, all_feeds)
+            got = session.run(requested, all_feeds)
         for position, hook in enumerate(self._hooks):
             values = SessionRunValues(got["hooks"].get(position), options, metadata)
             hook.after_run(context, values)

@@ -107,13 +107,13 @@ class Optimizer:
         chosen = trainable_variables(loss.graph) if var_list is None else list(var_list)
         if not chosen:
             raise InvalidArgumentError("No variables to optimize: the graph has no trainable ones")
-        found = gradients(
+        grads = gradients(
             loss,
             chosen,
             grad_loss,
             colocate_gradients_with_ops=colocate_gradients_with_ops,
         )
-        return list(zip(found, chosen, strict=True))
+        return list(zip(grads, chosen, strict=True))
 
     def apply_gradients(
         self,
@@ -252,7 +252,7 @@ def _added(variable: Variable, value: Tensor, name: str) -> Node:
 
 def _deduplicated(slices: IndexedSlices) -> IndexedSlices:
     """Sum the rows of equal indices, so that each row is updated once."""
-    found = array.unique(slices.indices)
-    count = array.shape(found.y)[0]
-    values = math.unsorted_segment_sum(slices.values, found.idx, count)
-    return IndexedSlices(values, found.y, slices.dense_shape)
+    unique = array.unique(slices.indices)
+    count = array.shape(unique.y)[0]
+    values = math.unsorted_segment_sum(slices.values, unique.idx, count)
+    return IndexedSlices(values, unique.y, slices.dense_shape)

@@ -207,15 +207,15 @@ class AdamOptimizer(Optimizer):
             )
 
     def _inputs(self, variable: Variable) -> dict[str, Any]:
-        found = super()._inputs(variable)
+        inputs = super()._inputs(variable)
         for name in ("beta1", "beta2"):
             power = self._powers[variable.graph, name]
-            found[f"{name}_power"] = (
+            inputs[f"{name}_power"] = (
                 power
                 if power.value_dtype is variable.value_dtype
                 else math.cast(power, DstT=variable.value_dtype)
             )
-        return found
+        return inputs
 
     def _sparse(self, slices: IndexedSlices, variable: Variable) -> Node:
         """Decay all rows of the moments, add the gradient's rows, and update the whole variable."""

@@ -271,8 +271,8 @@ def _write_state(path: str, checkpoints: list[tuple[str, float]], latest_filenam
 
 def _remove(prefix: str) -> None:
     """Delete the files of a checkpoint that exist."""
-    found = [index_path(prefix), f"{prefix}.meta", *files.matching(f"{prefix}.data-?????-of-?????")]
-    for path in found:
+    paths = [index_path(prefix), f"{prefix}.meta", *files.matching(f"{prefix}.data-?????-of-?????")]
+    for path in paths:
         try:
             files.remove(path)
         except errors.NotFoundError:

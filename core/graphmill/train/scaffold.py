@@ -78,11 +78,11 @@ class Scaffold:
             FailedPreconditionError: some variables have no value afterwards; the error names them.
             OpError: the session raised it.
         """
-        found = None if checkpoint_dir is None else latest_checkpoint(checkpoint_dir)
-        if found is not None and self.saver is not None:
-            self.saver.restore(session, found)
+        checkpoint = None if checkpoint_dir is None else latest_checkpoint(checkpoint_dir)
+        if checkpoint is not None and self.saver is not None:
+            self.saver.restore(session, checkpoint)
         else:
-            found = None
+            checkpoint = None
             session.run(self._init_op, self._init_feed_dict)
         if self._local_init_op is not None:
             session.run(self._local_init_op)
@@ -91,12 +91,12 @@ class Scaffold:
             raise FailedPreconditionError(
                 f"variables without a value: {', '.join(left)}; "
                 + (
-                    f"the checkpoint {found} lacks them"
-                    if found
+                    f"the checkpoint {checkpoint} lacks them"
+                    if checkpoint
                     else "init_op does not initialize them"
                 )
             )
-        return found
+        return checkpoint
 
     def unset_variables(self, session: Session) -> list[str]:
         """Return the names of the variables that have no value in a session."""

@@ -18,9 +18,9 @@ def devices(settings: Settings) -> None:
 
     host = settings.the_host()
     with stage("listing devices"), Session(host=host) as session:
-        found = session.list_devices()
+        attributes = session.list_devices()
     table = Table(("device", "type", "memory limit"))
-    for device in found:
+    for device in attributes:
         limit = _bytes(device.memory_limit)
         table.rows.append((device.name, device.device_type, limit))
     data = [
@@ -30,9 +30,9 @@ def devices(settings: Settings) -> None:
             "memory_limit": device.memory_limit,
             "incarnation": device.incarnation,
         }
-        for device in found
+        for device in attributes
     ]
-    present = {device.device_type for device in found}
+    present = {device.device_type for device in attributes}
     others = {
         kind: str(host.devices.provenance(kind))
         for kind in sorted(host.devices.keys())

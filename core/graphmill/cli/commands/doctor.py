@@ -81,11 +81,15 @@ def doctor(settings: Settings) -> int:
             host, problem = settings.the_host(), ""
         except errors.OpError as error:  # a built-in plugin is broken
             host, problem = None, error.message
-    found = diagnose(host)
+    diagnosis = diagnose(host)
     if problem:
-        found.advice.insert(0, f"graphmill cannot be used: {problem}; reinstall it")
-    emit(asdict(found), [*_tables(found), *_advice_lines(found)], as_json=settings.as_json)
-    return 1 if found.advice else 0
+        diagnosis.advice.insert(0, f"graphmill cannot be used: {problem}; reinstall it")
+    emit(
+        asdict(diagnosis),
+        [*_tables(diagnosis), *_advice_lines(diagnosis)],
+        as_json=settings.as_json,
+    )
+    return 1 if diagnosis.advice else 0
 
 
 def diagnose(host: Host | None) -> Diagnosis:
@@ -93,7 +97,7 @@ def diagnose(host: Host | None) -> Diagnosis:
     from graphmill.plugin.spi_version import VERSION
     from graphmill.runtime.process import effects
 
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         python=f"{platform.python_version()} on {platform.platform()}",
         spi=".".join(map(str, VERSION)),
         versions={name: version_of(name) for name in _LIBRARIES},
@@ -103,13 +107,15 @@ def diagnose(host: Host | None) -> Diagnosis:
         caches=cache_sizes(),
         process={name: effects.state_of(effect) for name, effect in effects.EFFECTS.items()},
     )
-    found.advice = advice_on_requirements(["graphmill", *_distributions(host)])
+    diagnosis.advice = advice_on_requirements(["graphmill", *_distributions(host)])
     if host is not None:
-        found.advice[:0] = advice_on_plugins(host)
-    if "error" in found.jax:
-        found.advice.append(f"JAX cannot be used ({found.jax['error']}): reinstall jax and jaxlib")
-    found.advice.extend(advice_on_cache())
-    return found
+        diagnosis.advice[:0] = advice_on_plugins(host)
+    if "error" in diagnosis.jax:
+        diagnosis.advice.append(
+            f"JAX cannot be used ({diagnosis.jax['error']}): reinstall jax and jaxlib"
+        )
+    diagnosis.advice.extend(advice_on_cache())
+    return diagnosis
 
 
 def _distributions(host: Host | None) -> list[str]:
@@ -137,27 +143,29 @@ def _jax() -> dict[str, Any]:
         return {"error": "it did not start within a minute"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["it ended without output"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    versions: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return versions
 
 
-def _tables(found: Diagnosis) -> list[Table | str]:
+def _tables(diagnosis: Diagnosis) -> list[Table | str]:
     versions = Table(("library", "version"), title="")
-    versions.rows = [(name, version or "not installed") for name, version in found.versions.items()]
+    versions.rows = [
+        (name, version or "not installed") for name, version in diagnosis.versions.items()
+    ]
     plugins = Table(("plugin", "distribution", "status", "supplies"))
-    for record in found.plugins:
+    for record in diagnosis.plugins:
         origin = f"{record['distribution']} {record['version']}".strip() or record["source"]
         supplies = ", ".join(_brief(kind, names) for kind, names in record["registered"].items())
         plugins.rows.append((record["name"], origin, record["status"], supplies or "-"))
-    jax = found.jax
+    jax = diagnosis.jax
     state = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
     caches = ", ".join(
         f"{name}: {'none' if size is None else f'{size} bytes'}"
-        for name, size in found.caches.items()
+        for name, size in diagnosis.caches.items()
     )
-    lines = [f"Python {found.python}; graphmill.spi {found.spi}", f"JAX: {state}", caches]
-    lines += [f"{name}={value}" for name, value in found.environment.items()]
-    return [versions, plugins, _process_table(found.process), *lines]
+    lines = [f"Python {diagnosis.python}; graphmill.spi {diagnosis.spi}", f"JAX: {state}", caches]
+    lines += [f"{name}={value}" for name, value in diagnosis.environment.items()]
+    return [versions, plugins, _process_table(diagnosis.process), *lines]
 
 
 def _process_table(states: dict[str, str]) -> Table:
@@ -179,5 +187,5 @@ def _brief(kind: str, names: list[str]) -> str:
     return f"{one if len(names) == 1 else kind} {' '.join(names)}"
 
 
-def _advice_lines(found: Diagnosis) -> list[str]:
-    return [f"-> {line}" for line in found.advice] or ["no problems found"]
+def _advice_lines(diagnosis: Diagnosis) -> list[str]:
+    return [f"-> {line}" for line in diagnosis.advice] or ["no problems found"]

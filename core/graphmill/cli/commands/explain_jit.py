@@ -86,14 +86,14 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
         "node" + (f"; {record.reason}" if record.reason else "")
     ]
     blocks.extend(_story("what happened to the graph", record.story))
-    found = list(record.compilations.values())
-    clusters = [cluster for compilation in found for cluster in compilation.clusters]
+    compilations = list(record.compilations.values())
+    clusters = [cluster for compilation in compilations for cluster in compilation.clusters]
     if clusters:
         blocks.append(_clusters(clusters))
         blocks.extend(_reasons(clusters))
         blocks.extend(_stories(clusters))
-    blocks.extend(_regions(found))
-    blocks.extend(_outside(found))
+    blocks.extend(_regions(compilations))
+    blocks.extend(_outside(compilations))
     if with_source:
         blocks.extend(f"{cluster.name}\n{cluster.source}".rstrip() for cluster in clusters)
     return blocks

@@ -60,8 +60,8 @@ def ops(
     if coverage is not None:
         with stage("importing all kernels"):
             present = set(host.kernels.ops())
-        found = survey(coverage, present)
-        emit(found.data(), found.blocks(), as_json=settings.as_json)
+        report = survey(coverage, present)
+        emit(report.data(), report.blocks(), as_json=settings.as_json)
     elif name is not None and not any(character in name for character in _GLOB):
         _describe(settings, host, name)
     else:

@@ -61,10 +61,10 @@ def scan(
         raise click.UsageError(f"Got unexpected extra argument {more[0]!r}.")
     host = settings.the_host()
     with stage(f"scanning {model}"):
-        found = _effects(model, tags, host)
+        effects = _effects(model, tags, host)
     accepted = _HARMLESS | set(allow)
-    findings = [node for node in found if node.reached_by and _refused(node, accepted)]
-    shown = found if show_all else [node for node in found if _refused(node, accepted)]
+    findings = [node for node in effects if node.reached_by and _refused(node, accepted)]
+    shown = effects if show_all else [node for node in effects if _refused(node, accepted)]
     data = {
         "model": model,
         "accepted": sorted(accepted),

@@ -100,8 +100,8 @@ def _ops_without_kernel(graph: ModelSummary, host: Host) -> list[str]:
     with stage("looking for kernels"):
         for name in sorted(graph.ops):
             op_def = host.ops.find(name)
-            found = [] if op_def is None else host.kernels.registrations(op_def, ("numpy",))
-            if not any(entry.definition.backend in (None, "numpy") for entry in found):
+            registrations = [] if op_def is None else host.kernels.registrations(op_def, ("numpy",))
+            if not any(entry.definition.backend in (None, "numpy") for entry in registrations):
                 missing.append(name)
     return missing
 

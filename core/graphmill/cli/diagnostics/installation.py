@@ -28,31 +28,33 @@ _LAZY: Final = ("devices", "executors", "passes", "transports", "commands")
 
 def advice_on_plugins(host: Host) -> list[str]:
     """Return advice on unused plugins and on broken registrations."""
-    found = []
+    advice = []
     for record in host.plugins:
         if record.status in ("failed", "conflict"):
-            found.append(_on_unused(record))
+            advice.append(_on_unused(record))
         elif record.status == "loaded" and not record.owner.is_builtin:
-            found += _on_payloads(host, record)
+            advice += _on_payloads(host, record)
             if not advice_on_requirements([record.distribution]):  # else the requirement is why
-                found += _on_devices(host, record)
-            found += _on_undefined_ops(host, record, "kernels")
-            found += _on_undefined_ops(host, record, "lowerings")
-            found += _on_idle_lowerings(host, record)
-    return found
+                advice += _on_devices(host, record)
+            advice += _on_undefined_ops(host, record, "kernels")
+            advice += _on_undefined_ops(host, record, "lowerings")
+            advice += _on_idle_lowerings(host, record)
+    return advice
 
 
 def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
     """Return advice on missing or mismatched requirements of distributions."""
-    found = []
+    advice = []
     for name in dict.fromkeys(distributions):
         for needed, clauses in _requirements(name):
             have, install = version_of(needed), f"pip install '{needed}{clauses}'"
             if have is None:
-                found.append(f"{name} needs {needed}, which is not installed: {install}")
+                advice.append(f"{name} needs {needed}, which is not installed: {install}")
             elif not _is_met(clauses, have):
-                found.append(f"{name} needs {needed} {clauses}, but {have} is installed: {install}")
-    return found
+                advice.append(
+                    f"{name} needs {needed} {clauses}, but {have} is installed: {install}"
+                )
+    return advice
 
 
 def version_of(distribution: str) -> str | None:
@@ -145,8 +147,8 @@ def _on_idle_lowerings(host: Host, record: PluginRecord) -> Iterator[str]:
 def _suppliers(host: Host, op_def: OpDef) -> set[object]:
     """Return the plugins that supply kernels of an op; if there are none, the one defining it."""
     entries = host.kernels.registrations(op_def)
-    found = {supplier_of(entry.owner) for entry in entries}
-    return found or {supplier_of(host.ops.provenance(op_def.name))}
+    suppliers = {supplier_of(entry.owner) for entry in entries}
+    return suppliers or {supplier_of(host.ops.provenance(op_def.name))}
 
 
 def _who(record: PluginRecord) -> str:

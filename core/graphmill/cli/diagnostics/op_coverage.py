@@ -106,13 +106,13 @@ def survey(folder: Path, present: Collection[str]) -> Coverage:
         raise DataLossError(f"'{path}' is not a survey of ops: {error!r}") from error
 
 
-def _counted(found: dict[str, Any], present: Collection[str]) -> Coverage:
-    ops: dict[str, dict[str, Any]] = found["ops"]
+def _counted(content: dict[str, Any], present: Collection[str]) -> Coverage:
+    ops: dict[str, dict[str, Any]] = content["ops"]
     tiers: dict[str, list[str]] = {}
     for name, facts in ops.items():
         tiers.setdefault(facts["tier"], []).append(name)
-    names = found["graph_op_names"]
-    graphs = [graph for graph in found["graphs"] if not graph.get("synthetic")]
+    names = content["graph_op_names"]
+    graphs = [graph for graph in content["graphs"] if not graph.get("synthetic")]
     missing = [
         sorted({names[index] for index, _ in graph["ops"]}.difference(present)) for graph in graphs
     ]

@@ -61,14 +61,14 @@ def parse_examples(text: str) -> list[Source]:
 
 def unique(sources: Iterable[Source]) -> dict[str, Source]:
     """Return the sources by input name; raise if an input is given twice."""
-    found: dict[str, Source] = {}
+    by_name: dict[str, Source] = {}
     for source in sources:
-        if source.name in found:
+        if source.name in by_name:
             raise InvalidArgumentError(
-                f"input {source.name!r} is given twice: {found[source.name]} and {source}"
+                f"input {source.name!r} is given twice: {by_name[source.name]} and {source}"
             )
-        found[source.name] = source
-    return found
+        by_name[source.name] = source
+    return by_name
 
 
 def _short(argument: str) -> Source:

@@ -180,19 +180,19 @@ class _Evaluator:
     def _callee(self, node: ast.expr) -> Callable[..., Any]:
         path = _dotted(node)
         if path is not None and path[0] in {"np", "numpy"}:
-            found = self._from_numpy(path[1:])
+            function = self._from_numpy(path[1:])
         elif isinstance(node, ast.Attribute) and node.attr in _METHODS:
             owner = self.visit(node.value)
             if not isinstance(owner, (np.ndarray, np.generic)):
                 raise self._refused(f".{node.attr}() is a method of arrays")
-            found = getattr(owner, node.attr)
+            function = getattr(owner, node.attr)
         elif isinstance(node, ast.Name) and node.id in {"float", "int", "bool"}:
-            found = _NAMES[node.id]
+            function = _NAMES[node.id]
         else:
             raise self._refused("only constructors of arrays may be called")
-        if not callable(found):
+        if not callable(function):
             raise self._refused(f"{ast.unparse(node)} cannot be called")
-        return found  # type: ignore[no-any-return]
+        return function  # type: ignore[no-any-return]
 
     def _visit_subscript(self, node: ast.Subscript) -> Any:
         owner = self.visit(node.value)

@@ -62,8 +62,8 @@ class LoadedModel:
             NotFoundError: the model has no such input.
             InvalidArgumentError: an input of the signature is not given.
         """
-        found = {name: self._port(name) for name in names}
-        missing = [name for name in self.inputs if self.is_closed and name not in found]
+        ports_by_name = {name: self._port(name) for name in names}
+        missing = [name for name in self.inputs if self.is_closed and name not in ports_by_name]
         if missing:
             verb = "is" if len(missing) == 1 else "are"
             error = InvalidArgumentError(
@@ -72,7 +72,7 @@ class LoadedModel:
             )
             error.add_note(f"try: {missing[0]}=@FILE, or {missing[0]}=VALUE")
             raise error
-        return found
+        return ports_by_name
 
     def read(self, sources: Mapping[str, Source], images: ImageOptions) -> dict[str, Any]:
         """Return the values of inputs by name, read from files and literals.

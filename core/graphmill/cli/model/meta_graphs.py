@@ -20,10 +20,10 @@ def chosen_meta_graphs(opened: ModelFile, tags: str | None) -> list[int]:
     Raises:
         NotFoundError: there is none; the message lists the tags that there are.
     """
-    wanted = None if tags is None else frozenset(filter(None, tags.split(",")))
+    requested = None if tags is None else frozenset(filter(None, tags.split(",")))
     tag_sets = opened.tag_sets()
-    chosen = [index for index, found in enumerate(tag_sets) if wanted in (None, found)]
+    chosen = [index for index, tag_set in enumerate(tag_sets) if requested in (None, tag_set)]
     if not chosen:
-        present = "; ".join(",".join(sorted(found)) or "(no tags)" for found in tag_sets)
+        present = "; ".join(",".join(sorted(tag_set)) or "(no tags)" for tag_set in tag_sets)
         raise NotFoundError(f"{opened.path} has no MetaGraph with tags {tags!r}; it has {present}")
     return chosen

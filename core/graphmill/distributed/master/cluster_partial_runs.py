@@ -76,13 +76,13 @@ class _PartialRun:
         is_last = not (self.pending_feeds or self.pending_fetches)
         try:
             unique = tuple(dict.fromkeys(fetches))
-            found, results = self.step.run(converted, unique, None, None, is_last=is_last)
+            fetched, results = self.step.run(converted, unique, None, None, is_last=is_last)
         except BaseException:
             self.end()
             raise
         if is_last:
             self.end()
-        return [found[name] for name in fetches], results
+        return [fetched[name] for name in fetches], results
 
     def end(self) -> None:
         """Clean up on all tasks; a second call does nothing."""
@@ -126,25 +126,25 @@ class ClusterPartialRuns:
             InvalidArgumentError: the handle, a feed or a fetch does not fit.
             OpError: the root cause of a failure; the partial run is ended by it.
         """
-        found = self._find(handle)
-        with found.lock:
-            if found.is_over:
+        partial_run = self._find(handle)
+        with partial_run.lock:
+            if partial_run.is_over:
                 raise _unknown(handle)
             try:
-                return found.run(fetches, feeds)
+                return partial_run.run(fetches, feeds)
             finally:
-                if found.is_over:
+                if partial_run.is_over:
                     self._drop(handle)
 
     def cancel(self, handle: str, reason: OpError) -> None:
         """Cancel a partial run from another thread; do nothing if it has ended."""
         with self._lock:
-            found = self._runs.pop(handle, None)
-        if found is None:
+            partial_run = self._runs.pop(handle, None)
+        if partial_run is None:
             return
-        found.step.cancellation.start_cancel(reason)
-        with found.lock:
-            found.end()
+        partial_run.step.cancellation.start_cancel(reason)
+        with partial_run.lock:
+            partial_run.end()
 
     def release(self, handle: str) -> None:
         """End a partial run that will not be finished.
@@ -152,10 +152,10 @@ class ClusterPartialRuns:
         Raises:
             InvalidArgumentError: the handle is unknown or finished.
         """
-        found = self._find(handle)
+        partial_run = self._find(handle)
         self._drop(handle)
-        with found.lock:
-            found.end()
+        with partial_run.lock:
+            partial_run.end()
 
     def close(self) -> None:
         """End all partial runs; the session has cancelled running pieces."""
@@ -167,10 +167,10 @@ class ClusterPartialRuns:
 
     def _find(self, handle: str) -> _PartialRun:
         with self._lock:
-            found = self._runs.get(handle)
-        if found is None:
+            partial_run = self._runs.get(handle)
+        if partial_run is None:
             raise _unknown(handle)
-        return found
+        return partial_run
 
     def _drop(self, handle: str) -> None:
         with self._lock:

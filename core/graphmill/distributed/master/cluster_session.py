@@ -101,8 +101,8 @@ class ClusterSession(SessionInterface):
         self.cancellation = CancellationManager()
         self._timeout = EARLIER * config.operation_timeout_in_ms / 1000 or timeout
         self._tasks = ClusterTasks(self.handle, workers, master_task, config, self._timeout)
-        found = self._tasks.devices()
-        self._devices = DeviceMgr(remote_devices(found, master_task, local, host))
+        devices = self._tasks.devices()
+        self._devices = DeviceMgr(remote_devices(devices, master_task, local, host))
         executors = host.executors.get(config.experimental.executor_type)
         options = PassOptions(config, self._devices, host, frozenset(executors.forbids_passes))
         is_static = config.experimental.optimize_for_static_graph
@@ -112,7 +112,7 @@ class ClusterSession(SessionInterface):
         self._cache = SignatureCache()
         self._partial_runs = ClusterPartialRuns()
         self._source: FollowedGraph | None = None
-        self._tasks.create_sessions(found, is_isolated=config.isolate_session_state)
+        self._tasks.create_sessions(devices, is_isolated=config.isolate_session_state)
 
     @property
     def graph(self) -> Graph:
@@ -198,8 +198,8 @@ class ClusterSession(SessionInterface):
                     f"the callable takes {count} values ({', '.join(signature[0]) or 'none'}), "
                     f"{len(values)} given"
                 )
-            found = self._run(signature, values, options, run_metadata, form, cancellation)
-            return rebuild(found)
+            results = self._run(signature, values, options, run_metadata, form, cancellation)
+            return rebuild(results)
 
         return call
 
@@ -266,8 +266,8 @@ class ClusterSession(SessionInterface):
         cancellation: CancellationManager | None,
     ) -> list[Value]:
         self.check_open()
-        given = _message(options)
-        registered = self._acquire(signature, given, form)
+        run_options = _message(options)
+        registered = self._acquire(signature, run_options, form)
         try:
             feeds, fetches, _ = signature
             pairs = zip(feeds, values, strict=True)
@@ -276,10 +276,12 @@ class ClusterSession(SessionInterface):
             registered.step_count += 1
             step = self._new_step(registered, cancellation or self.cancellation, wants_costs=costs)
             unique = tuple(dict.fromkeys(fetches))
-            if given is not None and given.debug_options.debug_tensor_watch_opts:
-                publish_step(signature, given, step.step_id, registered.step_count - 1)
+            if run_options is not None and run_options.debug_options.debug_tensor_watch_opts:
+                publish_step(signature, run_options, step.step_id, registered.step_count - 1)
             try:
-                found, results = step.run(converted, unique, given, self._step_timeout(given))
+                found, results = step.run(
+                    converted, unique, run_options, self._step_timeout(run_options)
+                )
             finally:
                 step.clean_up()
         finally:

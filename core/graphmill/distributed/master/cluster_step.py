@@ -105,11 +105,11 @@ class ClusterStep:
             if logs is not None:
                 measured = logs.end()
         results = [calls.results[task] for task in self._signature.parts]
-        found = self._gathered(results, fetches, keys)
+        fetched = self._gathered(results, fetches, keys)
         if not _is_traced(options):
             for result in results:
                 result.step_stats = None  # it has been used for the costs
-        return found, [*results, *measured]
+        return fetched, [*results, *measured]
 
     def clean_up(self) -> None:
         """Request that all tasks end the step and drop its tensors, without waiting for them.
@@ -140,7 +140,7 @@ class ClusterStep:
         part = self._signature.parts[task]
         own = {name: part.fetch_keys[name] for name in fetches if name in part.fetch_keys}
         keys.update(own)
-        given = options or proto.RunOptions()
+        run_options = options or proto.RunOptions()
         return StepCall(
             self._signature.handles[task],
             self.step_id,
@@ -148,7 +148,7 @@ class ClusterStep:
             tuple(own.values()),
             record_costs=self._wants_costs,
             record_timeline=_is_traced(options),
-            record_partition_graphs=given.output_partition_graphs,
+            record_partition_graphs=run_options.output_partition_graphs,
             is_partial=self._is_partial,
             is_last_partial_run=is_last,
             request_id=new_request_id(),

@@ -41,21 +41,21 @@ class SignatureCache:
             OpError: raised by `create`.
         """
         with self._lock:
-            found = self._take(key)
-        if found is not None:
-            return found
+            cached = self._take(key)
+        if cached is not None:
+            return cached
         made = create(key)
         with self._lock:
-            found = self._take(key)
-            if found is None:
+            cached = self._take(key)
+            if cached is None:
                 self._found[key] = made
                 made.acquire()
             dropped = self._excess()
-        if found is not None:
+        if cached is not None:
             made.release()
         for signature in dropped:
             signature.release()
-        return found or made
+        return cached or made
 
     def clear(self) -> None:
         """Release all; running ones are deregistered when their steps have ended."""
@@ -65,11 +65,11 @@ class SignatureCache:
             signature.release()
 
     def _take(self, key: SignatureKey) -> RegisteredSignature | None:
-        found = self._found.pop(key, None)
-        if found is None or not found.acquire():
+        cached = self._found.pop(key, None)
+        if cached is None or not cached.acquire():
             return None
-        self._found[key] = found  # behind all others: it is the one used last
-        return found
+        self._found[key] = cached  # behind all others: it is the one used last
+        return cached
 
     def _excess(self) -> list[RegisteredSignature]:
         gone = []

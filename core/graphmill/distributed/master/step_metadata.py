@@ -75,12 +75,12 @@ def fill_metadata(metadata: RunMetadata, results: Iterable[StepResult]) -> None:
 
 def _add_stats(whole: StepStats, part: StepStats, devices: dict[str, DeviceStepStats]) -> None:
     for stats in part.dev_stats:
-        found = devices.get(stats.device)
-        if found is None:
+        merged = devices.get(stats.device)
+        if merged is None:
             devices[stats.device] = whole.dev_stats.add()
             devices[stats.device].CopyFrom(stats)
         else:
-            found.MergeFrom(stats)
+            merged.MergeFrom(stats)
 
 
 def _add_costs(whole: CostGraphDef, part: CostGraphDef) -> None:

@@ -68,10 +68,10 @@ class GraphMgr:
         Raises:
             AbortedError: it is not registered here (any more).
         """
-        found = self._graphs.get(handle)
-        if found is None or not found.acquire():
+        graph = self._graphs.get(handle)
+        if graph is None or not graph.acquire():
             raise _unknown(handle)
-        return found
+        return graph
 
     def deregister(self, handle: str) -> None:
         """Deregister a graph; it is closed when its last step has ended.
@@ -80,10 +80,10 @@ class GraphMgr:
             AbortedError: it is not registered here (any more).
         """
         with self._lock:
-            found = self._graphs.pop(handle, None)
-        if found is None:
+            graph = self._graphs.pop(handle, None)
+        if graph is None:
             raise _unknown(handle)
-        found.release()
+        graph.release()
 
     def deregister_all(self) -> None:
         """Deregister all graphs."""

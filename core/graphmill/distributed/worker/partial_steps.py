@@ -78,9 +78,9 @@ class PartialSteps:
             OpError: what `create` raises.
         """
         with self._lock:
-            found = self._steps.get(step_id)
-            if found is not None:
-                return found, False
+            step = self._steps.get(step_id)
+            if step is not None:
+                return step, False
             made = self._steps[step_id] = create()
             return made, True
 

@@ -211,13 +211,13 @@ class RegisteredGraph:
         return graph
 
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
-        found = self._functions.get(device.name)
-        if found is None:
+        runtime = self._functions.get(device.name)
+        if runtime is None:
             made = FunctionLibraryRuntime(
                 self._full, device, self._options, self._maker, self._function_runtime
             )
-            found = self._functions.setdefault(device.name, made)  # two threads may race
-        return found
+            runtime = self._functions.setdefault(device.name, made)  # two threads may race
+        return runtime
 
     def _let_go(self) -> None:
         for functions in list(self._functions.values()):

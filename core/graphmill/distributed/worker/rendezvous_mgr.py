@@ -77,12 +77,12 @@ class RendezvousMgr:
             AbortedError: the step has ended.
         """
         with self._lock:
-            found = self._steps.get(step_id)
-            if found is None:
+            rendezvous = self._steps.get(step_id)
+            if rendezvous is None:
                 if step_id in self._ended:
                     raise AbortedError(f"step {step_id} has ended on this worker")
-                found = self._steps[step_id] = RemoteRendezvous()
-            return found
+                rendezvous = self._steps[step_id] = RemoteRendezvous()
+            return rendezvous
 
     def recv_local_async(
         self,
@@ -118,15 +118,15 @@ class RendezvousMgr:
     def cleanup(self, step_id: int) -> None:
         """End a step: abort all pending and later receives of its rendezvous."""
         with self._lock:
-            found = self._steps.pop(step_id, None)
+            rendezvous = self._steps.pop(step_id, None)
             if step_id in self._repeatable:
                 self._repeatable.remove(step_id)
             else:
                 self._ended[step_id] = None
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]
-        if found is not None:
-            found.start_abort(AbortedError(f"step {step_id} was cleaned up"))
+        if rendezvous is not None:
+            rendezvous.start_abort(AbortedError(f"step {step_id} was cleaned up"))
         for callback in self._at_end:
             callback(step_id)
 

@@ -256,10 +256,10 @@ def _described(request: CollectiveRequest) -> dict[str, Any]:
 
 
 def _first_of_tasks(ends: Iterable[End]) -> list[End]:
-    found: dict[str, End] = {}
+    first: dict[str, End] = {}
     for end in ends:
-        found.setdefault(end.task, end)
-    return list(found.values())
+        first.setdefault(end.task, end)
+    return list(first.values())
 
 
 def _nobody(result: Any, error: OpError | None) -> None:

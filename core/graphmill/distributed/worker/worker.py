@@ -120,9 +120,9 @@ class Worker:
         """
         session = self.sessions.find(session_handle, was_created=was_created)
         whole = self._whole_config(config, graph_options)
-        asked = policy_of(whole)
-        limits = [limit for limit in (self._effects.memory_limit, asked.memory_limit) if limit]
-        effects = EffectsPolicy(self._effects.forbidden | asked.forbidden, min(limits, default=0))
+        policy = policy_of(whole)
+        limits = [limit for limit in (self._effects.memory_limit, policy.memory_limit) if limit]
+        effects = EffectsPolicy(self._effects.forbidden | policy.forbidden, min(limits, default=0))
         registration = GraphRegistration(
             session_handle, graph_def, whole, tuple(watches), collective_graph_key
         )

@@ -142,17 +142,17 @@ class WorkerSessionMgr:
             if handle in self._sessions:
                 return self._sessions[handle]
         devices = self._isolated_devices() if is_isolated else self._devices
-        made = WorkerSession(
+        created = WorkerSession(
             handle, self._host, devices, peers, self.cancellation, is_isolated=is_isolated
         )
         with self._lock:
-            found = self._sessions.setdefault(handle, made)
-            if found is made and master_task:
+            session = self._sessions.setdefault(handle, created)
+            if session is created and master_task:
                 _, handles = self._masters.setdefault(master_task, (master_incarnation, set()))
                 handles.add(handle)
-        if found is not made:
-            made.close()
-        return found
+        if session is not created:
+            created.close()
+        return session
 
     def find(self, handle: str, *, was_created: bool) -> WorkerSession:
         """Return a session; the default one for masters that create none.
@@ -162,22 +162,22 @@ class WorkerSessionMgr:
         """
         if not was_created:
             return self.legacy
-        found = self._sessions.get(handle)
-        if found is None:
+        session = self._sessions.get(handle)
+        if session is None:
             raise AbortedError(
                 f"Session handle is not found: {handle}. Possibly this worker "
                 f'("{self._task}") just restarted.'
             )
-        return found
+        return session
 
     def delete(self, handle: str) -> None:
         """Drop a session, if it exists."""
         with self._lock:
-            found = self._sessions.pop(handle, None)
+            session = self._sessions.pop(handle, None)
             for _, handles in self._masters.values():
                 handles.discard(handle)
-        if found is not None:
-            found.close()
+        if session is not None:
+            session.close()
 
     def sessions(self) -> list[WorkerSession]:
         """Return all sessions, including the default one."""

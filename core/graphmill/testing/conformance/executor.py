@@ -86,12 +86,12 @@ class ExecutorTests(SeededSuite):
     def test_random_graphs(self, seed: int, host: Host, config: Any) -> None:
         """Results of random graphs equal those of the reference evaluator."""
         made = random_graph(seed, host.ops)
-        wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
         with Session(graph=made.graph_def, host=host, config=config) as session:
             for _ in range(2):
                 fetches = list(made.fetches)
-                got = within(lambda: session.run(fetches, made.feeds), f"a step of {made.name}")  # noqa: B023
-                _check_same(made.name, fetches, wanted, got)
+                actual = within(lambda: session.run(fetches, made.feeds), f"a step of {made.name}")  # noqa: B023
+                _check_same(made.name, fetches, expected, actual)
 
     @rows("E5", "E6")
     def test_kernels_may_end_in_any_order(self, seed: int, host: Host, config: Any) -> None:
@@ -157,11 +157,11 @@ class ExecutorTests(SeededSuite):
     def test_a_deep_graph(self, host: Host, config: Any) -> None:
         """A graph of 2500 nodes runs; the executor must not recurse."""
         made = random_graph(3, host.ops, nodes=2500)
-        wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
         with Session(graph=made.graph_def, host=host, config=config) as session:
             fetches = list(made.fetches)
-            got = within(lambda: session.run(fetches, made.feeds), "a step of 2500 nodes")
-        _check_same(made.name, fetches, wanted, got)
+            actual = within(lambda: session.run(fetches, made.feeds), "a step of 2500 nodes")
+        _check_same(made.name, fetches, expected, actual)
 
     @rows("S6")
     def test_overlapping_steps(self, host: Host, config: Any) -> None:
@@ -361,14 +361,14 @@ class ExecutorTests(SeededSuite):
         """Results of a graph on three devices equal those of the reference evaluator."""
         self._needs_transfers()
         made = random_graph(seed, host.ops)
-        wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
         config.device_count["CPU"] = 3
         for index, node in enumerate(made.graph_def.node):
             node.device = f"/device:CPU:{(index * 7 + seed) % 3}"
         with Session(graph=made.graph_def, host=host, config=config) as session:
             fetches = list(made.fetches)
-            got = within(lambda: session.run(fetches, made.feeds), f"{made.name} on 3 devices")
-        _check_same(made.name, fetches, wanted, got)
+            actual = within(lambda: session.run(fetches, made.feeds), f"{made.name} on 3 devices")
+        _check_same(made.name, fetches, expected, actual)
 
     @rows("E7", "E9", "P3")
     def test_a_loop_crosses_devices(self, host: Host, config: Any) -> None:
@@ -456,8 +456,8 @@ def _waiting(host: Host) -> tuple[Graph, Tensor, Tensor, Tensor]:
     return graph, x, y, z
 
 
-def _check_same(name: str, fetches: list[str], wanted: Any, got: Any) -> None:
-    for fetch, want, have in zip(fetches, wanted, got, strict=True):
+def _check_same(name: str, fetches: list[str], expected: Any, actual: Any) -> None:
+    for fetch, want, have in zip(fetches, expected, actual, strict=True):
         where = f"{name}, {fetch}"
         assert np.asarray(have).dtype == np.asarray(want).dtype, where
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=where)

@@ -67,8 +67,10 @@ class PassTests(SeededSuite):
         """Values, dtypes and shapes of random graphs do not change, also in a second step."""
         made = random_graph(seed, hosts[0].ops)
         fetches = list(made.fetches)
-        wanted, got = (_run(host, config, made.graph_def, fetches, made.feeds) for host in hosts)
-        for fetch, want, have in zip(fetches * 2, wanted, got, strict=True):
+        expected, actual = (
+            _run(host, config, made.graph_def, fetches, made.feeds) for host in hosts
+        )
+        for fetch, want, have in zip(fetches * 2, expected, actual, strict=True):
             where = f"{made.name}, {fetch}"
             assert np.asarray(have).dtype == np.asarray(want).dtype, where
             np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=where)

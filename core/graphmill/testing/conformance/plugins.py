@@ -75,8 +75,8 @@ class PluginTests:
         """Values, types, shapes and errors of compiled and interpreted nodes are the same."""
         self._skip_excluded(case)
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
-        wanted, got = _run(host, "off", case), _run(host, tier, case)
-        for run, (want, have) in enumerate(zip(wanted.answers, got.answers, strict=True), 1):
+        expected, actual = _run(host, "off", case), _run(host, tier, case)
+        for run, (want, have) in enumerate(zip(expected.answers, actual.answers, strict=True), 1):
             where = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {run}"
             assert want.error != "Internal", f"{where}: {want.message}"
             found = difference(case, want, have, "session")

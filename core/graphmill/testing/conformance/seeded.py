@@ -36,7 +36,7 @@ class SeededSuite:
         return ProbeOps()
 
 
-def named(request: pytest.FixtureRequest, what: str, attribute: str, given: str | None) -> str:
+def named(request: pytest.FixtureRequest, what: str, attribute: str, declared: str | None) -> str:
     """Return the name of the tested object: that of the class, else that of the option.
 
     Args:
@@ -46,7 +46,7 @@ def named(request: pytest.FixtureRequest, what: str, attribute: str, given: str 
         given: the value of that attribute; None if it is not set.
     """
     option = f"--graphmill-{what}"
-    found = request.config.getoption(option) if given is None else given
-    if found is None:
+    value = request.config.getoption(option) if declared is None else declared
+    if value is None:
         pytest.skip(f"no {what} is named: set `{attribute}`, or pass {option}")
-    return str(found)
+    return str(value)

@@ -72,12 +72,12 @@ def find_jit_difference(
     def answers(mode: str) -> list[Any]:
         return _answers(graph_def, feeds, start, steps, host, jit_config(mode, device_type))
 
-    wanted = answers("off")
+    expected = answers("off")
     if kind in ("structured", "references"):
-        steps = _without_dead(steps, wanted)
-        wanted = answers("off")
-    found = answers("deterministic" if deterministic else "eager")
-    for step, want, have in zip(steps, wanted, found, strict=True):
+        steps = _without_dead(steps, expected)
+        expected = answers("off")
+    actual = answers("deterministic" if deterministic else "eager")
+    for step, want, have in zip(steps, expected, actual, strict=True):
         if not _same(want, have, _is_equal if deterministic else _is_close):
             return f"{name}, {step}: {have!r}, not {want!r}"
     return ""

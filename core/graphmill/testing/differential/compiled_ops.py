@@ -55,9 +55,9 @@ def value_differences(op: str, cases: Sequence[Case], host: Host) -> Iterator[st
         host: the host of the sessions.
     """
     for case in islice(_distinct(cases), _MAX_CASES):
-        found = _first_difference(case, host)
-        if found:
-            yield f"{op}, {case.id}: {found}"
+        difference = _first_difference(case, host)
+        if difference:
+            yield f"{op}, {case.id}: {difference}"
 
 
 def _distinct(cases: Iterable[Case]) -> Iterator[Case]:

@@ -30,7 +30,7 @@ def reference_values(made: StructuredGraph, host: Host) -> dict[str, Any]:
 
 def find_difference(
     made: StructuredGraph,
-    wanted: dict[str, Any],
+    expected: dict[str, Any],
     host: Host,
     executor_type: str,
     num_devices: int = 1,
@@ -51,19 +51,22 @@ def find_difference(
     config.experimental.executor_type = executor_type
     # Compilation is off: the test is about the executors.
     config.graph_options.optimizer_options.global_jit_level = proto.OptimizerOptions.OFF
-    alive = [name for name, value in wanted.items() if value is not DEAD]
+    alive = [name for name, value in expected.items() if value is not DEAD]
     where = f"{made.name} in {executor_type} on {num_devices} CPU"
     with Session(graph=graph_to_graph_def(made.graph), config=config, host=host) as session:
         try:
             if made.start:
                 session.run([], targets=[made.start])
-            found = session.run(alive, made.feeds) if alive else []
+            actual = session.run(alive, made.feeds) if alive else []
         except OpError as error:
             return f"{where}: {error}"
-        for name, value in zip(alive, found, strict=True):
-            if value != wanted[name] or np.asarray(value).dtype != np.asarray(wanted[name]).dtype:
-                return f"{where}: {name} is {value!r}, not {wanted[name]!r}"
-        for name in wanted.keys() - alive:
+        for name, value in zip(alive, actual, strict=True):
+            if (
+                value != expected[name]
+                or np.asarray(value).dtype != np.asarray(expected[name]).dtype
+            ):
+                return f"{where}: {name} is {value!r}, not {expected[name]!r}"
+        for name in expected.keys() - alive:
             detail = _error_of_fetch(session, name, made.feeds)
             if _DEAD_FETCH_MESSAGE not in detail:
                 return f"{where}: {name} is dead, but: {detail}"

@@ -40,7 +40,7 @@ def accepted() -> tuple[Accepted, ...]:
 
 
 def judge(
-    text: str, wanted: Answer, ask: Callable[[str], Answer], *, strict: bool = False
+    text: str, expected: Answer, ask: Callable[[str], Answer], *, strict: bool = False
 ) -> tuple[str, str]:
     """Return the outcome of a comparison, and for "differ" the difference.
 
@@ -50,32 +50,32 @@ def judge(
         ask: returns graphmill's result; not called if TensorFlow has none.
         strict: whether to report accepted differences too.
     """
-    unsaid = outcome_without_answer(wanted)
+    unsaid = outcome_without_answer(expected)
     if unsaid:
         return unsaid, ""
-    if wanted.error == NO_GRADIENT:  # JAX may differentiate the kernel here
+    if expected.error == NO_GRADIENT:  # JAX may differentiate the kernel here
         return "without a gradient of TensorFlow's", ""
     got = ask(text)
     if got.error == NO_CASE and FAILS in got.message:  # the values differ, not the gradients
         return "fail here alone", ""
-    detail = difference(wanted, got)
-    if wanted.error and not got.error:
+    detail = difference(expected, got)
+    if expected.error and not got.error:
         return "refused by TensorFlow alone", ""
     (case,) = parse_cases(text, "sweep")
     if detail and not strict and any(entry.covers(case.op, detail) for entry in accepted()):
         return "differ for a known reason", ""
     if detail:
         return "differ", detail
-    return ("agree on an error" if wanted.error else "agree"), ""
+    return ("agree on an error" if expected.error else "agree"), ""
 
 
-def difference(wanted: Answer, got: Answer) -> str:
+def difference(expected: Answer, actual: Answer) -> str:
     """Return how gradients differ from TensorFlow's, or ""; any two errors count as equal."""
-    if got.error and (not wanted.error or got.error.startswith("<")):
-        return f"expected {wanted.error or 'gradients'}, got {got.error} ({got.message})"
-    if wanted.error or got.error:
+    if actual.error and (not expected.error or actual.error.startswith("<")):
+        return f"expected {expected.error or 'gradients'}, got {actual.error} ({actual.message})"
+    if expected.error or actual.error:
         return ""
-    rows = zip(wanted.outputs, got.outputs, wanted.dtypes, got.dtypes, strict=True)
+    rows = zip(expected.outputs, actual.outputs, expected.dtypes, actual.dtypes, strict=True)
     for index, (want, have, wanted_type, type_) in enumerate(rows):
         detail = _difference(want, have, wanted_type, type_)
         if detail:

@@ -68,17 +68,17 @@ def accepted() -> tuple[Accepted, ...]:
     return tuple(Accepted(**row) for row in tomllib.loads(text)["accepted"])
 
 
-def outcome_without_answer(wanted: Answer) -> str:
+def outcome_without_answer(expected: Answer) -> str:
     """Return the outcome if TensorFlow has no result; "" if it has one."""
-    if wanted.error == NO_CASE:
+    if expected.error == NO_CASE:
         return "no case"
-    if wanted.error in (CRASHED, HANGS):
+    if expected.error in (CRASHED, HANGS):
         return "end TensorFlow"
-    return "wait" if wanted.error == "DeadlineExceeded" else ""
+    return "wait" if expected.error == "DeadlineExceeded" else ""
 
 
 def judge(
-    text: str, wanted: Answer, ask: Callable[[str], Answer], backend: str, *, strict: bool = False
+    text: str, expected: Answer, ask: Callable[[str], Answer], backend: str, *, strict: bool = False
 ) -> tuple[str, str]:
     """Return the outcome of an instance, and for "differ" the difference.
 
@@ -89,25 +89,25 @@ def judge(
         backend: the backend that computes it: "numpy", "session" or "jax".
         strict: whether to report accepted differences too.
     """
-    unsaid = outcome_without_answer(wanted)
+    unsaid = outcome_without_answer(expected)
     if unsaid:
         return unsaid, ""
-    if any(words in wanted.message for words in _NO_KERNEL):
+    if any(words in expected.message for words in _NO_KERNEL):
         return "without a kernel of TensorFlow's", ""
-    if backend == "jax" and wanted.error:
+    if backend == "jax" and expected.error:
         return "not applicable", ""
-    got = ask(text)
-    if got.error.startswith("<") and got.error not in (CRASHED, HANGS):
+    actual = ask(text)
+    if actual.error.startswith("<") and actual.error not in (CRASHED, HANGS):
         return "not applicable", ""  # not a valid case here, or a value that no attr can hold
     (case,) = parse_cases(text, "sweep")
-    detail = difference(case, wanted, got, backend, slack=_SLACK)
-    if detail and _are_refusals(wanted, got) and not _is_fault(got):
+    detail = difference(case, expected, actual, backend, slack=_SLACK)
+    if detail and _are_refusals(expected, actual) and not _is_fault(actual):
         return "refuse with another class", ""
-    if detail and not strict and is_known(case.op, detail, text, wanted.message):
+    if detail and not strict and is_known(case.op, detail, text, expected.message):
         return "differ for a known reason", ""
     if detail:
         return "differ", detail
-    return ("agree on an error" if wanted.error else "agree"), ""
+    return ("agree on an error" if expected.error else "agree"), ""
 
 
 def is_known(op: str, detail: str, text: str, message: str) -> bool:
@@ -115,10 +115,10 @@ def is_known(op: str, detail: str, text: str, message: str) -> bool:
     return any(entry.covers(op, detail, text, message) for entry in accepted())
 
 
-def _are_refusals(wanted: Answer, got: Answer) -> bool:
+def _are_refusals(expected: Answer, actual: Answer) -> bool:
     """Return whether both refuse; a missing kernel counts as an invalid argument."""
-    have = "InvalidArgument" if "no kernel for op" in got.message else got.error
-    return {wanted.error, have} <= _REFUSALS
+    have = "InvalidArgument" if "no kernel for op" in actual.message else actual.error
+    return {expected.error, have} <= _REFUSALS
 
 
 def _is_fault(got: Answer) -> bool:

@@ -77,8 +77,8 @@ def bisect(
     return None
 
 
-def _is_same(expected: Any, given: Any) -> bool:
-    a, b = np.asarray(expected), np.asarray(given)
+def _is_same(expected: Any, actual: Any) -> bool:
+    a, b = np.asarray(expected), np.asarray(actual)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind in "fc":

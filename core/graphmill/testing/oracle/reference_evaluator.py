@@ -56,25 +56,25 @@ class ReferenceSession:
             NotFoundError: the graph has no node of that name.
         """
         self._step += 1
-        wanted = [_split(name) for name in fetches]
+        requested = [_split(name) for name in fetches]
         values = {_split(name): np.asarray(value) for name, value in (feeds or {}).items()}
         fed = {node for node, _ in values}
-        order = self._order([node for node, _ in wanted], fed)
+        order = self._order([node for node, _ in requested], fed)
         if any(self._role(name) in EVALUATED for name in order):
             frames = FramesReference(self._nodes, self._role, order, values, self._run_kernel)
-            return [_read(frames.value(*key)) for key in wanted]
+            return [_read(frames.value(*key)) for key in requested]
         for name in order:
             sources = [_split(text) for text in self._nodes[name].input if text[0] != "^"]
             outputs = self._run_kernel(name, [values[source] for source in sources])
             for index, value in enumerate(outputs):
                 values.setdefault((name, index), value)
-        return [_read(values.get(key)) for key in wanted]
+        return [_read(values.get(key)) for key in requested]
 
-    def _order(self, wanted: Sequence[str], fed: set[str]) -> list[str]:
+    def _order(self, requested: Sequence[str], fed: set[str]) -> list[str]:
         """Return the nodes that must run, inputs first; uses a stack because graphs may be deep."""
         order: list[str] = []
         state: dict[str, int] = {}
-        stack = list(reversed(wanted))
+        stack = list(reversed(requested))
         ends_of_loops: list[str] = []
         while stack or ends_of_loops:
             name = (stack or ends_of_loops).pop()
@@ -119,10 +119,10 @@ class ReferenceSession:
         return [] if count == 0 else [result] if count == 1 else list(result)
 
     def _kernel(self, name: str) -> tuple[OpKernel, OpDef, dict[str, Any]]:
-        found = self._kernels.get(name)
-        if found is None:
-            found = self._kernels[name] = self._make_kernel(self._nodes[name])
-        return found
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            kernel = self._kernels[name] = self._make_kernel(self._nodes[name])
+        return kernel
 
     def _make_kernel(self, node: Any) -> tuple[OpKernel, OpDef, dict[str, Any]]:
         op_def = self._host.ops.get(node.op)

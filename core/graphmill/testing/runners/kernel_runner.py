@@ -140,7 +140,7 @@ def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] =
         return Answer(error=f"<{type(error).__name__}>", message=str(error))
 
 
-def checked_answer(results: Sequence[Any], wanted: Sequence[DType]) -> Answer:
+def checked_answer(results: Sequence[Any], expected: Sequence[DType]) -> Answer:
     """Make an `Answer` of results; a wrong NumPy dtype shows in the name of the dtype."""
     arrays = [
         np.asarray(result, dtype=object if isinstance(result, bytes) else None)
@@ -150,6 +150,6 @@ def checked_answer(results: Sequence[Any], wanted: Sequence[DType]) -> Answer:
         dtype.name
         if array.dtype == dtype.as_numpy_dtype
         else f"{array.dtype} (op says {dtype.name})"
-        for array, dtype in zip(arrays, wanted, strict=True)
+        for array, dtype in zip(arrays, expected, strict=True)
     ]
     return Answer(tuple(arrays), tuple(names))

@@ -26,13 +26,13 @@ _TRIPS: Final[dict[Arithmetic, Callable[[int, int, int], int]]] = {
 
 def pass_through(body: FunctionBody) -> frozenset[int]:
     """Return the arguments that a body returns unchanged at the same position."""
-    found = set()
+    unchanged = set()
     for node in body.graph.nodes:
         if is_result(node):
             source = origin(node, 0)
             if is_argument(source) and source.attrs["index"] == node.attrs["index"]:
-                found.add(source.attrs["index"])
-    return frozenset(found)
+                unchanged.add(source.attrs["index"])
+    return frozenset(unchanged)
 
 
 class TripCount(NamedTuple):

@@ -43,11 +43,11 @@ class WaitingNodes:
         return choice is not None and choice.definition.may_wait
 
     def _function_waits(self, name: str, node: Node) -> bool:
-        found = self._functions.get(name)
-        if found is None:
+        cached = self._functions.get(name)
+        if cached is None:
             self._functions[name] = False  # ends recursion: the call itself does not wait
-            found = self._functions[name] = self._body_waits(name, node)
-        return found
+            cached = self._functions[name] = self._body_waits(name, node)
+        return cached
 
     def _body_waits(self, name: str, node: Node) -> bool:
         try:

@@ -115,8 +115,8 @@ def functionalize_hot(graph: Graph, options: PassOptions) -> None:
 
     device = device_of(graph, options.devices)
     choices = LoweringChoices(host, device, bodies_on(device, options))
-    wanted = straight_regions(host, traceable_regions(host, choices), choices)
-    records = functionalize(graph, wanted, host=host, may_act=may_act, choices=choices)
+    selection = straight_regions(host, traceable_regions(host, choices), choices)
+    records = functionalize(graph, selection, host=host, may_act=may_act, choices=choices)
     compilation_of(graph).regions.extend(map(_note, records))
 
 

@@ -47,11 +47,11 @@ class Captures:
 
     def index(self, tensor: Tensor) -> int:
         """Return the index of the argument for a tensor; add one if there is none."""
-        found = self._index.get(tensor)
-        if found is None:
-            found = self._index[tensor] = len(self.tensors)
+        known = self._index.get(tensor)
+        if known is None:
+            known = self._index[tensor] = len(self.tensors)
             self.tensors.append(tensor)
-        return found
+        return known
 
     @property
     def captured(self) -> range:
@@ -116,16 +116,16 @@ class BodyBuilder:
         """Return the copy of a tensor of the source graph."""
         if tensor[0] in self.copies:
             return self.copies[tensor[0]], tensor[1]
-        found = self.inside.get(tensor)
-        if found is None:
+        inner = self.inside.get(tensor)
+        if inner is None:
             outer = self._outside(tensor)
-            found = self.inside.get(outer)
-            if found is None:
-                found = self.inside[outer] = self._clone(outer) or self.arg(
+            inner = self.inside.get(outer)
+            if inner is None:
+                inner = self.inside[outer] = self._clone(outer) or self.arg(
                     self._captures.index(outer), outer
                 )
-            self.inside[tensor] = found
-        return found
+            self.inside[tensor] = inner
+        return inner
 
     def arg(self, index: int, outer: Tensor) -> Tensor:
         """Return argument `index`, which represents a tensor of the source graph."""
@@ -180,14 +180,14 @@ class BodyBuilder:
         return FunctionBody(name, self.graph, self._captures.types, tuple(ret_types), remaining)
 
     def _source(self, edge: Edge) -> Tensor:
-        found = self.tensor((edge.src, edge.src_output))
+        source = self.tensor((edge.src, edge.src_output))
         if edge.dst.input_types[edge.dst_input].is_ref:
-            dtype = found[0].output_types[found[1]]
+            dtype = source[0].output_types[source[1]]
             if not dtype.is_ref:
                 raise NotProvenError(
                     f"{edge.dst.name} changes a reference that comes from {edge.src.name}"
                 )
-        return found
+        return source
 
     def _clone(self, tensor: Tensor) -> Tensor | None:
         """Return a copy of a constant or variable; None if the value is passed as an argument."""

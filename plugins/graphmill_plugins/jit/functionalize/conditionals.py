@@ -81,7 +81,7 @@ class Conditional:
 
 def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
     """Return the conditionals of a frame, inner ones first, without the loop's own."""
-    found: list[Conditional] = []
+    conditionals: list[Conditional] = []
     pending = [root]
     while pending:
         around = pending.pop()
@@ -93,8 +93,8 @@ def find_conditionals(liveness: Liveness, root: Branch) -> list[Conditional]:
             switches = [n for n in members if is_switch(n) and pred_of(n) == pred]
             merges = [n for n in members if is_merge(n) and _merges(n, sides, liveness)]
             inside = (liveness.members(sides[0]), liveness.members(sides[1]))
-            found.append(Conditional(around, pred, switches, inside, merges))
-    return sorted(found, key=lambda item: -item.around.depth)
+            conditionals.append(Conditional(around, pred, switches, inside, merges))
+    return sorted(conditionals, key=lambda item: -item.around.depth)
 
 
 def _merges(node: Node, sides: tuple[Branch, Branch], liveness: Liveness) -> bool:

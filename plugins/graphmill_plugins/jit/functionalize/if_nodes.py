@@ -157,23 +157,23 @@ class IfMaker:
         used = {
             edge.src for node in part.nodes for edge in node.in_edges if edge.src in self._switches
         }
-        found: dict[Node, None] = {}
+        nodes: dict[Node, None] = {}
         # The new node reads the predicate from its origin, so it must also wait for identities in
         # between that have control inputs.
         origin = pred_of(self._item.switches[0])[0]
         forwarded_preds = dict.fromkeys(
             (e.src, e.src_output) for s in used if (e := s.in_edges[1]).src != origin
         )
-        found.update(dict.fromkeys(t[0] for t in forwarded_preds if _waits_for_more(t)))
+        nodes.update(dict.fromkeys(t[0] for t in forwarded_preds if _waits_for_more(t)))
         for node in (*part.nodes, *used):
             for edge in node.control_in_edges:
                 for src in self._waits(edge.src):
                     before = self._part_of.get(src)
                     if before is None:
-                        found[src] = None
+                        nodes[src] = None
                     elif before is not part and not is_silent(src):
-                        found[before.node] = None
-        return list(found)
+                        nodes[before.node] = None
+        return list(nodes)
 
     def _waits(self, src: Node) -> Iterator[Node]:
         """Return the nodes to wait for instead of `src`; for a `Switch`, its inputs."""
@@ -266,14 +266,14 @@ class _Part:
 
     def _crossing(self, members: Iterable[Node]) -> list[Tensor]:
         """Return the outputs of some nodes that later parts of the conditional read."""
-        found: dict[Tensor, None] = {}
+        tensors: dict[Tensor, None] = {}
         for node in members:
             for edge in node.out_edges:
                 if not edge.is_control and self._maker.is_later(self, edge.dst):
                     tensor = (node, edge.src_output)
                     if not is_cloned(origin_of(tensor)):
-                        found[tensor] = None
-        return list(found)
+                        tensors[tensor] = None
+        return list(tensors)
 
     def _return_crossing(self, tensor: Tensor, builders: list[BodyBuilder], side: int) -> None:
         """Return outputs that only one branch computes; the other returns an unread placeholder."""

@@ -67,10 +67,10 @@ class Branch:
 
     def sides(self, pred: Tensor) -> tuple[Branch, Branch]:
         """Return the two sides of the conditional on `pred` inside this branch."""
-        found = self.children.get(pred)
-        if found is None:
-            found = self.children[pred] = (Branch(self, pred, 0), Branch(self, pred, 1))
-        return found
+        existing = self.children.get(pred)
+        if existing is None:
+            existing = self.children[pred] = (Branch(self, pred, 0), Branch(self, pred, 1))
+        return existing
 
     def side_of(self, pred: Tensor, side: int) -> Branch | None:
         """Return the branch of one output of a `Switch` on `pred`; None if it is never alive."""
@@ -208,20 +208,20 @@ class Liveness:
         return self.of_output((edge.src, edge.src_output))
 
     def _merged(self, node: Node, root: Branch) -> Branch | None:
-        found: Branch | None
+        branch: Branch | None
         sources = [self._reached(edge) for edge in node.in_edges if not is_back_edge(edge)]
         if len(sources) < len(node.in_edges):
-            found = root if sources == [root] else None
+            branch = root if sources == [root] else None
         else:
-            found = _closed(sources)
+            branch = _closed(sources)
         for edge in node.control_in_edges:
             if edge.src is node.graph.source:
                 continue
             # A dead control input does not make a Merge dead, so no control input may be dead.
             waits = self._reached(edge)
-            if found is None or waits is None or not found.is_within(waits):
+            if branch is None or waits is None or not branch.is_within(waits):
                 return None
-        return found
+        return branch
 
     def place_control_triggers(self) -> None:
         """Place a `ControlTrigger` in the branch of its inputs if its consumers are there too.
@@ -231,13 +231,13 @@ class Liveness:
         """
         for node in self._triggers:
             root = self.roots[self.frames[node]]
-            found = join((self._reached(edge) for edge in forward_inputs(node)), root)
+            joined = join((self._reached(edge) for edge in forward_inputs(node)), root)
             for edge in node.out_edges:
                 branch = self._of.get(edge.dst)
-                if found is None or branch is None or not branch.is_within(found):
-                    found = None
+                if joined is None or branch is None or not branch.is_within(joined):
+                    joined = None
                     break
-            self._place(node, found)
+            self._place(node, joined)
 
     def _place(self, node: Node, branch: Branch | None) -> None:
         before = self._of.get(node)

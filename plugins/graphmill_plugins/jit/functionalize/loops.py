@@ -138,15 +138,15 @@ class _Prover:
         return [node for node in self.inside if has_role(node)]
 
     def _condition(self) -> Node:
-        found = self._of(is_loop_cond)
-        if len(found) != 1:
-            raise NotProvenError(f"it has {len(found)} LoopCond nodes, expected 1")
-        if self.liveness.of(found[0]) is not self.root:
-            raise NotProvenError(f"the condition {found[0].name} may be dead")
-        for edge in found[0].out_edges:
+        loop_conds = self._of(is_loop_cond)
+        if len(loop_conds) != 1:
+            raise NotProvenError(f"it has {len(loop_conds)} LoopCond nodes, expected 1")
+        if self.liveness.of(loop_conds[0]) is not self.root:
+            raise NotProvenError(f"the condition {loop_conds[0].name} may be dead")
+        for edge in loop_conds[0].out_edges:
             if not edge.is_control and (not is_switch(edge.dst) or edge.dst_input != 1):
                 raise NotProvenError(f"{edge.dst.name} ({edge.dst.op}) reads the condition")
-        return found[0]
+        return loop_conds[0]
 
     def _sides(self, condition: Node) -> tuple[Branch, Branch]:
         done, goes_on = self.root.sides((condition, 0))

@@ -71,8 +71,8 @@ class WhileMaker:
 
     def _outside(self, tensor: Tensor) -> Tensor:
         """Return the outer tensor for a tensor of the frame: a variable's or an invariant's."""
-        found = value_of(self._loop, tensor)
-        return entered(found[0]) if found[0] in self._enters else found
+        outer = value_of(self._loop, tensor)
+        return entered(outer[0]) if outer[0] in self._enters else outer
 
     def _fill_body(self, builder: BodyBuilder) -> None:
         loop = self._loop
@@ -108,15 +108,15 @@ class WhileMaker:
         return self._closure([node for node in read if node in self._test], with_control=False)
 
     def _closure(self, roots: list[Node], *, with_control: bool) -> list[Node]:
-        found = dict.fromkeys(roots)
-        stack = list(found)
+        reached = dict.fromkeys(roots)
+        stack = list(reached)
         while stack:
             node = stack.pop()
             for edge in (*node.in_edges, *(node.control_in_edges if with_control else ())):
-                if edge.src in self._test and edge.src not in found:
-                    found[edge.src] = None
+                if edge.src in self._test and edge.src not in reached:
+                    reached[edge.src] = None
                     stack.append(edge.src)
-        return list(found)
+        return list(reached)
 
     def _put(self, bodies: list[FunctionBody]) -> None:
         graph, loop = self._graph, self._loop

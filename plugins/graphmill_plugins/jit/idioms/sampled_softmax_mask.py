@@ -82,13 +82,13 @@ def _is_end(node: Node, edge: Edge) -> bool:
 
 def _as_column(edge: Edge) -> list[Node] | None:
     """Return the nodes that reshape a vector of integers to a column, last one first."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     while (node := edge.src).op in ("Reshape", "Cast"):
         if node.op == "Reshape" and _constant(node.in_edges[1]) != [-1, 1]:
             return None
-        found.append(node)
+        nodes.append(node)
         edge = node.in_edges[0]
-    return found if any(node.op == "Reshape" for node in found) else None
+    return nodes if any(node.op == "Reshape" for node in nodes) else None
 
 
 def _are_unique(candidates: Edge) -> bool:

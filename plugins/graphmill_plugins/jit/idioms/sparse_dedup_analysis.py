@@ -86,14 +86,14 @@ class SparseDedupAnalysis:
 
     def incomplete(self, clusters: Sequence[Collection[Node]]) -> dict[Node, str]:
         """Return the nodes to remove from clusters because their pattern is not complete."""
-        found: dict[Node, str] = {}
+        reasons: dict[Node, str] = {}
         for unique, members in self.members.items():
             homes = [cluster for cluster in clusters if unique in cluster]
             if not homes or members.issubset(homes[0]):
                 continue
             updates = (node for node in members if self._choices.needs_distinct_rows(node))
-            found |= dict.fromkeys((unique, *updates), USED_OUTSIDE)
-        return found
+            reasons |= dict.fromkeys((unique, *updates), USED_OUTSIDE)
+        return reasons
 
     def _analyse(self, unique: Node) -> None:
         kinds = self._kinds_of(unique)

@@ -128,8 +128,8 @@ class LoweringChoices:
 
     def is_standalone(self, node: Node) -> bool:
         """Return whether a node may form a cluster alone, as its lowering declares."""
-        found = self.of(node)
-        lowering = None if isinstance(found, str) else found.lowering
+        choice = self.of(node)
+        lowering = None if isinstance(choice, str) else choice.lowering
         if lowering is None:
             return False
         declared = lowering.standalone
@@ -146,12 +146,12 @@ class LoweringChoices:
         """Return whether a node ignores the out-of-range indices that replace duplicates."""
         if not _takes_rows(node):
             return False
-        found = self.of(node, refuses=False)
-        if isinstance(found, str):
+        choice = self.of(node, refuses=False)
+        if isinstance(choice, str):
             return False
-        if found.has_function:
-            return found.lowering is not None and found.lowering.distinct_rows
-        return found.kernel is not None and found.kernel.definition.distinct_rows
+        if choice.has_function:
+            return choice.lowering is not None and choice.lowering.distinct_rows
+        return choice.kernel is not None and choice.kernel.definition.distinct_rows
 
     def of(self, node: Node, *, refuses: bool = True) -> LoweringChoice | str:
         """Return the lowering choice of a node, or why it cannot be compiled.

@@ -89,12 +89,12 @@ def _form_by_jax(value: Any, leaves: list[Any]) -> TreeForm:
     kind = type(value)
     if not JAX.is_used or JAX.is_inherited:
         raise _no_array(kind)
-    found, tree = jax_module().tree_util.tree_flatten(value)
-    for leaf in found:
+    arrays, tree = jax_module().tree_util.tree_flatten(value)
+    for leaf in arrays:
         if not is_array(leaf):
             raise _no_array(type(leaf))
-    leaves += found
-    return TreeForm(kind, tree, (None,) * len(found))
+    leaves += arrays
+    return TreeForm(kind, tree, (None,) * len(arrays))
 
 
 def _no_array(kind: type) -> NotTraceable:

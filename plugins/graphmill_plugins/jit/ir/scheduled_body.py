@@ -117,12 +117,12 @@ class ScheduledBodies:
         """
         key = (attr.name, hash(attr))
         with self._lock:
-            found = self._functions.get(key)
-            if found is None:
+            cached = self._functions.get(key)
+            if cached is None:
                 body = self._bodies.get(key) or self._called(attr, self._library)
                 call = owner_in(self._library, attr)
-                found = self._functions[key] = self._made(body, call)
-        return found
+                cached = self._functions[key] = self._made(body, call)
+        return cached
 
     def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
         if self._device is not None:

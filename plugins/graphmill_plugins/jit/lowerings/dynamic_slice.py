@@ -66,7 +66,7 @@ class _Window:
 def _axes(node: Node, count: int, rank: int) -> list[int | None]:
     """Return the dimension of each entry of `begin`; None for an ellipsis or a new axis."""
     ellipsis, new = node.attrs["ellipsis_mask"], node.attrs["new_axis_mask"]
-    found: list[int | None] = []
+    axes: list[int | None] = []
     axis = 0
     for position in range(count):
         bit = 1 << position
@@ -74,11 +74,11 @@ def _axes(node: Node, count: int, rank: int) -> list[int | None]:
             new_after = ((new >> (position + 1)) & ((1 << count) - 1)).bit_count()
             axis = max(axis, rank - (count - position - 1 - new_after))
         elif not new & bit:
-            found.append(axis)
+            axes.append(axis)
             axis += 1
             continue
-        found.append(None)
-    return found
+        axes.append(None)
+    return axes
 
 
 def _strided(

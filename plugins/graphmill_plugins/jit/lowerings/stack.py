@@ -70,10 +70,10 @@ def _close(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tup
 
 
 def _open(state: State, handle: StackHandle) -> Elements:
-    found: Elements | None = state.get(handle)
-    if found is None:
+    elements: Elements | None = state.get(handle)
+    if elements is None:
         raise NotTraceable("a stack is used after it was closed")
-    return found
+    return elements
 
 
 TRACED: Final[Mapping[str, TracedOp]] = {

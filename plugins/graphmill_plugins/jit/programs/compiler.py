@@ -202,8 +202,10 @@ def _mark_donatable(layout: Layout, closed: Any) -> None:
 
 def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
     """Return whether `prepare` turns these constants into arrays of these shapes and dtypes."""
-    found = jax_module().eval_shape(prepare, *constants)
-    return [(one.shape, one.dtype) for one in found] == [(one.shape, one.dtype) for one in shapes]
+    prepared = jax_module().eval_shape(prepare, *constants)
+    return [(one.shape, one.dtype) for one in prepared] == [
+        (one.shape, one.dtype) for one in shapes
+    ]
 
 
 def _traced(function: Callable[..., Any], flat: Sequence[Any]) -> Any:
@@ -352,7 +354,7 @@ def sources_of(scheduled: ScheduledBody, needs: NeedsStatic, inputs: Inputs) -> 
     """
     node, positions = needs.needed
     indices = {arg: index for index, arg in enumerate(scheduled.args) if arg is not None}
-    found = set()
+    sources = set()
     pending = [node.in_edges[position].src for position in positions]
     seen = set(pending)
     while pending:
@@ -360,9 +362,9 @@ def sources_of(scheduled: ScheduledBody, needs: NeedsStatic, inputs: Inputs) -> 
         if node in indices:
             index = indices[node]
             if index in inputs.arrays and scheduled.arg_types[index].as_numpy_dtype.kind in "iub":
-                found.add(index)
+                sources.add(index)
         elif not node.op_def.traits.shape_only:
             fresh = [edge.src for edge in node.in_edges if edge.src not in seen]
             seen.update(fresh)
             pending.extend(fresh)
-    return frozenset(found)
+    return frozenset(sources)

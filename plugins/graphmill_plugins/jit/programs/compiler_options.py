@@ -29,12 +29,12 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
 
     The options depend only on the program, not on timings, so they are the same on every machine.
     """
-    found = set(primitives(closed.jaxpr)) if platform == "cpu" else set()
+    names = set(primitives(closed.jaxpr)) if platform == "cpu" else set()
     options: dict[str, Any] = {}
-    if found & {"conv_general_dilated", "dot_general"}:
+    if names & {"conv_general_dilated", "dot_general"}:
         # In programs with convolutions, which Eigen computes, its products are also faster.
-        options[_YNN] = _SUMS if "conv_general_dilated" in found else _SUMS_AND_PRODUCTS
-    if "optimization_barrier" in found:
+        options[_YNN] = _SUMS if "conv_general_dilated" in names else _SUMS_AND_PRODUCTS
+    if "optimization_barrier" in names:
         # This pass would remove the barriers before the fusion that they must prevent.
         options[_DISABLED] = _BARRIER_PASS
     return {name: value for name, value in options.items() if _is_supported(name, value)}

@@ -76,12 +76,12 @@ def guard_program_for(
 
 def _needed(jaxpr: core.Jaxpr, output: Any) -> list[Any]:
     """Return the equations that a variable depends on, in order."""
-    needed, found = {output}, []
+    needed, equations = {output}, []
     for eqn in reversed(jaxpr.eqns):
         if needed.intersection(eqn.outvars):
-            found.append(eqn)
+            equations.append(eqn)
             needed.update(v for v in eqn.invars if isinstance(v, core.Var))
-    return found[::-1]
+    return equations[::-1]
 
 
 def _elements(variables: Iterable[Any]) -> int:

@@ -195,9 +195,9 @@ class ProgramCache:
 
     def _evict(self) -> None:
         """Remove the least recently used files until the rest fits, and unfinished files."""
-        found = sorted(self._files())
-        total = sum(size for _, size, _ in found)
-        for used, size, path in found:
+        files = sorted(self._files())
+        total = sum(size for _, size, _ in files)
+        for used, size, path in files:
             is_stale = path.suffix == ".tmp" and used < time.time() - _STALE_SECONDS
             if is_stale or (path.suffix == _SUFFIX and total > self._max_bytes):
                 with contextlib.suppress(OSError):  # another process may have been faster

@@ -45,7 +45,9 @@ def _forget_empty_notes() -> None:
 def _traces() -> Any:
     """Return JAX's trace cache; None if this version has none that can be inspected."""
     try:
-        found = getattr(importlib.import_module(_MODULE), "trace_to_jaxpr", None)
+        function = getattr(importlib.import_module(_MODULE), "trace_to_jaxpr", None)
     except ImportError:
         return None
-    return found if hasattr(found, "cache_info") and hasattr(found, "cache_clear") else None
+    return (
+        function if hasattr(function, "cache_info") and hasattr(function, "cache_clear") else None
+    )

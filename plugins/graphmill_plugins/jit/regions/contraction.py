@@ -152,16 +152,16 @@ class Contraction:
         self.body.add_control_edges(control, copy)
 
     def _argument(self, src: Node, output: int) -> Node:
-        found = self.inputs.get((src, output))
-        if found is None:
+        existing = self.inputs.get((src, output))
+        if existing is None:
             index = len(self.inputs)
             attrs = {"T": src.output_types[output], "index": index}
             op_def = self.ops.get("_Arg")
-            found = self.body.add_node(
+            existing = self.body.add_node(
                 self._free(f"input_{index}"), op_def, attrs=op_def.with_defaults(attrs)
             )
-            self.inputs[src, output] = found
-        return found
+            self.inputs[src, output] = existing
+        return existing
 
     def _add_result(self, node: Node, output: int, index: int) -> None:
         op_def = self.ops.get("_Retval")

@@ -66,11 +66,11 @@ def find_clusters(
         return refused.get(node) or _why_not(node, in_loop, eligibility)
 
     while True:
-        found = _grouped(order, waiting, why_not, outside, repeated, separated)
-        shared = shared_structures(graph, found, names_variable, pytrees.carries)
-        shared |= repeated.incomplete([frozenset(members) for members in found])
+        groups = _grouped(order, waiting, why_not, outside, repeated, separated)
+        shared = shared_structures(graph, groups, names_variable, pytrees.carries)
+        shared |= repeated.incomplete([frozenset(members) for members in groups])
         if shared.keys() <= refused.keys():
-            return found
+            return groups
         refused |= shared
 
 

@@ -43,11 +43,11 @@ class PytreeEdges:
         return self._is_returned(edge.src, edge.src_output, none) or self._is_taken(edge, none)
 
     def _declares(self, node: Node) -> bool:
-        found = self._declared.get(node)
-        if found is None:
+        declared = self._declared.get(node)
+        if declared is None:
             is_plain = not (is_argument(node) or is_result(node))
-            found = self._declared[node] = is_plain and self._choices.takes_pytrees(node)
-        return found
+            declared = self._declared[node] = is_plain and self._choices.takes_pytrees(node)
+        return declared
 
     def _is_returned(self, node: Node, output: int, seen: _Seen) -> bool:
         """Return whether the kernels that an output comes from declare it a pytree."""

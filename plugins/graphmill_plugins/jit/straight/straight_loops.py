@@ -85,10 +85,10 @@ class StraightLoops:
             return "it may return dead values", 0
         if is_transfer(node) or "net" in effects_of(node.op_def):
             return "it communicates with another device", 0
-        found = self._choices.kernel_choice(node)
-        if found is None:
+        choice = self._choices.kernel_choice(node)
+        if choice is None:
             return "it has no kernel", 0
-        definition = found.definition
+        definition = choice.definition
         if definition.async_ and node.op_def.calls:
             return "its kernel runs other nodes", 0
         if definition.async_ and definition.waits is None:
@@ -161,5 +161,5 @@ def straight_loops(
         choices: returns the kernels of nodes; by default those on the host's processor.
     """
     loops = StraightLoops(host, refusal, choices)
-    found = [node for node in graph.nodes if node.op_def.is_while and node not in inside]
-    return [node for node in found if not loops.why_not([node])]
+    while_nodes = [node for node in graph.nodes if node.op_def.is_while and node not in inside]
+    return [node for node in while_nodes if not loops.why_not([node])]

@@ -41,11 +41,11 @@ class SignatureRecords:
 
     def shared(self, reason: str) -> SignatureRecord:
         """Return the record shared by all signatures that are not compiled for one reason."""
-        found = self._shared.get(reason)
-        if found is None:
+        existing = self._shared.get(reason)
+        if existing is None:
             text = "others" if self._records else "all"
-            found = self._shared[reason] = self._keep(SignatureRecord(text, reason=reason))
-        return found
+            existing = self._shared[reason] = self._keep(SignatureRecord(text, reason=reason))
+        return existing
 
     def retire(self, record: SignatureRecord) -> None:
         """Mark the record of an evicted signature; it is dropped when there are too many."""

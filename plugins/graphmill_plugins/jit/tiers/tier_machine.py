@@ -334,17 +334,17 @@ class TierMachine:
 
     def _serve_others(self, key: Hashable, program: Any, record: SignatureRecord) -> Signature:
         """Make a program serve inputs other than those requested; return their signature."""
-        found = self.find(key)
-        if found is not None and found.state not in _WITHOUT_PROGRAM:
-            return found  # it already has a program, or a reason to have none
-        if found is None or found.state is State.NO_SLOT:
+        signature = self.find(key)
+        if signature is not None and signature.state not in _WITHOUT_PROGRAM:
+            return signature  # it already has a program, or a reason to have none
+        if signature is None or signature.state is State.NO_SLOT:
             if self._table.is_full():  # the requested signature has lost its slot meanwhile
-                return found or self._enter_full(key)
-            found = found or self._new(key, record)
-            found.take_record(record)
-            self._table.put(found)
-        self._serve(found, program)
-        return found
+                return signature or self._enter_full(key)
+            signature = signature or self._new(key, record)
+            signature.take_record(record)
+            self._table.put(signature)
+        self._serve(signature, program)
+        return signature
 
     def _enter_full(self, key: Hashable) -> Signature:
         signature = self._new(key, self._records.shared(FULL))

@@ -144,10 +144,10 @@ class _Joined:
         ]
 
     def _spec(self, column: tuple[Any, ...]) -> Any:
-        found = [value for value in column if not isinstance(value, Absent)]
-        if not found:
+        present = [value for value in column if not isinstance(value, Absent)]
+        if not present:
             return column[0]
-        best = found[0]
-        for value in found[1:]:
+        best = present[0]
+        for value in present[1:]:
             best = form_of_both(best, value, "the branches of a conditional give")
         return best

@@ -68,8 +68,8 @@ class DeclaredOutputs:
             return None
         if sum(np.dtype(x.dtype).itemsize * int(np.prod(x.shape)) for x in inputs) > _MAX_BYTES:
             return None
-        found = [shapes for fill in _FILLS if (shapes := _shapes_for(node, kernel, inputs, fill))]
-        return found[0] if found and all(shapes == found[0] for shapes in found) else None
+        results = [shapes for fill in _FILLS if (shapes := _shapes_for(node, kernel, inputs, fill))]
+        return results[0] if results and all(shapes == results[0] for shapes in results) else None
 
     def _kernel(self, node: Node) -> OpKernel | None:
         """Return the interpreter's kernel of a node if it has no effects."""
@@ -102,8 +102,8 @@ def _counted(node: Node, name: str, result: Any) -> Sequence[Any]:
     if count == 1 and not is_several:
         return (result,)
     if count == 1 or not is_several or len(result) != count:
-        found = f"{len(result)} outputs" if is_several else type(result).__name__
-        raise _wrong(node, f"{name} returns {found}, but the op has {count}")
+        actual = f"{len(result)} outputs" if is_several else type(result).__name__
+        raise _wrong(node, f"{name} returns {actual}, but the op has {count}")
     return list(result)
 
 
@@ -115,8 +115,8 @@ def _check_output(
         text = f"{name} returns {value.dtype} for output {index}, but the op has {expected.name}"
         raise _wrong(node, text)
     if shape is not None and tuple(value.shape) != shape:
-        found = f"the shape {list(value.shape)} for output {index}"
-        raise _wrong(node, f"{name} returns {found}, but its kernel returns {list(shape)}")
+        actual = f"the shape {list(value.shape)} for output {index}"
+        raise _wrong(node, f"{name} returns {actual}, but its kernel returns {list(shape)}")
 
 
 def _wrong(node: Node, text: str) -> InternalError:

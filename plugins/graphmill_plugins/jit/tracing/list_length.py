@@ -47,15 +47,15 @@ def with_static_lengths(
         static = length_after(body, index, int(length), args, trips)
         return last if static is None else replace(last, length=np.int32(static))
 
-    found, state = list(results), dict(after)
+    values, state = list(results), dict(after)
     for index, (first, last) in enumerate(zip(args, results, strict=True)):
         if isinstance(last, Elements):
-            found[index] = counted(index, first, last)
+            values[index] = counted(index, first, last)
             continue
         array = _array(body, index, args)
         if array in state:
             state[array] = counted(index, before.get(array), state[array])
-    return found, state
+    return values, state
 
 
 def _array(body: FunctionBody, index: int, args: Sequence[Any]) -> Any:

@@ -35,9 +35,9 @@ class Counts:
     def range_to(self, node: Node, inputs: Sequence[Any]) -> FirstRows | None:
         """Return the result of a `Range` from 0 to such a size; None for other ranges."""
         start, limit, delta = inputs
-        found = self._capacities.get(id(limit))
+        capacity = self._capacities.get(id(limit))
         is_all = is_static(start) and is_static(delta) and not start and delta == 1
-        if found is None or not is_all:
+        if capacity is None or not is_all:
             return None
         dtype = node.output_types[0].as_numpy_dtype
-        return FirstRows(np.arange(found[1], dtype=dtype), limit)
+        return FirstRows(np.arange(capacity[1], dtype=dtype), limit)

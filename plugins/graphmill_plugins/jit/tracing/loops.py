@@ -64,14 +64,14 @@ def trace_while(
     Raises:
         NotTraceable: a value changes its shape, a handle changes, or a stack grows without bound.
     """
-    found, after = cond(list(args), dict(state))
-    if is_static(found[0]) and not _holds(found[0]):
+    condition, after = cond(list(args), dict(state))
+    if is_static(condition[0]) and not _holds(condition[0]):
         return list(args), after
     if any(key not in state or after[key] is not state[key] for key in after):
         # XLA's loops drop state that the condition writes, so each iteration ends with it instead.
         test, iteration = _condition_last(cond, body)
         shifted = {index + 1 for index in invariant}
-        first = [_holds(found[0]), *args]
+        first = [_holds(condition[0]), *args]
         results, last = trace_while(
             test, iteration, first, after, invariant=shifted, trips=trips, limit=limit
         )
@@ -89,8 +89,8 @@ def _within_iterations(cond: Function, body: Function) -> tuple[Function, Functi
     """Return condition and body of a loop that ends when the iteration budget is used up."""
 
     def test(values: list[Any], state: State) -> tuple[list[Any], State]:
-        found, state = cond(values, state)
-        return [_holds(found[0]) & (state[ITERATIONS_LEFT] > 0)], state
+        condition, state = cond(values, state)
+        return [_holds(condition[0]) & (state[ITERATIONS_LEFT] > 0)], state
 
     def iteration(values: list[Any], state: State) -> tuple[list[Any], State]:
         results, state = body(values, state)
@@ -107,8 +107,8 @@ def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]
 
     def iteration(values: list[Any], state: State) -> tuple[list[Any], State]:
         results, state = body(values[1:], state)
-        found, state = cond(list(results), state)
-        return [_holds(found[0]), *results], state
+        condition, state = cond(list(results), state)
+        return [_holds(condition[0]), *results], state
 
     return test, iteration
 

@@ -89,8 +89,8 @@ class NodeTrace:
 
     def kernel(self) -> Any:
         """Return the kernel's outputs for the node's inputs: one, or a tuple of several."""
-        found = self.tracer.compute(self.node, self.inputs, self.state)
-        return found[0] if len(found) == 1 else found
+        outputs = self.tracer.compute(self.node, self.inputs, self.state)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def kernel_function(self) -> Callable[..., Any]:
         """Return the node's kernel as a function."""

@@ -40,16 +40,16 @@ class Offsets:
     def parts(self, vector: Any) -> list[Any]:
         """Return the elements of a vector, as Python integers where they are static."""
         if is_static(vector):
-            found: list[Any] = vector.tolist()
-            return found
+            items: list[Any] = vector.tolist()
+            return items
         packed = self._parts.get(id(vector))
         elements = [vector[i] for i in range(vector.shape[0])] if packed is None else packed[1]
         return [int(value) if is_static(value) else value for value in elements]
 
     def origin(self, value: Any) -> tuple[Any, int]:
         """Return the traced integer and the static offset that make up an integer."""
-        found = self._sums.get(id(value))
-        return (value, 0) if found is None else (found[1], found[2])
+        recorded = self._sums.get(id(value))
+        return (value, 0) if recorded is None else (recorded[1], recorded[2])
 
     def distance(self, start: Any, stop: Any) -> int | None:
         """Return the difference between two integers, if it is static."""

@@ -47,5 +47,5 @@ def is_pytree(value: Any) -> bool:
 
 def leaves_of(value: Any) -> list[Any]:
     """Return the leaves of a pytree; any other value is its only leaf."""
-    found: list[Any] = jax_module().tree_util.tree_leaves(value)
-    return found
+    leaves: list[Any] = jax_module().tree_util.tree_leaves(value)
+    return leaves

@@ -143,8 +143,8 @@ class Tracer:
                 inputs[position] = state[inputs[position]]
         traits = node.op_def.traits
         if traits.source is Source.CONSTANT:
-            found = self._constants.get(node)
-            return (node.attrs["value"].numpy() if found is None else found,)
+            constant = self._constants.get(node)
+            return (node.attrs["value"].numpy() if constant is None else constant,)
         if node in self._handles:
             handle = self._handles[node]
             is_variable = traits.source is Source.VARIABLE
@@ -250,14 +250,14 @@ class Tracer:
         source = f"the kernel {definition.source}"
         if definition.backend is not None:
             self._declared.check(node, f"{source}, backend={definition.backend!r},", inputs, result)
-        found = self._typed(node, outputs_of(node, result, source))
+        outputs = self._typed(node, outputs_of(node, result, source))
         # After the kernel, because it rejects shapes that the checks do not support.
         if node not in self.rows:  # values of a deduplication pattern need no check
             self._check(node, choice, inputs, state, "inputs")
-        self._check(node, choice, list(found), state, "results")
+        self._check(node, choice, list(outputs), state, "results")
         if variable is None and all(value in self._marks for value in inputs):
-            self._marks.add(found)
-        return found
+            self._marks.add(outputs)
+        return outputs
 
     def _fold(self, node: Node, inputs: list[Any]) -> tuple[Any, ...] | None:
         """Compute a node with static inputs; None if it has to be traced."""
@@ -269,11 +269,11 @@ class Tracer:
         if definition.stateful or definition.effects or effects_of(node.op_def):
             return None
         source = f"the kernel {definition.source}"
-        found = outputs_of(node, called(kernel, inputs), source)
-        leaves = [leaf for value in found for leaf in leaves_of(value)]
+        outputs = outputs_of(node, called(kernel, inputs), source)
+        leaves = [leaf for value in outputs for leaf in leaves_of(value)]
         if sum(np.asarray(leaf).nbytes for leaf in leaves) > _MAX_FOLDED_BYTES:
             return None
-        return self._typed(node, found)
+        return self._typed(node, outputs)
 
     @staticmethod
     def _typed(node: Node, outputs: tuple[Any, ...]) -> tuple[Any, ...]:

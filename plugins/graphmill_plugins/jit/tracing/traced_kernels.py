@@ -60,13 +60,13 @@ class TracedKernels:
         Raises:
             NotTraceable: it has none.
         """
-        found = self._found.get(node)
-        if found is None:
+        chosen = self._found.get(node)
+        if chosen is None:
             made = self._choices.of(node, refuses=False)
             if isinstance(made, str):
                 raise NotTraceable(made)
-            found = self._found[node] = made
-        return found
+            chosen = self._found[node] = made
+        return chosen
 
     def get(self, node: Node, backend: str = BACKEND) -> OpKernel:
         """Return the kernel of a node, the same one each time.
@@ -74,15 +74,15 @@ class TracedKernels:
         Raises:
             NotTraceable: there is none, or it rejects the node.
         """
-        found = self._kernels.get((node, backend))
-        if found is None:
+        kernel = self._kernels.get((node, backend))
+        if kernel is None:
             choice = self._choices.kernel_on(node, backend)
             if choice is None:
                 raise NotTraceable(f"it has no kernel for {backend}")
             namespace = np if backend == _NUMPY else jax_module().numpy
-            found = self._bind(node, choice, namespace)
-            self._kernels[node, backend] = found
-        return found
+            kernel = self._bind(node, choice, namespace)
+            self._kernels[node, backend] = kernel
+        return kernel
 
     def owner_of(self, node: Node) -> str:
         """Return the supplier of a node's kernel for messages, as " of PLUGIN"."""
@@ -91,10 +91,10 @@ class TracedKernels:
 
     def lowered(self, node: Node, inputs: list[Any]) -> Any:
         """Call the function of a node's lowering with its inputs."""
-        found = self._functions.get(node)
-        if found is None:
-            found = self._functions[node] = self._function(node)
-        return called(found, inputs)
+        function = self._functions.get(node)
+        if function is None:
+            function = self._functions[node] = self._function(node)
+        return called(function, inputs)
 
     def _function(self, node: Node) -> OpKernel:
         lowering = self.choice(node).lowering
@@ -206,8 +206,8 @@ def outputs_of(node: Node, result: Any, source: str) -> tuple[Any, ...]:
     if not count:
         return ()
     if count == 1 or not is_several or len(result) != count:
-        found = f"{len(result)} outputs" if is_several else f"a {type(result).__name__}"
-        raise NotTraceable(f"{source} returned {found}, expected {count} outputs")
+        actual = f"{len(result)} outputs" if is_several else f"a {type(result).__name__}"
+        raise NotTraceable(f"{source} returned {actual}, expected {count} outputs")
     return tuple(result)
 
 

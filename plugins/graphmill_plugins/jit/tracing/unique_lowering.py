@@ -108,9 +108,9 @@ def _first_positions(values: Any, positions: Any) -> Any:
         round_, first = carried
         slots = jnp.where(first < 0, _hashes(values, round_) & np.uint32(size - 1), size)
         table = jnp.full(size, count, np.int32).at[slots].min(positions, mode="drop")
-        found = jnp.take(table, slots, mode="clip")
-        is_equal = (first < 0) & (jnp.take(values, found, mode="clip") == values)
-        return round_ + np.uint32(1), jnp.where(is_equal, found, first)
+        stored = jnp.take(table, slots, mode="clip")
+        is_equal = (first < 0) & (jnp.take(values, stored, mode="clip") == values)
+        return round_ + np.uint32(1), jnp.where(is_equal, stored, first)
 
     start = np.uint32(0), jnp.full(count, -1, np.int32)
     return lax.while_loop(is_not_done, next_round, start)[1]

@@ -46,10 +46,10 @@ def unrolled(
     most = num_traced() + MAX_UNROLLED_ITERATIONS
     values, after = list(args), dict(state)
     while True:
-        found, after = cond(values, after)
-        if not is_static(found[0]):
+        condition, after = cond(values, after)
+        if not is_static(condition[0]):
             raise NotTraceable(f"{why}the trip count of a loop is unknown")
-        if not _holds(found[0]):
+        if not _holds(condition[0]):
             return values, after
         if num_traced() >= most:
             raise NotTraceable(f"{why}a loop has too many iterations to unroll")

@@ -101,10 +101,10 @@ def _threefry_pairs(key: int, counter: int, count: int) -> tuple[Value, Value]:
     first, second = key & _MASK32, key >> 32
     keys = (first, second, first ^ second ^ _PARITY)
     x0, x1 = x0 + np.uint32(keys[0]), x1 + np.uint32(keys[1])
-    for turn in range(1, 6):
-        for by in _ROTATIONS[(turn - 1) % 2]:
+    for round_ in range(1, 6):
+        for by in _ROTATIONS[(round_ - 1) % 2]:
             x0 = x0 + x1
             x1 = (x1 << np.uint32(by) | x1 >> np.uint32(32 - by)) ^ x0
-        x0 = x0 + np.uint32(keys[turn % 3])
-        x1 = x1 + np.uint32(keys[(turn + 1) % 3] + turn & _MASK32)
+        x0 = x0 + np.uint32(keys[round_ % 3])
+        x1 = x1 + np.uint32(keys[(round_ + 1) % 3] + round_ & _MASK32)
     return x0, x1
