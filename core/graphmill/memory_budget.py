@@ -58,10 +58,10 @@ def with_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., Any]:
     """Return `compute` as a call whose requests for memory are held to `limit` bytes."""
 
     @wraps(compute)
-    def limited(*args: Any) -> Any:
+    def limited(*args: Any, **keywords: Any) -> Any:
         before, _CURRENT.limit = _CURRENT.limit, limit
         try:
-            return compute(*args)
+            return compute(*args, **keywords)
         finally:
             _CURRENT.limit = before
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import errors, memory_budget, ops
+from graphmill import errors, memory_budget, ops, proto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,22 @@ JIT = pytest.mark.parametrize("jit", ["off", "eager"])
 
 def ints(value: Any) -> Any:
     return np.array(value, np.int32)
+
+
+def repeated_value(count: int) -> bytes:
+    """Return a message in which one value stands for all elements."""
+    message = proto.TensorProto(dtype=1, float_val=[1.0])
+    message.tensor_shape.dim.add(size=count)
+    return message.SerializeToString()
+
+
+def long_text() -> Any:
+    return np.array(b"a" * 10**6, object)
+
+
+def empty_list(const: Callable[[Any], Any], shape: list[int], length: int = 1) -> Any:
+    reserve = ops.tensor_list.tensor_list_reserve
+    return reserve(const(ints(shape)), const(ints(length)), element_dtype="float32")
 
 
 # Each builds one node "big" from tensors that `const` makes: the values decide on the size.
@@ -60,6 +76,129 @@ GREEDY: dict[str, Build] = {
     ),
     "DecodeCompressed truncated": lambda const: ops.parsing.decode_compressed(
         const(np.array(gzip.compress(bytes(10**7))[:-9], object)), compression_type="GZIP"
+    ),
+    "DecodeCompressed in sum": lambda const: ops.parsing.decode_compressed(
+        const(np.array([gzip.compress(bytes(10**6))] * 10, object)), compression_type="GZIP"
+    ),
+    "DecodePaddedRaw": lambda const: ops.parsing.decode_padded_raw(
+        const(np.array([b"a"], object)), const(ints(10**7)), out_type="uint8"
+    ),
+    "ParseTensor": lambda const: ops.parsing.parse_tensor(
+        const(np.array(repeated_value(10**7), object)), out_type="float32"
+    ),
+    "StringJoin": lambda const: ops.string.string_join([const(long_text())] * 20),
+    "StringJoin separator": lambda const: ops.string.string_join(
+        [const(np.array(b"a", object))] * 100, separator="x" * 10**5
+    ),
+    "ReduceJoin": lambda const: ops.string.reduce_join(
+        const(np.full(100, b"a", object)), const(ints(0)), separator="x" * 10**5
+    ),
+    "StringNGrams": lambda const: ops.string.string_n_grams(
+        const(np.full(1000, b"a" * 1000, object)),
+        const(np.array([0, 1000])),
+        separator="",
+        ngram_widths=[500],
+        left_pad="",
+        right_pad="",
+        pad_width=0,
+        preserve_short_sequences=False,
+    )[0],
+    "StaticRegexReplace": lambda const: ops.string.static_regex_replace(
+        const(np.array(b"a" * 10**4, object)), pattern="a|bc", rewrite="x" * 10**4
+    ),
+    "ScatterNd": lambda const: ops.array.scatter_nd(
+        const(ints([[0]])), const(np.ones(1, np.float32)), const(ints([10**7]))
+    ),
+    "GatherV2": lambda const: ops.array.gather_v2(
+        const(np.ones((2, 3000), np.float32)), const(ints([0] * 1000)), const(ints(0))
+    ),
+    "GatherNd": lambda const: ops.array.gather_nd(
+        const(np.ones((2, 3000), np.float32)), const(ints([[0]] * 1000))
+    ),
+    "MirrorPad": lambda const: ops.array.mirror_pad(
+        const(np.ones((900, 900), np.float32)), const(ints([[900] * 2] * 2)), mode="SYMMETRIC"
+    ),
+    "MatrixDiag": lambda const: ops.array.matrix_diag(const(np.ones(3000, np.float32))),
+    "Diag": lambda const: ops.array.diag(const(np.ones(3000, np.float32))),
+    "ExtractImagePatches": lambda const: ops.array.extract_image_patches(
+        const(np.ones((1, 100, 100, 1), np.float32)),
+        ksizes=[1, 50, 50, 1],
+        strides=[1] * 4,
+        rates=[1] * 4,
+        padding="SAME",
+    ),
+    "SegmentSum": lambda const: ops.math.segment_sum(
+        const(np.ones(1, np.float32)), const(ints([10**7]))
+    ),
+    "SegmentMean": lambda const: ops.math.segment_mean(
+        const(np.ones(1, np.float32)), const(ints([10**7]))
+    ),
+    "SparseSegmentSumWithNumSegments": lambda const: ops.math.sparse_segment_sum_with_num_segments(
+        const(np.ones(1, np.float32)), const(ints([0])), const(ints([0])), const(ints(10**7))
+    ),
+    "HistogramFixedWidth": lambda const: ops.math.histogram_fixed_width(
+        const(np.ones(1, np.float32)), const(np.array([0, 1], np.float32)), const(ints(10**7))
+    ),
+    "Multinomial": lambda const: ops.random.multinomial(
+        const(np.ones((1, 2), np.float32)), const(ints(10**7))
+    ),
+    "SparseFillEmptyRows": lambda const: ops.sparse.sparse_fill_empty_rows(
+        const(np.array([[0, 0]])),
+        const(np.ones(1, np.float32)),
+        const(np.array([10**7, 1])),
+        const(np.float32(0)),
+    )[0],
+    "SparseReduceSum": lambda const: ops.sparse.sparse_reduce_sum(
+        const(np.array([[0, 0]])),
+        const(np.ones(1, np.float32)),
+        const(np.array([10**7, 1])),
+        const(ints([1])),
+    ),
+    "SparseTensorDenseMatMul": lambda const: ops.sparse.sparse_tensor_dense_mat_mul(
+        const(np.array([[0, 0]])),
+        const(np.ones(1, np.float32)),
+        const(np.array([10**7, 1])),
+        const(np.ones((1, 1), np.float32)),
+    ),
+    "CropAndResizeGradImage": lambda const: ops.image.crop_and_resize_grad_image(
+        const(np.ones((1, 1, 1, 1), np.float32)),
+        const(np.array([[0, 0, 1, 1]], np.float32)),
+        const(ints([0])),
+        const(ints([1, 3000, 3000, 1])),
+        T="float32",
+    ),
+    "Conv2D": lambda const: ops.nn.conv2d(
+        const(np.ones((1, 1, 1, 1), np.float32)),
+        const(np.ones((1, 1, 1, 1), np.float32)),
+        strides=[1] * 4,
+        padding="EXPLICIT",
+        explicit_paddings=[0, 0, 1500, 1500, 1500, 1500, 0, 0],
+    ),
+    "AudioSpectrogram": lambda const: ops.audio.audio_spectrogram(
+        const(np.ones((10**4, 1), np.float32)), window_size=1000, stride=1
+    ),
+    "Mfcc": lambda const: ops.audio.mfcc(
+        const(np.ones((1, 1, 10), np.float32)),
+        const(ints(16000)),
+        dct_coefficient_count=10**4,
+        filterbank_channel_count=10**4,
+    ),
+    "NonMaxSuppressionV4": lambda const: ops.image.non_max_suppression_v4(
+        const(np.array([[0, 0, 1, 1]], np.float32)),
+        const(np.ones(1, np.float32)),
+        const(ints(10**7)),
+        const(np.float32(0.5)),
+        const(np.float32(0)),
+        pad_to_max_output_size=True,
+    )[0],
+    "TensorListGetItem": lambda const: ops.tensor_list.tensor_list_get_item(
+        empty_list(const, [3000, 3000]),
+        const(ints(0)),
+        const(ints([3000, 3000])),
+        element_dtype="float32",
+    ),
+    "TensorListStack": lambda const: ops.tensor_list.tensor_list_stack(
+        empty_list(const, [3000], 3000), const(ints([3000])), element_dtype="float32"
     ),
     "TensorListReserve": lambda const: ops.tensor_list.tensor_list_reserve(
         const(ints([])), const(ints(10**7)), element_dtype="float32"

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
     from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.runtime.devices.device import Device
-    from graphmill.runtime.kernels.kernel import KernelDef
     from graphmill.runtime.kernels.kernel_registry import KernelChoice
     from graphmill.runtime.kernels.op_segment import StatefulKernels
     from graphmill.typing import ArrayNamespace
@@ -49,14 +48,8 @@ def bind_node(
         node.name, node.op_def, node.attrs, device, namespace, functions, segment
     )
     kernel = bind(choice.definition, construction, choice.owner)
-    if policy.memory_limit and _may_ask_for_memory(choice.definition):
+    if policy.memory_limit:
         from graphmill.memory_budget import with_limit  # few sessions set a limit
 
         kernel.compute = with_limit(policy.memory_limit, kernel.compute)
     return kernel
-
-
-def _may_ask_for_memory(definition: KernelDef) -> bool:
-    """Return whether the values of a kernel's inputs may decide how much it allocates."""
-    sees_values = definition.host or definition.backend == "numpy" or definition.dynamic_shape
-    return (sees_values or bool(definition.static)) and not definition.async_

@@ -49,7 +49,9 @@ def call(bind_kernel: Callable[..., OpKernel]) -> Callable[..., Any]:
     def run(op: str, *inputs: Any, **attrs: Any) -> Any:
         flat = [one for value in inputs for one in (value if isinstance(value, list) else [value])]
         with np.errstate(all="ignore"):  # as an executor does for the whole step
-            return bind_kernel(op, *inputs, **attrs).compute(*flat)
+            kernel = bind_kernel(op, *inputs, **attrs)
+            context = (StatefulContext(),) if kernel.definition.stateful else ()
+            return kernel.compute(*context, *flat)
 
     return run
 
@@ -87,7 +89,8 @@ class StatefulContext:
         self.device = SimpleNamespace(name="/device:CPU:0", device_type="CPU")
         self.xp: Any = np
         self.step_container = "step_1"
-        self.node_name = "n"
+        self.node_name, self.op = "n", "Op"
+        self.cancellation = SimpleNamespace(is_cancelled=False)
         self.state: dict[Any, Any] = {}
 
 

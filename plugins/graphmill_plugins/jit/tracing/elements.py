@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphmill.spi.kernels import request_memory
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.ir.errors import NotTraceable, ShapesChange
 from graphmill_plugins.jit.tracing.static_values import GUARD, guard, is_outside, is_static
@@ -88,9 +90,12 @@ class Elements:
 
         Raises:
             NotTraceable: the capacity is unknown.
+            ResourceExhaustedError: they are larger than the session's memory budget.
         """
         if self.size < 0:
             raise NotTraceable("a stack or list grows without a static bound")
+        count = math.prod((self.size, *shape))
+        request_memory(count * self.dtype.itemsize, f"the list has {count} numbers")
         zeros = jax_module().numpy.zeros((self.size, *shape), self.dtype)
         return replace(self, data=zeros)
 

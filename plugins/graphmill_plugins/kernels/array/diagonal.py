@@ -186,6 +186,7 @@ def matrix_diag(xp: ArrayNamespace, diagonal: Value) -> Value:
     if diagonal.ndim < 1:
         raise InvalidArgumentError("input must be at least 1-dim, received a scalar")
     size = diagonal.shape[-1]
+    check_size((*diagonal.shape, size), itemsize=diagonal.dtype.itemsize)
     if is_numpy(xp) and size:
         return _with_one_diagonal(diagonal, 0, size, size, np.zeros((), diagonal.dtype))
     return xp.where(xp.eye(size, dtype=bool), diagonal[..., None, :], diagonal.dtype.type(0))
@@ -296,6 +297,7 @@ def diag(xp: ArrayNamespace, diagonal: Value) -> Value:
     if diagonal.ndim < 1:
         raise InvalidArgumentError("Input must be at least rank 1, got 0")
     size = math.prod(diagonal.shape)
+    check_size((size, size), itemsize=diagonal.dtype.itemsize)
     flat = diagonal.reshape(size)
     matrix = xp.where(xp.eye(size, dtype=bool), flat[:, None], diagonal.dtype.type(0))
     return matrix.reshape(diagonal.shape * 2)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import is_string, object_array, shape_text
+from graphmill_plugins.kernels._support import (
+    SMALL_REQUEST,
+    check_size,
+    is_string,
+    object_array,
+    shape_text,
+)
 from graphmill_plugins.kernels.array.index_ops import gather_kernels
 from graphmill_plugins.kernels.array.index_plan import take_batches
 
@@ -57,6 +63,9 @@ def _gather(dtype: np.dtype[Any], batch_dims: int) -> Callable[[Value, Value, in
         if not params.size and params.shape[axis]:
             indices = np.zeros_like(indices)  # slices are empty: no index is out of range
         check_indices(indices, params.shape[axis])
+        if indices.size * params.nbytes > SMALL_REQUEST and not batch_dims:
+            slices = (*params.shape[:axis], *params.shape[axis + 1 :])
+            check_size((*indices.shape, *slices), itemsize=params.dtype.itemsize)
         if batch_dims:
             result = take_batches(np, _take_rows, params, indices, axis, batch_dims)
         else:
@@ -76,6 +85,9 @@ def _gather_vectors(
     nothing: Any = b"" if is_string(dtype) else 0
 
     def take(params: Value, indices: Value, sizes: tuple[int, ...]) -> Value:
+        if indices.size * params.nbytes > SMALL_REQUEST:
+            shape = (*indices.shape[:-1], *params.shape[len(sizes) :])
+            check_size(shape, itemsize=params.dtype.itemsize)
         bad = outside(indices, sizes)
         if not bad.any():
             return _at_vectors(params, indices, sizes)

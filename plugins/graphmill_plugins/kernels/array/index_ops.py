@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable
-from graphmill_plugins.kernels._support import checked_shape, on_objects
+from graphmill_plugins.kernels._support import check_size, checked_shape, on_objects
 from graphmill_plugins.kernels.array.index_plan import (
     check_inplace,
     check_scatter,
@@ -119,6 +119,7 @@ def scatter_kernels(
 
         def run(indices: Value, updates: Value, shape: Value) -> Value:
             sizes = checked_shape(shape)
+            check_size(sizes, itemsize=T.itemsize)
             check_scatter(sizes, indices.shape, updates.shape)
             return combine(zeros(sizes, T), indices, updates)
 

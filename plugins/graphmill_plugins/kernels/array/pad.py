@@ -76,12 +76,13 @@ def mirror_pad(xp: ArrayNamespace, mode: str) -> Callable[[Value, Value], Value]
     """Pad with a mirror image that includes (SYMMETRIC) or excludes (REFLECT) the edge."""
 
     def surround(x: Value, paddings: Value) -> Value:
+        pairs = checked_paddings(paddings, x.ndim)
         sources = [
             mirrored_indices(size, pair, mode, axis)
-            for axis, (size, pair) in enumerate(
-                zip(x.shape, checked_paddings(paddings, x.ndim), strict=True)
-            )
+            for axis, (size, pair) in enumerate(zip(x.shape, pairs, strict=True))
         ]
+        sizes = [size + sum(pair) for size, pair in zip(x.shape, pairs, strict=True)]
+        check_size(sizes, itemsize=x.dtype.itemsize)
         for axis, indices in enumerate(sources):
             if indices is not None:
                 x = xp.take(x, indices, axis=axis)

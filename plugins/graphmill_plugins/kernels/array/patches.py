@@ -9,7 +9,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.array.pad import pad_constant
 from graphmill_plugins.kernels.nn.window import make_axis
 
@@ -34,6 +34,11 @@ def _patches(
     """
     space = x.shape[1:-1]
     axes = [make_axis(*row, padding) for row in zip(space, ksizes, strides, rates, strict=True)]
+    out = (x.shape[0], *(axis.out for axis in axes), math.prod(ksizes) * x.shape[-1])
+    check_size(out, itemsize=x.dtype.itemsize)
+    added = [one.before + one.after for one in axes]
+    wide = (size + more for size, more in zip(space, added, strict=True))
+    check_size((x.shape[0], *wide, x.shape[-1]), "the padded input", itemsize=x.dtype.itemsize)
     padded = pad_constant(xp, x, [(0, 0), *((one.before, one.after) for one in axes), (0, 0)], 0)
     index: list[Value] = [slice(None)]
     rank = len(space)
@@ -44,9 +49,7 @@ def _patches(
         shape[position], shape[rank + position] = axis.out, axis.kernel
         index.append(indices.reshape(shape))
     patches = padded[tuple(index)]
-    return patches.reshape(
-        (x.shape[0], *(axis.out for axis in axes), math.prod(ksizes) * x.shape[-1])
-    )
+    return patches.reshape(out)
 
 
 def _check(x: Value, rank: int, **vectors: tuple[int, ...]) -> None:

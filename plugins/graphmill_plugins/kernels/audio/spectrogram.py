@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
@@ -36,6 +36,7 @@ def audio_spectrogram(
         )
     length = 1 << (window_size - 1).bit_length()
     count = max((audio.shape[0] - window_size) // stride + 1, 0)
+    check_size((audio.shape[1], count, length), "the windows", itemsize=8)
     if not count:
         return xp.zeros((audio.shape[1], 0, length // 2 + 1), np.float32)
     indices = np.arange(count)[:, None] * stride + np.arange(window_size)
@@ -56,6 +57,7 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
     spacing = (_mel(high) - _mel(low)) / (channels + 1)
     centres = _mel(low) + spacing * np.arange(1, channels + 2)
     width = 0.5 * rate / (bins - 1)
+    check_size((bins, channels), "the matrix of filters", itemsize=8)
     matrix = np.zeros((bins, channels))
     last = int(high / width)
     if last >= bins:
@@ -77,6 +79,7 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
 
 def _cosines(inputs: int, outputs: int) -> Any:
     """Return the matrix (inputs, outputs) of a discrete cosine transform."""
+    check_size((inputs, outputs), "the matrix of cosines", itemsize=8)
     positions = np.arange(inputs)[:, None] + 0.5
     angle = np.arange(outputs) * (math.pi / inputs) * positions
     return math.sqrt(2.0 / inputs) * np.cos(angle)

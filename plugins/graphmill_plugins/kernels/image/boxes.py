@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,6 +225,7 @@ def non_max_suppression_v3(
 def _padded(selected: Value, count: int, wanted: bool) -> Value:
     if not wanted:
         return selected
+    check_size((count,), itemsize=selected.dtype.itemsize)
     out = np.zeros(count, selected.dtype)
     out[: len(selected)] = selected
     return out

@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import is_narrow, shape_text
+from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text
 from graphmill_plugins.kernels.image.resample import resampled
 from graphmill_plugins.kernels.image.resize import (
     check_box_values,
@@ -167,6 +167,7 @@ def crop_and_resize_grad_image(
     shape = tuple(image_size.tolist())
     if shape[1] <= 0 or shape[2] <= 0 or min(shape) < 0:
         raise InvalidArgumentError(f"image dimensions must be positive, got {list(shape)}")
+    check_size(shape, itemsize=4)
     if grads.ndim == 4 and grads.shape[3] != shape[3]:
         raise InvalidArgumentError("image_size and grads are incompatible")
     _check_crops(xp, grads, boxes, box_ind, shape[0])

@@ -199,6 +199,7 @@ def histogram_fixed_width(
         )
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise InvalidArgumentError("Histogram values must not contain NaN")
+    check_size((count,), "the counts", itemsize=8)
     step = (high - low) / count
     above = np.maximum(values, value_range[0]) - value_range[0]
     bins = np.minimum(above.astype(np.float64) / step, count - 1).astype(np.int32)

@@ -108,10 +108,17 @@ def _check_sorted(data: Value, ids: Value) -> None:
         raise InvalidArgumentError("segment ids are not increasing")
 
 
+def _count_of(data: Value, ids: Value) -> int:
+    """Return the number of segments of sorted ids, which decides on the size of the output."""
+    count = int(ids[-1]) + 1 if ids.size else 0
+    check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
+    return count
+
+
 def _sorted_segments(ufunc: np.ufunc, fill: Fill) -> Callable[..., Value]:
     def segments(data: Value, ids: Value) -> Value:
         _check_sorted(data, ids)
-        count = int(ids[-1]) + 1 if ids.size else 0
+        count = _count_of(data, ids)
         return combine_sorted(ufunc, data, ids, count, fill(data.dtype)).astype(data.dtype)
 
     return segments
@@ -204,7 +211,7 @@ SORTED_SEGMENTS = KernelTable(
 def segment_mean(data: Value, ids: Value) -> Value:
     """Average the rows of each segment; zero for empty ones."""
     _check_sorted(data, ids)
-    count = int(ids[-1]) + 1 if ids.size else 0
+    count = _count_of(data, ids)
     total = combine_sorted(np.add, data, ids, count, 0)
     rows = np.maximum(np.bincount(ids, minlength=count), 1).astype(total.dtype)
     rows = rows.reshape((count,) + (1,) * (data.ndim - 1))
@@ -225,9 +232,10 @@ def _sparse_segments(
     if ids.size and ids[0] < 0:
         raise InvalidArgumentError("segment ids must be >= 0")
     if count is None:
-        count = int(ids[-1]) + 1 if ids.size else 0
+        count = _count_of(data, ids)
     elif ids.size and ids[-1] >= count:
         raise InvalidArgumentError(f"segment ids must be < num_segments = {count}, got {ids[-1]}")
+    check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
     total = combine_sorted(np.add, data, ids, count, 0, indices)
     if scale != "sum":
         total = total / _divisors(ids, count, scale, total)

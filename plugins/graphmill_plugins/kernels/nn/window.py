@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill import errors
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,6 +244,7 @@ def check_sizes(sizes: tuple[int, ...], rank: int, what: str) -> tuple[int, ...]
         raise errors.InvalidArgumentError(
             f"{what} input must be 1-dim of {rank} sizes, got {list(sizes)}"
         )
+    check_size(sizes, f"the tensor of {what}", itemsize=4)
     return sizes
 
 

@@ -7,6 +7,7 @@ decode_compressed_op,serialize_tensor}.cc.
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +24,19 @@ from graphmill.spi.protos import (
     tensor_proto_to_numpy,
 )
 from graphmill_plugins.kernels._strings import map_strings, string_scalar
-from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels._support import (
+    SMALL_REQUEST,
+    check_cancelled,
+    check_size,
+    shape_text,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
 
     from graphmill.dtypes import DType
-    from graphmill.spi import Value
+    from graphmill.spi import OpKernelContext, Value
 
 _MAX_SIZE = 1 << 31
 _READ_SIZE = 1 << 18
@@ -57,6 +64,9 @@ def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
             f"Type mismatch between parsed tensor ({found.name}) and dtype "
             f"({as_dtype(out_type).name})"
         )
+    sizes = [dim.size for dim in message.tensor_shape.dim]
+    if min(sizes, default=0) >= 0:  # one stored value may stand for all elements
+        check_size(sizes, "the tensor", itemsize=out_type.itemsize)
     try:
         return tensor_proto_to_numpy(message)
     except OpError as error:
@@ -140,14 +150,15 @@ def decode_padded_raw(
         raise InvalidArgumentError(
             f"{len(items)} strings padded to {length} bytes exceed the limit of {_MAX_SIZE} bytes"
         )
+    check_size((len(items), length), "the padded strings")
     data = b"".join(item[:length].ljust(length, b"\0") for item in items)
     return _numbers(data, out_type, little_endian).reshape(
         *content.shape, length // out_type.itemsize
     )
 
 
-@kernel("DecodeCompressed", host=True, expensive=True)
-def decode_compressed(content: Value, compression_type: str) -> Value:
+@kernel("DecodeCompressed", host=True, expensive=True, stateful=True)
+def decode_compressed(ctx: OpKernelContext, content: Value, compression_type: str) -> Value:
     """Decompress each string; of a truncated one the readable part.
 
     Raises:
@@ -158,41 +169,51 @@ def decode_compressed(content: Value, compression_type: str) -> Value:
     if not compression_type:
         return content
 
+    inflated = 0
+
     def inflate(item: bytes) -> bytes:
+        nonlocal inflated
+        check = partial(_check_inflated, ctx, inflated)
         try:
             with bytes_stream(item, compression_type) as stream:
-                return _read_all(stream)
+                result = _read_all(stream, check)
         except DataLossError as error:
-            return _inflate_truncated(item, compression_type, error)
+            result = _inflate_truncated(item, compression_type, error, check)
+        inflated += len(result)
+        return result
 
     return map_strings(inflate, content)
 
 
-def _inflate_truncated(item: bytes, compression_type: str, reason: DataLossError) -> bytes:
+def _inflate_truncated(
+    item: bytes, compression_type: str, reason: DataLossError, check: Callable[[int], None]
+) -> bytes:
     """Return the decompressed beginning of a truncated string."""
     inflater = zlib.decompressobj(zlib.MAX_WBITS + (16 if compression_type == "GZIP" else 0))
     try:
         content = inflater.decompress(item, _READ_SIZE)
         while inflater.unconsumed_tail:
-            _check_inflated(len(content))
+            check(len(content))
             content += inflater.decompress(inflater.unconsumed_tail, _READ_SIZE)
     except zlib.error:
         raise DataLossError(f"DecodeCompressed: {reason.message}") from reason
     return content
 
 
-def _read_all(stream: BinaryIO) -> bytes:
+def _read_all(stream: BinaryIO, check: Callable[[int], None]) -> bytes:
     parts = []
     size = 0
     while part := stream.read(_READ_SIZE):
         parts.append(part)
         size += len(part)
-        _check_inflated(size)
+        check(size)
     return b"".join(parts)
 
 
-def _check_inflated(size: int) -> None:
-    """Check that a string may inflate to more than `size` bytes."""
+def _check_inflated(ctx: OpKernelContext, before: int, size: int) -> None:
+    """Check that a string may inflate to more than `size` bytes, after `before` bytes of others."""
+    if size > SMALL_REQUEST:
+        check_cancelled(ctx)
     if size > _MAX_SIZE:
         raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
-    check_size((size,), "the decompressed string")
+    check_size((before + size,), "the decompressed data")

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import Variable, kernel
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.random import _philox
 from graphmill_plugins.kernels.random._shuffle import shuffled
 
@@ -172,6 +173,7 @@ def multinomial(
         raise errors.InvalidArgumentError(f"num_samples should be nonnegative, got {num_samples}")
     if rows and classes < 1:
         raise errors.InvalidArgumentError(f"num_classes should be positive, got {classes}")
+    check_size((rows, num_samples), itemsize=24)  # draws, their targets, and the result
     wide = logits.astype(np.float64)
     finite = xp.isfinite(wide)
     peak = xp.max(wide, axis=1, keepdims=True, initial=-np.inf, where=finite)

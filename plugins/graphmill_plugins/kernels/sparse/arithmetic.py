@@ -15,7 +15,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._support import in_float32, is_narrow, shape_text
+from graphmill_plugins.kernels._support import check_size, in_float32, is_narrow, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.segment_reduce import run_lengths, run_starts
 from graphmill_plugins.kernels.sparse._sparse import (
@@ -274,6 +274,7 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
         keep_dims: bool,
     ) -> Value:
         reduction = _Reduction(indices, values, shape, axes, keep_dims)
+        check_size(reduction.sizes, itemsize=values.dtype.itemsize)
         out = np.zeros(math.prod(reduction.sizes), values.dtype)
         if ufunc is np.add and len(values) <= _FEW and not is_narrow(values.dtype):
             np.add.at(out, reduction.flat, values)

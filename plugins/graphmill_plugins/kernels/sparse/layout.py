@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import checked_axis, object_array, shape_text
+from graphmill_plugins.kernels._support import check_size, checked_axis, object_array, shape_text
 from graphmill_plugins.kernels.sparse._sparse import (
     are_in_order,
     check_bounds,
@@ -258,6 +258,7 @@ def sparse_fill_empty_rows(
     if not sizes:
         raise InvalidArgumentError("Dense shape cannot be empty.")
     count = sizes[0]
+    check_size((count, len(sizes) + 1), itemsize=8)  # indices and values of all rows
     rows = indices[:, 0]
     if not lie_inside(indices[:, :1], (count,)):
         first = int(np.argmax((rows < 0) | (rows >= count)))

@@ -22,11 +22,20 @@ from graphmill_plugins.kernels._strings import (
     map_strings,
     string_array,
 )
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import Value
+
+
+def _check_joined(inputs: list[Value], separator: int, size: int) -> None:
+    """Check that `size` joined strings fit in memory."""
+    total = separator * max(len(inputs) - 1, 0) * size
+    for value in inputs:
+        total += sum(map(len, value.ravel().tolist())) if value.ndim else len(value.item()) * size
+    check_size((total,), "the joined text")
 
 
 @kernel("StringJoin", host=True)
@@ -41,6 +50,7 @@ def string_join(inputs: list[Value], separator: str) -> Value:
         shape = shape or value.shape
     separator_bytes = encode(separator)
     size = int(np.prod(shape, dtype=np.int64))
+    _check_joined(inputs, len(separator_bytes), size)
     columns = [value.ravel().tolist() if value.ndim else [value.item()] * size for value in inputs]
     if not columns:
         return string_array([b""] * size, shape)

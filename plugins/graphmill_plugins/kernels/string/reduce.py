@@ -44,6 +44,7 @@ def reduce_join(inputs: Value, reduction_indices: Value, keep_dims: bool, separa
     outer = int(np.prod([inputs.shape[axis] for axis in outer_axes], dtype=np.int64))
     rows = inputs.transpose(*outer_axes, *reversed(axes)).reshape(outer, count)
     separator_bytes = encode(separator)
+    check_size((inputs.size, len(separator_bytes)), "the text of the separators")
     shape = [
         1 if axis in axes else size
         for axis, size in enumerate(inputs.shape)

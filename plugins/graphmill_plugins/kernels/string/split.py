@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 if TYPE_CHECKING:
@@ -140,6 +141,10 @@ class _NGrams(NamedTuple):
         if width > 2 * pad + len(row):
             return []
         padded = [*[self.left_pad] * pad, *row, *[self.right_pad] * pad]
+        count = len(padded) - width + 1
+        longest = min(width, count)  # how many n-grams have the same string
+        size = longest * sum(map(len, padded)) + count * (width - 1) * len(self.separator)
+        check_size((size + POINTER_SIZE * width * len(padded),), "the n-grams")
         # `zip` stops at the shortest list, which starts last.
         shifted = [padded[start:] for start in range(width)]
         return list(map(self.separator.join, zip(*shifted, strict=False)))

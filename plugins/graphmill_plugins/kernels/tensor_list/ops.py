@@ -173,7 +173,9 @@ def tensor_list_get_item(
         "Trying to read an uninitialized tensor but element_shape is not fully defined and no "
         "list element is set"
     )
-    return zeros(xp, _defined(shape, what), source.element_dtype)
+    sizes = _defined(shape, what)
+    check_size(sizes, "the element", itemsize=source.element_dtype.as_numpy_dtype.itemsize)
+    return zeros(xp, sizes, source.element_dtype)
 
 
 @kernel("TensorListSetItem", host=True)

@@ -19,7 +19,7 @@ from graphmill_plugins.kernels._partial_shape import (
     merged,
     shape_of_tensor,
 )
-from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, scalar_int, shape_text
 from graphmill_plugins.kernels.tensor_list._tensor_list import TensorList
 from graphmill_plugins.kernels.tensor_list.ops import typed_list, with_elements
 from graphmill_plugins.kernels.unstack import joined, rows, stacked, zeros
@@ -47,6 +47,8 @@ def _stack(
             f"non-fully-defined element_shape: {shape_text(shape)}"
         )
     if any(element is None for element in elements):
+        itemsize = source.element_dtype.as_numpy_dtype.itemsize
+        check_size((len(elements), *shape), itemsize=itemsize)
         blank = zeros(xp, shape, source.element_dtype)
         elements = [blank if element is None else element for element in elements]
     return stacked(xp, elements, shape, source.element_dtype)
@@ -120,7 +122,9 @@ def tensor_list_scatter(
         raise InvalidArgumentError(
             f"TensorListScatter: Trying to scatter at index {highest} in list with size {wanted}"
         )
-    elements: list[Value] = [None] * (highest + 1 if wanted == -1 else wanted)
+    length = highest + 1 if wanted == -1 else wanted
+    check_size((length,), "the list", itemsize=POINTER_SIZE)
+    elements: list[Value] = [None] * length
     for position, row in zip(positions, rows(tensor, dtype), strict=True):
         elements[position] = row
     return TensorList(dtype, shape, elements)

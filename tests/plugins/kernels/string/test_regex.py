@@ -153,13 +153,12 @@ def test_long_texts_end_or_are_refused(engine: str) -> None:
 def test_replacement_ends_when_the_step_is_cancelled(
     bind_kernel: Callable[..., Any], ctx: Any, engine: str
 ) -> None:
-    ctx.op, ctx.cancellation = "StaticRegexReplace", SimpleNamespace(is_cancelled=True)
+    ctx.cancellation = SimpleNamespace(is_cancelled=True)
     with pytest.raises(errors.CancelledError):
         replace(bind_kernel, ctx, b"ab" * 9_000, "[a]|x{2}", r"\0\0" * 1000)
 
 
 def test_results_ask_for_memory(bind_kernel: Callable[..., Any], ctx: Any) -> None:
-    ctx.op, ctx.cancellation = "StaticRegexReplace", SimpleNamespace(is_cancelled=False)
     for pattern in ("a", "a|b{2}"):
         limited = with_limit(1 << 24, replace)
         with pytest.raises(errors.ResourceExhaustedError, match="the limit is 16777216"):

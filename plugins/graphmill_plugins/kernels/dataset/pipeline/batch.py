@@ -9,7 +9,7 @@ import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
 from graphmill.spi.kernels import dtype_of_value, has_dtype, shape_of_value
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.dataset.pipeline.basic import row_values
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     UNKNOWN,
@@ -188,7 +188,9 @@ def _padded(
         )
     if not shape:
         return stacked(np, values, (), dtype)
-    result = np.empty((len(values), *full), dtype.as_numpy_dtype)
+    element_type = dtype.as_numpy_dtype
+    check_size((len(values), *full), "the padded batch", itemsize=element_type.itemsize)
+    result = np.empty((len(values), *full), element_type)
     # `fill` stores an object of a variant as it is; assignment would unpack one that is a sequence.
     result.fill(padding.item() if isinstance(padding, np.ndarray) else padding)
     for position, (value, sizes) in enumerate(zip(values, given, strict=True)):

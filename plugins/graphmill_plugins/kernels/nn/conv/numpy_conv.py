@@ -23,6 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from graphmill_plugins.kernels._matmul import product_into
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,7 @@ def pad_image(x: Array, *axes: Axis, value: float = 0) -> Array:
     if not any(axis.before or axis.after for axis in axes):
         return x
     shape = (x.shape[0], *(axis.padded for axis in axes), x.shape[-1])
+    check_size(shape, "the padded input", itemsize=x.dtype.itemsize)
     padded = np.zeros(shape, x.dtype) if value == 0 else np.full(shape, value, x.dtype)
     inner = tuple(slice(axis.before, axis.before + axis.size) for axis in axes)
     padded[(slice(None), *inner)] = x
@@ -57,7 +59,9 @@ def conv2d(x: Array, kernel: Array, rows: Axis, cols: Axis) -> Array:
     """
     depth = kernel.shape[2]
     groups = x.shape[3] // depth if depth else 1
-    out = np.empty((x.shape[0], rows.out, cols.out, kernel.shape[3]), x.dtype)
+    shape = (x.shape[0], rows.out, cols.out, kernel.shape[3])
+    check_size(shape, itemsize=x.dtype.itemsize)
+    out = np.empty(shape, x.dtype)
     if out.size == 0:
         return out
     if kernel.size == 0 or x.size == 0:
