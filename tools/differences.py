@@ -118,6 +118,11 @@ fails a test.
   bounds (gradients of pools, updates of variables, rows of sparse tensors, unknown modes of
   `ImageProjectiveTransformV3`), graphmill raises `InvalidArgument`. Outputs that TensorFlow leaves
   uninitialized are zero.
+- **`SdcaOptimizer`** takes the examples in a random order, like TensorFlow, but in one thread. With
+  adaptive sampling, examples that were not drawn follow by their importance; TensorFlow takes the
+  first example in their place.
+- **`SparseMatrixOrderingAMD`** orders rows by their exact degree. TensorFlow estimates it, so ties
+  and some rows come in another order; the Cholesky factor has about as many values.
 - **`CombinedNonMaxSuppression`** keeps the order of boxes with equal scores; TensorFlow's sort is
   not stable.
 

@@ -196,6 +196,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "signal": ("signal.fft",),
     "sparse": (
         "sparse.arithmetic",
+        "sparse.cholesky",
         "sparse.cross",
         "sparse.cross_hashed",
         "sparse.csr",
@@ -219,7 +220,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "summary": ("summary.protos", "summary.writers"),
     "tensor_array": ("tensor_array.bulk", "tensor_array.ops"),
     "tensor_list": ("tensor_list.stack_concat", "tensor_list.ops"),
-    "training": ("training.ops", "training.sdca", "training.word2vec"),
+    "training": ("training.ops", "training.sdca", "training.sdca_optimizer", "training.word2vec"),
     "variant": ("dataset.optional", "tensor_map.ops", "variant.composite_tensor"),
     "xla": (
         "xla.call_module",

@@ -46,7 +46,7 @@ OPS: dict[str, str] = {
     "audio.wav": "DecodeWav EncodeWav",
     "control_flow.ops": (
         "Abort ControlTrigger Enter Exit LoopCond Merge NextIteration NoOp RefEnter RefExit "
-        "RefMerge RefNextIteration RefSelect RefSwitch Switch _SwitchN"
+        "RefMerge RefNextIteration RefSelect RefSwitch Switch SyncDevice _SwitchN"
     ),
     "control_flow.transfer": "Recv Send _CopyToDevice _CopyToHost _HostRecv _HostSend _Recv _Send",
     "data_flow.accumulator": (
@@ -488,6 +488,7 @@ OPS: dict[str, str] = {
         "SparseReduceMax SparseReduceMaxSparse SparseReduceSum SparseReduceSumSparse SparseSoftmax "
         "SparseSparseMaximum SparseSparseMinimum SparseTensorDenseAdd"
     ),
+    "sparse.cholesky": "SparseMatrixOrderingAMD SparseMatrixSparseCholesky",
     "sparse.cross": "SparseCross SparseCrossV2",
     "sparse.cross_hashed": "SparseCrossHashed",
     "sparse.csr": (
@@ -592,6 +593,7 @@ OPS: dict[str, str] = {
         "SparseApplyRMSProp"
     ),
     "training.sdca": "SdcaFprint SdcaShrinkL1",
+    "training.sdca_optimizer": "SdcaOptimizer SdcaOptimizerV2",
     "training.word2vec": "NegTrain Skipgram",
     "variant.composite_tensor": (
         "CompositeTensorVariantFromComponents CompositeTensorVariantToComponents"

@@ -119,11 +119,9 @@ _GROUPS: Final = (
         "it is not implemented yet",
         (
             "AudioMicrofrontend DebugIdentityV2 LMDBDataset ExperimentalLMDBDataset "
-            "SnapshotDataset SparseMatrixOrderingAMD SparseMatrixSparseCholesky "
-            "LMDBReader SdcaOptimizer SdcaOptimizerV2 DecodeJxl "
-            "CalibrationStatisticsSaver _FusedQuantizedConv2D "
-            "_FusedQuantizedDepthwiseConv2D _QuantizedMatMul _QuantizedMaxPool3D "
-            "SyncDevice "
+            "SnapshotDataset LMDBReader DecodeJxl CalibrationStatisticsSaver "
+            "_FusedQuantizedConv2D _FusedQuantizedDepthwiseConv2D _QuantizedMatMul "
+            "_QuantizedMaxPool3D"
         ),
     ),
 )

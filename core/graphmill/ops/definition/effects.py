@@ -123,7 +123,8 @@ _TABLE: Final[dict[str, str]] = {
         Multinomial NonDeterministicInts ParameterizedTruncatedNormal RandomCrop RandomDataset
         RandomGamma RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform
         RandomUniformInt RiscRandomUniform SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
-        SamplingDataset ShuffleAndRepeatDataset ShuffleDataset StochasticHardRoutingFunction
+        SamplingDataset SdcaOptimizer SdcaOptimizerV2 ShuffleAndRepeatDataset ShuffleDataset
+        StochasticHardRoutingFunction
         ThreadUnsafeUnigramCandidateSampler TruncatedNormal UniformCandidateSampler
     """,
     "rng state": """

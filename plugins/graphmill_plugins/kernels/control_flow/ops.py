@@ -15,13 +15,19 @@ from graphmill.spi import DEAD, kernel
 from graphmill.spi.kernels import not_a_scalar
 
 if TYPE_CHECKING:
-    from graphmill.spi import ArrayNamespace, Value
+    from graphmill.spi import ArrayNamespace, OpKernelContext, Value
 
 
 @kernel("NoOp", "ControlTrigger")
 def no_op(xp: ArrayNamespace) -> None:
     """Do nothing."""
     del xp
+
+
+@kernel("SyncDevice", stateful=True)
+def sync_device(ctx: OpKernelContext) -> None:
+    """Wait until the device has done what was started on it before."""
+    ctx.device.sync()
 
 
 @kernel(
