@@ -6,9 +6,10 @@ switches NumPy's floating point warnings off once per step, so kernels do not.
 
 from __future__ import annotations
 
+import functools
 import operator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import (
     in_float32,
-    is_narrow,
     is_numpy,
     object_array,
     shape_text,
@@ -25,9 +25,11 @@ from graphmill_plugins.kernels._support import (
 from graphmill_plugins.kernels._tables import functions_in_float32, namespace_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from graphmill.spi import ArrayNamespace, Value
+
+_GROUP: Final = 8  # the number of inputs that TensorFlow's AddN adds at a time
 
 
 def _power(x: Value, y: Value) -> Value:
@@ -188,19 +190,21 @@ def right_shift(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value]
 
 
 @kernel("AddN", "AccumulateNV2", types={"T": dtypes.NUMERIC}, make=True)
-def add_n(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value]], Value]:
-    """Add arrays of one shape; narrow floats are added in float32 and rounded once."""
-    total = numpy_total if is_numpy(xp) else _total
-    return _sum_of_narrow(total, T) if is_narrow(T) else total
+def add_n(xp: ArrayNamespace) -> Callable[[list[Value]], Value]:
+    """Add arrays of one shape in TensorFlow's order, so that sums are rounded as there."""
+    return numpy_total if is_numpy(xp) else _total
 
 
-def _sum_of_narrow(
-    total: Callable[[list[Value]], Value], T: np.dtype[Any]
-) -> Callable[[list[Value]], Value]:
-    def add(inputs: list[Value]) -> Value:
-        return total([value.astype(np.float32) for value in inputs]).astype(T)
+def _groups(inputs: list[Value]) -> Iterator[list[Value]]:
+    """Yield the groups of inputs whose sums TensorFlow adds: eight each, the rest first.
 
-    return add
+    Semantics: tensorflow/core/kernels/aggregate_ops.cc.
+    """
+    rest = len(inputs) % _GROUP
+    end = rest if rest > 1 else rest + _GROUP
+    yield inputs[:end]
+    for start in range(end, len(inputs), _GROUP):
+        yield inputs[start : start + _GROUP]
 
 
 def _check_same_shapes(inputs: list[Value]) -> None:
@@ -215,15 +219,24 @@ def _check_same_shapes(inputs: list[Value]) -> None:
 
 def _total(inputs: list[Value]) -> Value:
     _check_same_shapes(inputs)
-    total = inputs[0]
-    for value in inputs[1:]:
-        total = total + value
-    return total
+    return functools.reduce(
+        operator.add, (functools.reduce(operator.add, group) for group in _groups(inputs))
+    )
 
 
 def numpy_total(inputs: list[Value]) -> Value:
-    """Add NumPy values of one shape, into one new array."""
+    """Add NumPy values of one shape, into new arrays."""
     _check_same_shapes(inputs)
+    if len(inputs) <= _GROUP + 1:
+        return _sum_of_group(inputs)
+    first, *others = _groups(inputs)
+    total = _sum_of_group(first)
+    for group in others:
+        total += _sum_of_group(group)
+    return total
+
+
+def _sum_of_group(inputs: list[Value]) -> Value:
     if len(inputs) == 1:
         return inputs[0]
     total = inputs[0] + inputs[1]

@@ -1,7 +1,8 @@
 """Pooling gradient kernels on NumPy; ops, checks and shapes are in `ops`.
 
 In two dimensions the gradient of a maximum goes to the first of equal elements of a window, in
-row-major order; in three dimensions it goes to all of them.
+row-major order, or to NaN if that is the first element; in three dimensions it goes to all equal
+elements.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def _overlaps(axes: Sequence[Axis], taps: Sequence[int]) -> tuple[Any, Any]:
 def max_pool_gradient(x: Array, out: Array, gradient: Array, axes: Sequence[Axis]) -> Array:
     """Add each window's gradient to its first maximum, or to all for volumes."""
     to_all = len(axes) == 3
+    if not to_all and x.dtype.kind not in "iu" and np.isnan(x).any():
+        return _gradient_of_first(x, out.shape, gradient, axes)
     total = np.zeros(x.shape, widen(gradient.dtype))
     pending = np.ones(out.shape, bool)
     for taps in np.ndindex(*(axis.kernel for axis in axes)):
@@ -44,6 +47,27 @@ def max_pool_gradient(x: Array, out: Array, gradient: Array, axes: Sequence[Axis
         total[inputs] += np.where(hit, gradient[windows], 0)
         if not to_all:
             pending[windows] &= ~hit
+    if not to_all and pending.any():  # `out` is not the maximum of `x`, which TensorFlow ignores
+        return _gradient_of_first(x, out.shape, gradient, axes)
+    return total.astype(gradient.dtype, copy=False)
+
+
+def _gradient_of_first(
+    x: Array, windows_shape: Sequence[int], gradient: Array, axes: Sequence[Axis]
+) -> Array:
+    """Add each window's gradient to the first element that no later one exceeds."""
+    largest = np.empty(windows_shape, x.dtype)
+    chosen = np.full(windows_shape, -1)
+    all_taps = list(np.ndindex(*(axis.kernel for axis in axes)))
+    for number, taps in enumerate(all_taps):
+        windows, inputs = _overlaps(axes, taps)
+        is_larger = (chosen[windows] < 0) | (largest[windows] < x[inputs])
+        largest[windows] = np.where(is_larger, x[inputs], largest[windows])
+        chosen[windows] = np.where(is_larger, number, chosen[windows])
+    total = np.zeros(x.shape, widen(gradient.dtype))
+    for number, taps in enumerate(all_taps):
+        windows, inputs = _overlaps(axes, taps)
+        total[inputs] += np.where(chosen[windows] == number, gradient[windows], 0)
     return total.astype(gradient.dtype, copy=False)
 
 
