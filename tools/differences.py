@@ -112,6 +112,8 @@ fails a test.
   `BytesProducedStatsDataset` and `LatencyStatsDataset` alone.
 - **`SqlDataset`** opens a database for reading only. TensorFlow creates a missing one, and runs
   queries that write.
+- **LMDB**: a database without keys has no elements; TensorFlow's dataset waits for one forever. A
+  database that `LMDBReader` cannot open is an error; TensorFlow ends the process.
 - **Ranks and element types** that TensorFlow's kernels do not support: `Pad` beyond rank 6,
   `ReverseV2` and `Where` beyond rank 8, `Tile` of quantized numbers, `Cast` to eight-bit floats.
 - **Missing checks**: where TensorFlow does not check a shape, index or option and reads out of
@@ -146,6 +148,8 @@ units of the type's epsilon, with a reason for each group of ops.
 - **JPEG and PNG**: the pixels of a JPEG may differ by one or two, because Pillow computes the
   cosine transform accurately and TensorFlow fast. The bytes of an encoded PNG depend on the version
   of zlib; its pixels do not.
+- **Division of complex numbers** by zero or infinity gives NumPy's infinity or zero. TensorFlow
+  gives NaN where it divides several numbers at a time, and infinity for the rest.
 - **Cancellation**: rounding errors grow if a result is a small difference of large numbers, or if a
   gradient is cut at zero. Examples are the gradient of a bias before a batch normalisation, which
   is zero except for rounding and of which Adam makes full-size steps, and `Relu6Grad` of a value

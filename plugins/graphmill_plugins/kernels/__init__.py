@@ -61,6 +61,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "dataset.handles",
         "dataset.iterator_state",
         "dataset.iterators",
+        "dataset.lmdb",
         "dataset.multi_device",
         "dataset.options",
         "dataset.pace",

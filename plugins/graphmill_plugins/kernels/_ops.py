@@ -120,6 +120,7 @@ OPS: dict[str, str] = {
         "IteratorFromStringHandleV2 IteratorGetDevice IteratorGetNext IteratorGetNextAsOptional "
         "IteratorGetNextSync IteratorToStringHandle IteratorV2 MakeIterator OneShotIterator"
     ),
+    "dataset.lmdb": "ExperimentalLMDBDataset LMDBDataset",
     "dataset.multi_device": (
         "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 DeleteMultiDeviceIterator "
         "MultiDeviceIterator MultiDeviceIteratorFromStringHandle "
@@ -232,11 +233,11 @@ OPS: dict[str, str] = {
     "io.file": "MatchingFiles ReadFile WriteFile",
     "io.reader": (
         "FixedLengthRecordReader FixedLengthRecordReaderV2 IdentityReader IdentityReaderV2 "
-        "ReaderNumRecordsProduced ReaderNumRecordsProducedV2 ReaderNumWorkUnitsCompleted "
-        "ReaderNumWorkUnitsCompletedV2 ReaderRead ReaderReadUpTo ReaderReadUpToV2 ReaderReadV2 "
-        "ReaderReset ReaderResetV2 ReaderRestoreState ReaderRestoreStateV2 ReaderSerializeState "
-        "ReaderSerializeStateV2 TFRecordReader TFRecordReaderV2 TextLineReader TextLineReaderV2 "
-        "WholeFileReader WholeFileReaderV2"
+        "LMDBReader ReaderNumRecordsProduced ReaderNumRecordsProducedV2 "
+        "ReaderNumWorkUnitsCompleted ReaderNumWorkUnitsCompletedV2 ReaderRead ReaderReadUpTo "
+        "ReaderReadUpToV2 ReaderReadV2 ReaderReset ReaderResetV2 ReaderRestoreState "
+        "ReaderRestoreStateV2 ReaderSerializeState ReaderSerializeStateV2 TFRecordReader "
+        "TFRecordReaderV2 TextLineReader TextLineReaderV2 WholeFileReader WholeFileReaderV2"
     ),
     "io.remap": "GenerateVocabRemapping LoadAndRemapMatrix",
     "jax.array_index": (

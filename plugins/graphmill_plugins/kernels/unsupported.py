@@ -118,8 +118,8 @@ _GROUPS: Final = (
     (
         "it is not implemented yet",
         (
-            "AudioMicrofrontend DebugIdentityV2 LMDBDataset ExperimentalLMDBDataset "
-            "SnapshotDataset LMDBReader DecodeJxl CalibrationStatisticsSaver "
+            "AudioMicrofrontend DebugIdentityV2 "
+            "SnapshotDataset DecodeJxl CalibrationStatisticsSaver "
             "_FusedQuantizedConv2D _FusedQuantizedDepthwiseConv2D _QuantizedMatMul "
             "_QuantizedMaxPool3D"
         ),

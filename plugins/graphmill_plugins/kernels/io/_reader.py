@@ -20,6 +20,7 @@ from graphmill_plugins.kernels.dataset.pipeline.files import (
     LineReader,
     TFRecordReader,
 )
+from graphmill_plugins.kernels.dataset.pipeline.lmdb_records import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,6 +253,26 @@ class FileRecordReader(Reader):
         if self._records_of_file is not None:
             self._records_of_file.stream.close()
             self._records_of_file = None
+
+
+class LmdbReader(Reader):
+    """Returns the keys and values of LMDB databases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._database: Database | None = None
+
+    def start(self, work: bytes) -> None:
+        """Open a database."""
+        self._database = Database(as_path(decode(work)))
+
+    def next(self) -> Record | None:
+        """Return the next key and value, None at the end."""
+        return None if self._database is None else self._database.next()
+
+    def stop(self) -> None:
+        """Close the database."""
+        self._database = None
 
 
 def open_records(path: str, compression: str) -> RecordReader:

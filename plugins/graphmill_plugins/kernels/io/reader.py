@@ -19,6 +19,7 @@ from graphmill_plugins.kernels.data_flow.queue import queue_of, reference
 from graphmill_plugins.kernels.io._reader import (
     FileRecordReader,
     IdentityReader,
+    LmdbReader,
     Read,
     Reader,
     WholeFileReader,
@@ -76,6 +77,15 @@ class WholeFileReaderKernel(_ReaderKernel):
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         del construction
         return WholeFileReader
+
+
+@kernel("LMDBReader", stateful=True, effects=_READ)
+class LmdbReaderKernel(_ReaderKernel):
+    """Return a reader of the keys and values of LMDB databases."""
+
+    def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
+        del construction
+        return LmdbReader
 
 
 @kernel("TFRecordReader", "TFRecordReaderV2", stateful=True, effects=_READ)
