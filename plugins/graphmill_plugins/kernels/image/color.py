@@ -109,19 +109,11 @@ def adjust_hue(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
     r, g, b = wide[..., 0], wide[..., 1], wide[..., 2]
     high = xp.maximum(xp.maximum(r, g), b)
     low = xp.minimum(xp.minimum(r, g), b)
-    hue = xp.remainder(_hue(xp, r, g, b, high, high - low) + delta * np.float32(6), np.float32(6))
-    sector = xp.floor(hue)
-    ratio = hue - sector
-    sector = sector.astype(np.int32) % 6
-    ratio = xp.where(sector % 2 == 0, ratio, np.float32(1) - ratio)
-    middle = low + ratio * (high - low)
-    # For each sixth of the circle, the index into (high, middle, low) of each channel.
-    values = xp.stack([high, middle, low], axis=-1)
-    order = xp.asarray(_ORDER)[sector]
-    return xp.take_along_axis(values, order, axis=-1).astype(images.dtype)
-
-
-_ORDER = np.array([[0, 1, 2], [1, 0, 2], [2, 0, 1], [2, 1, 0], [1, 2, 0], [0, 2, 1]])
+    span = high - low
+    hue = _hue(xp, r, g, b, high, span) + delta * np.float32(6)
+    hue = hue - xp.floor(hue / np.float32(6)) * np.float32(6)
+    channels = [low + share * span for share in _shares(xp, hue)]
+    return xp.stack(channels, axis=-1).astype(images.dtype)
 
 
 def _rgb_to_hsv(xp: ArrayNamespace, images: Value) -> tuple[Value, Value, Value]:
@@ -133,16 +125,22 @@ def _rgb_to_hsv(xp: ArrayNamespace, images: Value) -> tuple[Value, Value, Value]
     return _hue(xp, r, g, b, high, span) / one(6), saturation, high
 
 
-def _hsv_to_rgb(xp: ArrayNamespace, hue: Value, saturation: Value, value: Value) -> Value:
-    one = value.dtype.type
-    sixths = hue * one(6)
-    shares = (
+def _shares(xp: ArrayNamespace, sixths: Value) -> tuple[Value, Value, Value]:
+    """Return how near red, green and blue are to the highest channel, for a hue in sixths."""
+    one = sixths.dtype.type
+    return (
         xp.clip(xp.abs(sixths - one(3)) - one(1), one(0), one(1)),
         xp.clip(one(2) - xp.abs(sixths - one(2)), one(0), one(1)),
         xp.clip(one(2) - xp.abs(sixths - one(4)), one(0), one(1)),
     )
+
+
+def _hsv_to_rgb(xp: ArrayNamespace, hue: Value, saturation: Value, value: Value) -> Value:
+    one = value.dtype.type
     grey = one(1) - saturation
-    return xp.stack([(grey + saturation * share) * value for share in shares], axis=-1)
+    return xp.stack(
+        [(grey + saturation * share) * value for share in _shares(xp, hue * one(6))], axis=-1
+    )
 
 
 @kernel("AdjustSaturation", types={"T": _FLOATS})
