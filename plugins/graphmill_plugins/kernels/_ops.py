@@ -263,6 +263,7 @@ OPS: dict[str, str] = {
         "BesselI0 BesselI0e BesselI1 BesselI1e Betainc Digamma Erf Erfc Erfinv Expint Igamma "
         "IgammaGradA Igammac Lgamma Ndtri Polygamma Spence Zeta"
     ),
+    "jax.math_trigonometric": "Cos Sin Tan",
     "jax.nn_block_lstm": "BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2",
     "jax.nn_conv": (
         "Conv Conv2D Conv3D DepthwiseConv2dNative _FusedConv2D _FusedConv3D "
