@@ -98,14 +98,20 @@ class TFRecordWriter:
     Args:
         path: a local path or URL.
         compression: "", "ZLIB" or "GZIP".
+        stream: the file if it is open already.
 
     Raises:
         InvalidArgumentError: the compression is unknown.
         PermissionDeniedError, FailedPreconditionError: the file cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], compression: str = "") -> None:
-        self._stream = StreamWriter(as_path(path), compression)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        compression: str = "",
+        stream: StreamWriter | None = None,
+    ) -> None:
+        self._stream = StreamWriter(as_path(path), compression) if stream is None else stream
 
     def write(self, record: bytes) -> None:
         """Append a record."""

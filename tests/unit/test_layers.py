@@ -25,6 +25,7 @@ PLUGINS = ROOT / "plugins"
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
+        "access",
         "deprecations",
         "dtypes",
         "typing",

@@ -44,10 +44,12 @@ __all__ = [
     "open_writer",
     "parent",
     "read_bytes",
+    "read_content",
     "remove",
     "remove_empty_dir",
     "rename",
     "write",
+    "write_new",
 ]
 
 _URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # at least two letters: `c://` is a drive
@@ -94,7 +96,12 @@ def open_reader(path: str) -> Reader:
 
 def read_bytes(path: str) -> bytes:
     """Return the whole content of the file `path`."""
-    with closing(open_reader(path)) as reader:
+    return read_content(open_reader(path))
+
+
+def read_content(reader: Reader) -> bytes:
+    """Return the whole content of an open file, and close it."""
+    with closing(reader):
         content = bytearray(reader.size)
         reader.read_into(0, memoryview(content))
         return bytes(content)
@@ -118,6 +125,23 @@ def write(path: str, *chunks: Chunk) -> None:
     with open_writer(path) as writer:
         for chunk in chunks:
             writer.write(chunk)
+
+
+def write_new(path: str, content: bytes) -> str:
+    """Write a local file that does not exist yet; return its path, which may have got a suffix."""
+    make_dirs(parent(path))
+    suffix = 0
+    with typed_errors(path):
+        while True:
+            unique = f"{path}-{suffix}" if suffix else path
+            try:
+                descriptor = os.open(unique, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                suffix += 1
+                continue
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            return unique
 
 
 def exists(path: str) -> bool:

@@ -19,16 +19,25 @@ class Appender:
 
     On an object store, the file only appears after `close`. Missing folders are created.
 
+    Args:
+        path: its path.
+        file: the file if it is open already.
+
     Raises:
         PermissionDeniedError, FailedPreconditionError: the file cannot be written.
     """
 
-    def __init__(self, path: str) -> None:
+    _file: BinaryIO
+
+    def __init__(self, path: str, file: BinaryIO | None = None) -> None:
         self.path = path
+        if file is not None:
+            self._file = file
+            return
         if not is_url(path):
             make_dirs(parent(path))
             with typed_errors(path):
-                self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115 - it stays open
+                self._file = Path(path).open("ab")  # noqa: SIM115 - it stays open
             return
         with typed_errors(path):
             filesystem, inner = filesystem_of(path)

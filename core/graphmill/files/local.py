@@ -27,12 +27,16 @@ class LocalReader:
     Every read checks whether the file has changed since it was opened, and raises DataLossError
     instead of mixing old and new bytes. `preadv` needs no lock; on platforms without it, a lock
     guards the file's position.
+
+    Args:
+        path: its path.
+        fd: the descriptor of the file if it is open already; the reader closes it.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, fd: int | None = None) -> None:
         self.path = path
         with typed_errors(path):
-            self._fd = os.open(path, _OPEN_FLAGS)
+            self._fd = os.open(path, _OPEN_FLAGS) if fd is None else fd
             self._close = weakref.finalize(self, os.close, self._fd)
             status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
@@ -105,7 +109,8 @@ class LocalWriter(Writer):
                 self._target = self._target.resolve()
                 mode = self._target.stat().st_mode
             is_special = mode is not None and not stat.S_ISREG(mode)
-            self._temporary = None if is_special else _temporary_path(self._target)
+            temporary = self._target.with_name(temporary_name(self._target.name))
+            self._temporary = None if is_special else temporary
             self._file = (self._temporary or self._target).open("wb", buffering=1 << 20)
             if self._temporary and mode is not None:
                 self._temporary.chmod(stat.S_IMODE(mode))
@@ -131,7 +136,8 @@ class LocalWriter(Writer):
                 self._temporary.unlink()
 
 
-def _temporary_path(path: Path) -> Path:
+def temporary_name(name: str) -> str:
+    """Return the name of the temporary file for a file that is being written."""
     import secrets  # imported lazily: programs that only read do not need it
 
-    return path.with_name(f"{path.name}.tempstate{secrets.randbits(64)}")
+    return f"{name}.tempstate{secrets.randbits(64)}"

@@ -17,7 +17,7 @@ from graphmill.files.base import BytesReader
 if TYPE_CHECKING:
     from typing import Self
 
-    from graphmill.files.base import Chunk, Reader
+    from graphmill.files.base import Chunk, Reader, Writer
 
 _WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 _PIECE: Final = 1 << 18
@@ -45,7 +45,7 @@ def open_stream(path: str, compression: str = "", buffer_size: int = DEFAULT_BUF
         NotFoundError, PermissionDeniedError, FailedPreconditionError: the file cannot be opened.
     """
     check_compression(compression)
-    return _buffered(open_reader(path), compression, buffer_size)
+    return stream_of(open_reader(path), compression, buffer_size)
 
 
 def bytes_stream(content: bytes, compression: str = "") -> BinaryIO:
@@ -55,7 +55,7 @@ def bytes_stream(content: bytes, compression: str = "") -> BinaryIO:
         InvalidArgumentError: the compression is unknown.
     """
     check_compression(compression)
-    return _buffered(BytesReader(content), compression, DEFAULT_BUFFER)
+    return stream_of(BytesReader(content), compression, DEFAULT_BUFFER)
 
 
 def read_exactly(stream: BinaryIO, size: int) -> bytes:
@@ -75,7 +75,8 @@ def read_exactly(stream: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _buffered(reader: Reader, compression: str, buffer_size: int) -> BinaryIO:
+def stream_of(reader: Reader, compression: str, buffer_size: int) -> BinaryIO:
+    """Return a stream over an open file, which closes it."""
     raw: io.RawIOBase = _Plain(reader)
     if compression:
         raw = _Inflated(raw, compression, reader.path)
@@ -172,14 +173,19 @@ class StreamWriter:
 
     As a context manager, it closes the file, or deletes it after an error.
 
+    Args:
+        path: its path.
+        compression: "", "ZLIB" or "GZIP".
+        writer: the file if it is open already.
+
     Raises:
         InvalidArgumentError: the compression is unknown.
         PermissionDeniedError, FailedPreconditionError: the file cannot be written.
     """
 
-    def __init__(self, path: str, compression: str = "") -> None:
+    def __init__(self, path: str, compression: str = "", writer: Writer | None = None) -> None:
         check_compression(compression)
-        self._writer = open_writer(path)
+        self._writer = open_writer(path) if writer is None else writer
         self._deflate = zlib.compressobj(wbits=_WINDOW_BITS[compression]) if compression else None
         self._is_open = True
 

@@ -45,7 +45,14 @@ def bind_node(
     """
     policy.check_node(node, choice.definition, device)
     construction = OpKernelConstruction(
-        node.name, node.op_def, node.attrs, device, namespace, functions, segment
+        node.name,
+        node.op_def,
+        node.attrs,
+        device,
+        namespace,
+        functions,
+        segment,
+        policy.broker_of(node, choice.definition),
     )
     kernel = bind(choice.definition, construction, choice.owner)
     if policy.memory_limit:

@@ -377,6 +377,8 @@ class GraphmillOptions(_message.Message):
     FORBID_EFFECTS_FIELD_NUMBER: _builtins.int
     TRANSPORT_FIELD_NUMBER: _builtins.int
     MEMORY_BUDGET_BYTES_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
+    ALLOW_FIELD_NUMBER: _builtins.int
     jit: _builtins.str
     """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
     run; "eager", before the first result.
@@ -397,10 +399,20 @@ class GraphmillOptions(_message.Message):
     """How many bytes one allocation may have whose size a value of the graph decides; 0 for the
     default, a share of the memory of the machine or of the process's control group.
     """
+    policy: _builtins.str
+    """"pure": the graph may do only what `allow` lists besides computing; "trusted": everything;
+    empty: "pure" for a graph that was loaded or came over a wire, else "trusted".
+    """
     @_builtins.property
     def forbid_effects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Effects that no kernel of the session may have: "fs.read", "fs.write", "net", "process",
         "python", "clock", "rng", "state", "log".
+        """
+
+    @_builtins.property
+    def allow(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the graph may do besides computing, as "fs.read:DIR", "fs.list:DIR", "fs.write:DIR",
+        "net", "process", "python"; implies the policy "pure".
         """
 
     def __init__(
@@ -415,10 +427,12 @@ class GraphmillOptions(_message.Message):
         forbid_effects: _abc.Iterable[_builtins.str] | None = ...,
         transport: _builtins.str = ...,
         memory_budget_bytes: _builtins.int = ...,
+        policy: _builtins.str = ...,
+        allow: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size", "memory_budget_bytes", b"memory_budget_bytes", "transport", b"transport"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from graphmill.graph.node import parse_tensor_name
 from graphmill.runtime.value_shape import num_bytes_of_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from graphmill.access.broker import Broker
 
 FILE_SCHEME: Final = "file://"
 """The scheme of URLs of folders."""
@@ -106,18 +109,26 @@ DISK_USAGE: Final = DiskUsage()
 """The usage of this process."""
 
 
-def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..., Any]]) -> None:
+def publish(
+    tensor: WatchedTensor,
+    url: str,
+    callbacks: Mapping[str, Callable[..., Any]],
+    broker: Broker = UNRESTRICTED,
+) -> None:
     """Send a watched value to `file:///folder` or `callback://name`.
 
     Raises:
         NotFoundError: the host has no callback of that name.
+        PermissionDeniedError: the rules of the session do not allow it.
         InvalidArgumentError: the URL has another scheme.
         ResourceExhaustedError: watches have written more bytes than they may.
         OpError: the file cannot be written.
     """
     if url.startswith(FILE_SCHEME):
+        root = Path(url[len(FILE_SCHEME) :])
+        broker.require("fs.write", str(root))
         DISK_USAGE.request(tensor)
-        write_event(tensor, Path(url[len(FILE_SCHEME) :]))
+        write_event(tensor, root, broker)
     elif url.startswith(_CALLBACK):
         name = url[len(_CALLBACK) :]
         if name not in callbacks:
@@ -125,6 +136,7 @@ def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..
                 f"no debug callback {name!r}; host.debug_callbacks has "
                 f"{', '.join(sorted(callbacks)) or 'none'}"
             )
+        broker.require("python")
         callbacks[name](tensor)
     else:
         raise InvalidArgumentError(
@@ -132,7 +144,7 @@ def publish(tensor: WatchedTensor, url: str, callbacks: Mapping[str, Callable[..
         )
 
 
-def write_event(tensor: WatchedTensor, root: Path) -> Path:
+def write_event(tensor: WatchedTensor, root: Path, broker: Broker = UNRESTRICTED) -> Path:
     """Write a watched value below `root` as tfdbg does; return the path of the file.
 
     The file is `<root>/_tfdbg_device_,job_…/<node>_<slot>_<debug op>_<microseconds>`; it holds an
@@ -141,28 +153,13 @@ def write_event(tensor: WatchedTensor, root: Path) -> Path:
     stamp = int(tensor.wall_time * _MICROS)
     usual = f"{tensor.node_name}_{tensor.output_slot}_{tensor.debug_op}"
     name = tensor.dump_name or f"{device_folder(tensor.device)}/{usual}"
-    return write_new_file(root / f"{name}_{stamp}", _event(tensor).SerializeToString())
+    path = str(root / f"{name}_{stamp}")
+    return Path(broker.write_new(path, _event(tensor).SerializeToString()))
 
 
 def device_folder(device: str) -> str:
     """Return the name of the folder for a device's files."""
     return "_tfdbg_device_" + device.replace("/", ",").replace(":", "_")
-
-
-def write_new_file(path: Path, content: bytes) -> Path:
-    """Write a file that does not exist yet; return its path, which may have got a suffix."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    suffix = 0
-    while True:  # two values within a microsecond get distinct suffixes
-        unique = path if not suffix else path.with_name(f"{path.name}-{suffix}")
-        try:
-            descriptor = os.open(unique, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError:
-            suffix += 1
-            continue
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        return unique
 
 
 def _event(tensor: WatchedTensor) -> Any:

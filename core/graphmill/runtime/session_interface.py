@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from graphmill import proto
+    from graphmill.access.rules import AccessRules
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
@@ -193,6 +194,18 @@ class SessionInterface(ABC):
     def waits(self) -> list[WaitRecord]:
         """Return what the steps of the session wait for now; nothing if they run on a server."""
         return []
+
+    def allowing(self, rules: AccessRules) -> AbstractContextManager[None]:
+        """Add rules in a `with` block.
+
+        Raises:
+            UnimplementedError: the session is on a server, which has its own policy.
+        """
+        del rules
+        raise UnimplementedError(
+            f"{type(self).__name__} cannot allow what its server refuses; start the server with "
+            "the rules"
+        )
 
     def loading_a_model(self) -> AbstractContextManager[None]:
         """Permit reading the files of a model in a `with` block, even if effects are forbidden.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from graphmill import errors, files, proto
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.saved import bundle_format as layout
 from graphmill.saved.bundle_writer import write_index
 from graphmill.saved.table import TableReader
@@ -15,11 +16,16 @@ from graphmill.saved.table import TableReader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from graphmill.access.broker import Broker
     from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 
 def merge_bundles(
-    prefixes: Iterable[str], destination: str, *, allow_missing_files: bool = False
+    prefixes: Iterable[str],
+    destination: str,
+    *,
+    allow_missing_files: bool = False,
+    broker: Broker = UNRESTRICTED,
 ) -> None:
     """Merge several checkpoints into one at `destination`, moving their data files.
 
@@ -32,6 +38,7 @@ def merge_bundles(
         prefixes: the checkpoints to merge.
         destination: prefix of the merged checkpoint.
         allow_missing_files: whether to skip missing sources.
+        broker: opens and moves the files.
 
     Raises:
         InvalidArgumentError: a source is missing, or the sources are incompatible.
@@ -39,38 +46,39 @@ def merge_bundles(
         DataLossError: a source is damaged.
     """
     sources = list(prefixes)
-    merge = _Merge()
+    merge = _Merge(broker)
     for prefix in sources:
-        if files.exists(layout.index_path(prefix)):
+        if broker.exists(layout.index_path(prefix)):
             merge.add(prefix)
         elif not allow_missing_files:
             raise errors.InvalidArgumentError(
                 f"allow_missing_files was set to false and {prefix} did not exist: "
                 f"{layout.index_path(prefix)} is missing"
             )
-    files.make_dirs(files.parent(destination))
+    broker.make_dirs(files.parent(destination))
     merge.header.num_shards = len(merge.shards)
     moved: list[tuple[str, str]] = []
     try:
         for path, shard in merge.shards.items():
             target = layout.data_path(destination, shard, len(merge.shards))
-            files.rename(path, target)
+            broker.rename(path, target)
             moved.append((path, target))
-        write_index(destination, merge.header, merge.entries)
+        write_index(destination, merge.header, merge.entries, broker)
     except errors.OpError:
         for path, target in reversed(moved):
             with contextlib.suppress(errors.OpError):  # the first error is more informative
-                files.rename(target, path)
+                broker.rename(target, path)
         raise
     for prefix in sources:
         with contextlib.suppress(errors.OpError):  # best effort: the merged checkpoint is complete
-            files.remove(layout.index_path(prefix))
+            broker.remove(layout.index_path(prefix))
 
 
 class _Merge:
     """The index of the merged checkpoint under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self.header: BundleHeaderProto = proto.BundleHeaderProto()
         self.entries: dict[bytes, BundleEntryProto] = {}
         self.shards: dict[str, int] = {}  # path of a data file -> its index in the result
@@ -78,7 +86,7 @@ class _Merge:
     def add(self, prefix: str) -> None:
         """Add the index of one source."""
         path = layout.index_path(prefix)
-        with contextlib.closing(files.open_reader(path)) as reader:
+        with contextlib.closing(self._broker.open_reader(path)) as reader:
             items = dict(TableReader(reader).items())
         try:
             header = proto.BundleHeaderProto.FromString(items.pop(layout.HEADER_KEY))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from graphmill import dtypes, errors, files, proto
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.memory import aligned_empty
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.saved import bundle_format as layout
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from graphmill.access.broker import Broker
     from graphmill.proto.versions_pb2 import VersionDef
 
 _CHUNK = 4 << 20  # bytes to read at once: small enough to be in the cache for the checksum
@@ -65,6 +67,7 @@ class BundleReader:
         mapped: whether to return views of memory-mapped files, if values are aligned in the file.
             This saves memory if several processes read one checkpoint. But overwriting a file in
             place while it is in use crashes the process, so values are copied by default.
+        broker: opens the files.
 
     Raises:
         NotFoundError: the checkpoint does not exist.
@@ -73,15 +76,20 @@ class BundleReader:
     """
 
     def __init__(
-        self, prefix: str | os.PathLike[str], *, check: bool = True, mapped: bool = False
+        self,
+        prefix: str | os.PathLike[str],
+        *,
+        check: bool = True,
+        mapped: bool = False,
+        broker: Broker = UNRESTRICTED,
     ) -> None:
-        self.prefix = files.as_path(prefix)
+        self.prefix, self._broker = files.as_path(prefix), broker
         self._check = check
         self._mapped = mapped
         self._lock = fork_safe_lock()
         self._data: dict[int, files.Reader] = {}
         self._maps: dict[int, mmap.mmap] = {}
-        self._index = _open_index(self.prefix)
+        self._index = _open_index(self.prefix, broker)
         try:
             self._table = TableReader(self._index, check=check)
             header = self._header()
@@ -291,7 +299,7 @@ class BundleReader:
             reader = self._data.get(entry.shard)
             if reader is None:
                 try:
-                    reader = self._data[entry.shard] = files.open_reader(path)
+                    reader = self._data[entry.shard] = self._broker.open_reader(path)
                 except errors.NotFoundError as error:
                     raise errors.NotFoundError(
                         f"{path} is missing: checkpoint {self.prefix} has {self.num_shards} data "
@@ -332,13 +340,13 @@ def check_version(versions: VersionDef, current: int, path: str) -> None:
         )
 
 
-def _open_index(prefix: str) -> files.Reader:
+def _open_index(prefix: str, broker: Broker) -> files.Reader:
     path = layout.index_path(prefix)
     try:
-        return files.open_reader(path)
+        return broker.open_reader(path)
     except errors.NotFoundError as error:
         hint = ""
-        if files.exists(prefix) and not files.is_dir(prefix):
+        if broker.exists(prefix) and not broker.is_dir(prefix):
             hint = f"; the file {prefix} may be a checkpoint of format V1"
         elif prefix.endswith(".index") or ".data-" in prefix:
             hint = "; pass the prefix, without .index or .data-…"

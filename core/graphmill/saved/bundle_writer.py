@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from graphmill import dtypes, errors, files, proto
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.saved import bundle_format as layout
 from graphmill.saved import crc
 from graphmill.saved.table import TableWriter
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from graphmill.access.broker import Broker
     from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
     from graphmill.saved.tensor_slice import TensorSlice
 
@@ -32,19 +34,26 @@ class BundleWriter:
         prefix: path or URL of the checkpoint, without `.index`.
         num_shards: number of data files; each tensor goes to the smallest one so far.
             TensorFlow writes one, and gets several by merging checkpoints.
+        broker: opens the files.
     """
 
-    def __init__(self, prefix: str | os.PathLike[str], num_shards: int = 1) -> None:
+    def __init__(
+        self,
+        prefix: str | os.PathLike[str],
+        num_shards: int = 1,
+        *,
+        broker: Broker = UNRESTRICTED,
+    ) -> None:
         if num_shards < 1:
             raise errors.InvalidArgumentError(f"num_shards is {num_shards}; it must be at least 1")
-        self.prefix = files.as_path(prefix)
+        self.prefix, self._broker = files.as_path(prefix), broker
         self._entries: dict[bytes, BundleEntryProto] = {}
         self._sizes = [0] * num_shards
         self._files: list[files.Writer] = []
         for shard in range(num_shards):
             path = layout.data_path(self.prefix, shard, num_shards)
             try:
-                self._files.append(files.open_writer(path))
+                self._files.append(broker.open_writer(path))
             except errors.OpError:
                 self.abandon()
                 raise
@@ -113,7 +122,7 @@ class BundleWriter:
         header.version.producer = layout.VERSION
         if sys.byteorder == "big":
             header.endianness = proto.BundleHeaderProto.BIG
-        write_index(self.prefix, header, self._entries)
+        write_index(self.prefix, header, self._entries, self._broker)
 
     def abandon(self) -> None:
         """Delete the files written so far."""
@@ -144,10 +153,13 @@ class BundleWriter:
 
 
 def write_index(
-    prefix: str, header: BundleHeaderProto, entries: Mapping[bytes, BundleEntryProto]
+    prefix: str,
+    header: BundleHeaderProto,
+    entries: Mapping[bytes, BundleEntryProto],
+    broker: Broker = UNRESTRICTED,
 ) -> None:
     """Write the table of a bundle."""
-    with files.open_writer(layout.index_path(prefix)) as writer:
+    with broker.open_writer(layout.index_path(prefix)) as writer:
         table = TableWriter(writer.write)
         table.add(layout.HEADER_KEY, header.SerializeToString())
         for key in sorted(entries):

@@ -15,6 +15,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from graphmill import dtypes, errors, files, proto
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
 from graphmill.saved.bundle_format import count_elements, key_of
 from graphmill.saved.bundle_reader import check_version
@@ -25,6 +26,7 @@ from graphmill.saved.tensor_slice import TensorSlice, slice_key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from graphmill.access.broker import Broker
     from graphmill.proto.saved_tensor_slice_pb2 import SavedSlice, SavedTensorSlices
 
 VERSION = 1
@@ -64,18 +66,26 @@ class V1Reader:
         preferred_shard: index of the file to search first (in sorted order); the others are only
             opened if it lacks a tensor. -1 opens all files at once.
         check: whether to verify checksums (needs google-crc32c).
+        broker: opens the files.
 
     Raises:
         NotFoundError: no file matches.
         DataLossError: a file is not a table, or damaged.
     """
 
-    def __init__(self, pattern: str, preferred_shard: int = -1, *, check: bool = True) -> None:
-        self.pattern = pattern
+    def __init__(
+        self,
+        pattern: str,
+        preferred_shard: int = -1,
+        *,
+        check: bool = True,
+        broker: Broker = UNRESTRICTED,
+    ) -> None:
+        self.pattern, self._broker = pattern, broker
         self._check = check
         self._tensors: dict[str, _Tensor] = {}
         self._readers: list[files.Reader] = []
-        self._unread = [pattern] if files.exists(pattern) else files.matching(pattern)
+        self._unread = [pattern] if broker.exists(pattern) else broker.matching(pattern)
         if not self._unread:
             raise errors.NotFoundError(
                 "Unsuccessful TensorSliceReader constructor: Failed to find any matching files "
@@ -156,7 +166,7 @@ class V1Reader:
             self._load(self._unread.pop(0))
 
     def _load(self, path: str) -> None:
-        reader = files.open_reader(path)
+        reader = self._broker.open_reader(path)
         self._readers.append(reader)
         try:
             table = TableReader(reader, check=self._check)
@@ -218,8 +228,8 @@ class V1Reader:
 class V1Writer:
     """Write a checkpoint of format V1, which is held in memory until `finish`."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, *, broker: Broker = UNRESTRICTED) -> None:
+        self.path, self._broker = path, broker
         self._meta: dict[str, Any] = {}
         self._slices: dict[bytes, bytes] = {}
         self._description = proto.SavedTensorSlices()
@@ -263,7 +273,7 @@ class V1Writer:
 
     def finish(self) -> None:
         """Write the file atomically."""
-        with files.open_writer(self.path) as writer:
+        with self._broker.open_writer(self.path) as writer:
             table = TableWriter(writer.write)
             table.add(_META_KEY, self._description.SerializeToString())
             for key in sorted(self._slices):

@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from graphmill.files.status import typed_errors
 from graphmill.proto import event_pb2
-from graphmill.runtime.debug_sinks import DISK_USAGE, FILE_SCHEME, device_folder, write_new_file
+from graphmill.runtime.debug_sinks import DISK_USAGE, FILE_SCHEME, device_folder
 from graphmill.session.step_trace import partition_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from graphmill.access.broker import Broker
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.proto.config_pb2 import RunOptions
     from graphmill.proto.debug_pb2 import DebugTensorWatch
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _MICROS: Final = 1_000_000
 
 
-def publish_graphs(items: Iterable[PerPartition], watches: Iterable[DebugTensorWatch]) -> None:
+def publish_graphs(
+    items: Iterable[PerPartition], watches: Iterable[DebugTensorWatch], broker: Broker
+) -> None:
     """Write each partition to the folders of the watches; called when executors are made.
 
     Raises:
@@ -41,10 +43,12 @@ def publish_graphs(items: Iterable[PerPartition], watches: Iterable[DebugTensorW
         event = event_pb2.Event(wall_time=time.time(), graph_def=content)
         name = f"_tfdbg_graph_hash{digest}"
         for root in roots:
-            _write(event, root / device_folder(item.device.name) / name)
+            _write(event, root / device_folder(item.device.name) / name, broker)
 
 
-def publish_step(signature: Signature, options: RunOptions, step_id: int, num_before: int) -> None:
+def publish_step(
+    signature: Signature, options: RunOptions, step_id: int, num_before: int, broker: Broker
+) -> None:
     """Write what a step feeds, fetches and runs to the folders of its watches.
 
     With `reset_disk_byte_usage`, the bytes that watches write are counted from zero again.
@@ -54,6 +58,7 @@ def publish_step(signature: Signature, options: RunOptions, step_id: int, num_be
         options: its options, with `global_step` and the watches.
         step_id: id of the step.
         num_before: the number of earlier steps of the signature.
+        broker: opens the files.
 
     Raises:
         OpError: a file cannot be written.
@@ -72,13 +77,12 @@ def publish_step(signature: Signature, options: RunOptions, step_id: int, num_be
     event = event_pb2.Event(wall_time=time.time())
     event.log_message.message = json.dumps(description, separators=(",", ":"))
     for root in _folders(options.debug_options.debug_tensor_watch_opts):
-        _write(event, root / f"_tfdbg_core_metadata_sessionrun{step_id:014d}")
+        _write(event, root / f"_tfdbg_core_metadata_sessionrun{step_id:014d}", broker)
 
 
-def _write(event: event_pb2.Event, path: Path) -> None:
+def _write(event: event_pb2.Event, path: Path, broker: Broker) -> None:
     stamped = path.with_name(f"{path.name}_{int(event.wall_time * _MICROS)}")
-    with typed_errors(str(stamped)):
-        write_new_file(stamped, event.SerializeToString())
+    broker.write_new(str(stamped), event.SerializeToString())
 
 
 def _folders(watches: Iterable[DebugTensorWatch]) -> Sequence[Path]:

@@ -50,11 +50,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from graphmill import proto
+    from graphmill.access.broker import Broker
+    from graphmill.access.rules import AccessRules
     from graphmill.errors import OpError
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
+    from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -110,6 +113,7 @@ class DirectSession(SessionInterface):
         devices: DeviceMgr | None = None,
         *,
         lends_fetches: bool = False,
+        effects: EffectsPolicy | None = None,
     ) -> None:
         if config.ListFields():
             from graphmill.session.config_check import check_config  # most sessions have no config
@@ -120,7 +124,7 @@ class DirectSession(SessionInterface):
         self.config = config
         self.lends_fetches = lends_fetches
         self.has_timeout = bool(config.operation_timeout_in_ms)
-        self.effects = policy_of(config)
+        self.effects = policy_of(config) if effects is None else effects
         self.new_rendezvous = rendezvous_maker(host.transports, config)
         self.cancellation = CancellationManager()
         self.session_state = SessionState()
@@ -362,6 +366,10 @@ class DirectSession(SessionInterface):
         """Permit reading the files of a model in a `with` block, even if effects are forbidden."""
         return self.effects.loading_a_model()
 
+    def allowing(self, rules: AccessRules) -> AbstractContextManager[None]:
+        """Add rules in a `with` block."""
+        return self.effects.allowing(rules)
+
     def list_devices(self) -> list[DeviceAttributes]:
         """Return name, type, memory limit and incarnation of each device."""
         return [device.attributes for device in self.devices]
@@ -417,7 +425,7 @@ class DirectSession(SessionInterface):
                 insert_debug_nodes(client.graph, watches, self.host.ops, full)
             items, placements = self._partitions.for_client_graph(client.graph, full)
             if watches:
-                _publish_graphs(items, watches)
+                _publish_graphs(items, watches, self.effects.broker("a debug watch"))
             shapes = tuple(_feed_shape(full, self._source, feed) for feed in feeds)
         to_device = copies_in(items, client.feed_types)
         converters = tuple(
@@ -494,10 +502,10 @@ def watches_of(options: RunOptions | None) -> Sequence[Any]:
     return () if options is None else options.debug_options.debug_tensor_watch_opts
 
 
-def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any]) -> None:
+def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any], broker: Broker) -> None:
     from graphmill.session.debug_metadata import publish_graphs  # few steps are watched
 
-    publish_graphs(items, watches)
+    publish_graphs(items, watches, broker)
 
 
 def _feed_shape(full: Graph, source: Graph | None, feed: str) -> Any:

@@ -123,7 +123,8 @@ def run_step_with_options(
         from graphmill.session.debug_metadata import publish_step  # few steps are watched
 
         signature = executors.feeds, executors.fetches, executors.targets
-        publish_step(signature, run_options, step_id, executors.step_count)
+        broker = session.effects.broker("a debug watch")
+        publish_step(signature, run_options, step_id, executors.step_count, broker)
     items = executors.serving
     started = now()
     timer = _start_timer(timeout, cancellation)

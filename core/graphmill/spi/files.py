@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphmill.access.broker import UNRESTRICTED as UNRESTRICTED
+    from graphmill.access.broker import Broker as Broker
+    from graphmill.access.rules import AccessRules as AccessRules
     from graphmill.files import as_path as as_path
     from graphmill.files import exists as exists
     from graphmill.files import is_dir as is_dir
@@ -37,6 +40,8 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.access.broker": "Broker UNRESTRICTED",
+            "graphmill.access.rules": "AccessRules",
             "graphmill.files": (
                 "as_path exists is_dir join list_dir make_dirs matching open_reader parent "
                 "read_bytes remove_empty_dir write"

@@ -29,6 +29,7 @@ from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.execution_state import GraphExecutionState
 from graphmill.lowering.passes import PassOptions
+from graphmill.lowering.policies.effects_policy import policy_of
 from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.process.fork import fork_safe_rlock
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from graphmill.errors import OpError
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_options import CallableRewrites
+    from graphmill.lowering.policies.effects_policy import EffectsPolicy
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
@@ -92,8 +94,10 @@ class ClusterSession(SessionInterface):
         master_task: str,
         local: Iterable[Device],
         timeout: float = 30.0,
+        effects: EffectsPolicy | None = None,
     ) -> None:
         check_config(config)
+        self._effects = policy_of(config) if effects is None else effects
         self.host = host
         self.config = config
         self.handle = secrets.token_hex(8)
@@ -277,7 +281,10 @@ class ClusterSession(SessionInterface):
             step = self._new_step(registered, cancellation or self.cancellation, wants_costs=costs)
             unique = tuple(dict.fromkeys(fetches))
             if run_options is not None and run_options.debug_options.debug_tensor_watch_opts:
-                publish_step(signature, run_options, step.step_id, registered.step_count - 1)
+                broker = self._effects.broker("a debug watch")
+                publish_step(
+                    signature, run_options, step.step_id, registered.step_count - 1, broker
+                )
             try:
                 found, results = step.run(
                     converted, unique, run_options, self._step_timeout(run_options)

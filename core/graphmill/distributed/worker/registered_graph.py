@@ -125,7 +125,8 @@ class RegisteredGraph:
             self._hot_steps = HotSteps(self, config, factory)
             self._hot_steps.prepare(self.executors)
             if registration.watches:
-                publish_graphs(self.executors.items, registration.watches)
+                broker = effects.broker("a debug watch")
+                publish_graphs(self.executors.items, registration.watches, broker)
         except NotFoundError as error:
             self._let_go()
             raise UnimplementedError(

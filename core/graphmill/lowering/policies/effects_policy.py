@@ -1,13 +1,18 @@
-"""Reject kernels with effects that a session's configuration forbids.
+"""Reject kernels with effects that a session's configuration or rules do not allow.
 
 `graphmill.ops.definition.effects` lists the effects of ops; kernels declare further effects. A
 kernel is rejected if it or its op may have a forbidden effect. The policy checks this when a graph
 is lowered, and again when an executor, a compiler or a graph pass binds the kernel to its node
 (`graphmill.lowering.bind_node`). There are no checks while a step runs.
+
+Under rules (`graphmill.access.rules`), a kernel may also be rejected for an effect that they do not
+allow at all. A kernel that is declared `brokered` is not: it gets a broker, which decides for each
+path when the kernel opens it.
 """
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +20,10 @@ from graphmill.errors import InvalidArgumentError, PermissionDeniedError, sugges
 from graphmill.ops.definition.effects import EFFECTS, effects_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from graphmill.access.broker import Broker
+    from graphmill.access.rules import AccessRules
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.proto.config_pb2 import ConfigProto
@@ -28,15 +35,36 @@ if TYPE_CHECKING:
 class EffectsPolicy:
     """The effects that the kernels of one session may not have, and their memory budget.
 
+    Args:
+        forbidden: effects that no kernel may have.
+        memory_limit: see the attribute.
+        rules: sets of rules, each of which has to allow an effect; None for no rules.
+
+    Threads: `_lock` guards the temporary rules.
+
     Attributes:
         forbidden: the forbidden effects.
         memory_limit: how many bytes one allocation may have (`graphmill.memory_budget`); 0 for the
             default.
+        rules: the sets of rules that apply now; None for no rules.
     """
 
-    __slots__ = ("_is_loading", "forbidden", "memory_limit")
+    __slots__ = (
+        "_is_loading",
+        "_lock",
+        "_own_rules",
+        "_temporary",
+        "forbidden",
+        "memory_limit",
+        "rules",
+    )
 
-    def __init__(self, forbidden: Iterable[str] = (), memory_limit: int = 0) -> None:
+    def __init__(
+        self,
+        forbidden: Iterable[str] = (),
+        memory_limit: int = 0,
+        rules: tuple[AccessRules, ...] | None = None,
+    ) -> None:
         """Create a policy.
 
         Raises:
@@ -49,6 +77,9 @@ class EffectsPolicy:
         self.memory_limit = memory_limit
         self.forbidden = frozenset(forbidden)
         self._is_loading = False
+        self._lock = threading.Lock()
+        self.rules = self._own_rules = rules
+        self._temporary: list[AccessRules] = []
         for effect in sorted(self.forbidden - EFFECTS):
             raise InvalidArgumentError(
                 f"graphmill.forbid_effects: unknown effect {effect!r}{suggest(effect, EFFECTS)}"
@@ -64,6 +95,58 @@ class EffectsPolicy:
         finally:
             self._is_loading = False
 
+    @contextmanager
+    def allowing(self, more: AccessRules) -> Iterator[None]:
+        """Add rules in a `with` block, for what the program itself has requested."""
+        self._change_temporary(self._temporary.append, more)
+        try:
+            yield
+        finally:
+            self._change_temporary(self._temporary.remove, more)
+
+    def _change_temporary(self, change: Callable[[AccessRules], None], more: AccessRules) -> None:
+        with self._lock:
+            change(more)
+            self._combine()
+
+    def _combine(self) -> None:
+        if self._own_rules is not None:
+            from graphmill.access.rules import AccessRules
+
+            added = tuple(rule for more in self._temporary for rule in more.rules)
+            self.rules = tuple(AccessRules(own.rules + added) for own in self._own_rules)
+
+    def within(self, server: EffectsPolicy) -> EffectsPolicy:
+        """Return the policy that allows only what this one and that of a server allow."""
+        limits = [limit for limit in (self.memory_limit, server.memory_limit) if limit]
+        rules = (*(server.rules or ()), *(self.rules or ()))
+        return EffectsPolicy(
+            self.forbidden | server.forbidden, min(limits, default=0), rules or None
+        )
+
+    def broker(self, what: str) -> Broker:
+        """Return the broker for files that are named by options of a step, not by a node."""
+        if self.rules is None:
+            from graphmill.access.broker import UNRESTRICTED
+
+            return UNRESTRICTED
+        from graphmill.access.restricted_broker import RestrictedBroker
+
+        return RestrictedBroker(self, None, None, what)
+
+    @property
+    def allows_everything(self) -> bool:
+        """Whether no kernel is refused."""
+        return not self.forbidden and self.rules is None
+
+    def broker_of(self, node: Node, kernel: KernelDef) -> Broker | None:
+        """Return the broker for a kernel that is bound to a node; None without rules."""
+        if self.rules is None or not kernel.brokered:
+            return None
+        from graphmill.access.restricted_broker import RestrictedBroker  # few kernels need one
+
+        return RestrictedBroker(self, node.name, node.op)
+
     def check(self, graph: Graph, device: Device, kernels: KernelRegistry) -> None:
         """Check the kernels of the nodes of a graph on a device.
 
@@ -72,9 +155,13 @@ class EffectsPolicy:
         Raises:
             PermissionDeniedError: one may have a forbidden effect; the message names the effect.
         """
-        if not self.forbidden:
+        if self.allows_everything:
             return
+        from graphmill.access.broker import GUARDED
+
         for node in graph.nodes:
+            if not self.forbidden and not effects_of(node.op_def) & GUARDED:
+                continue  # what only the kernel declares is checked when it is bound
             choice = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
             self.check_node(node, None if choice is None else choice.definition, device)
 
@@ -84,10 +171,10 @@ class EffectsPolicy:
         Raises:
             PermissionDeniedError: it may have a forbidden effect; the message names the effect.
         """
-        why = self._why_refused(node, frozenset() if kernel is None else kernel.effects)
+        why = self._why_refused(node, kernel)
         if why is not None:
             raise PermissionDeniedError(
-                f"{why}; to allow it, remove the effect from graphmill.forbid_effects",
+                why,
                 node=node.name,
                 op=node.op,
                 device=None if device is None else device.name,
@@ -98,17 +185,23 @@ class EffectsPolicy:
 
         For decisions long before the node runs; `check_node` enforces the policy.
         """
-        if not self.forbidden:
+        if self.allows_everything:
             return None
         choice = device and kernels.try_find(
             node.op_def, node.attrs, device.device_type, device.backends
         )
-        return self._why_refused(node, choice.definition.effects if choice else frozenset())
+        return self._why_refused(node, choice.definition if choice else None)
 
-    def _why_refused(self, node: Node, kernel_effects: frozenset[str]) -> str | None:
-        if not self.forbidden:
+    def _why_refused(self, node: Node, kernel: KernelDef | None) -> str | None:
+        if self.allows_everything:
             return None
-        refused = self.forbidden & (kernel_effects | effects_of(node.op_def))
+        effects = effects_of(node.op_def)
+        if kernel is not None and kernel.effects:
+            effects |= kernel.effects
+        return self._why_forbidden(node, effects) or self._why_not_allowed(node, kernel, effects)
+
+    def _why_forbidden(self, node: Node, effects: frozenset[str]) -> str | None:
+        refused = self.forbidden & effects
         if self._is_loading and node.op_def.traits.loads_model:
             refused -= {"fs.read"}
         if not refused:
@@ -116,18 +209,53 @@ class EffectsPolicy:
         effect = min(refused)
         return (
             f"the op {node.op} may {_MEANINGS[effect]} (effect {effect!r}), which the "
-            "configuration of the session forbids"
+            "configuration of the session forbids; to allow it, remove the effect from "
+            "graphmill.forbid_effects"
         )
+
+    def _why_not_allowed(
+        self, node: Node, kernel: KernelDef | None, effects: frozenset[str]
+    ) -> str | None:
+        """Return why the rules refuse a node whatever its inputs are."""
+        if self.rules is None or (kernel is not None and kernel.brokered):
+            return None
+        from graphmill.access.broker import GUARDED
+
+        guarded = effects & GUARDED
+        if node.op_def.is_distributed:
+            guarded -= {"net"}  # collectives reach the tasks of the program's own cluster
+        for effect in sorted(guarded):
+            for rules in self.rules:
+                if not rules.allows(effect):
+                    from graphmill.access.restricted_broker import refusal
+
+                    return refusal(
+                        f"the op {node.op}", _MEANINGS[effect], effect, effect, self.rules
+                    )
+        return None
+
+
+def server_policy_of(config: ConfigProto) -> EffectsPolicy:
+    """Return the policy for what comes over a wire to a server with a `ConfigProto`."""
+    from graphmill.access.policy_config import with_access
+
+    return policy_of(with_access(config, is_loaded=True))
 
 
 def policy_of(config: ConfigProto) -> EffectsPolicy:
     """Return the policy of a `ConfigProto`.
 
     Raises:
-        InvalidArgumentError: it names an unknown effect.
+        InvalidArgumentError: it names an unknown effect, or has a wrong rule.
     """
     options = config.graphmill
-    return EffectsPolicy(options.forbid_effects, options.memory_budget_bytes)
+    sets = None
+    if options.policy or options.allow:
+        from graphmill.access.policy_config import rules_of  # few sessions have rules
+
+        rules = rules_of(config)
+        sets = None if rules is None else (rules,)
+    return EffectsPolicy(options.forbid_effects, options.memory_budget_bytes, sets)
 
 
 _MEANINGS: Final = {

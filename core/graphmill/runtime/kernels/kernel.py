@@ -33,11 +33,16 @@ from graphmill.dtypes import DType, as_dtype
 from graphmill.errors import InternalError, InvalidArgumentError
 from graphmill.ops.attrs.attr_width import check_attr_widths
 from graphmill.ops.definition.op_traits import EFFECTS, Boundary, effect_set
-from graphmill.runtime.kernels.kernel_signature import parameters_of, takes_namespace
+from graphmill.runtime.kernels.kernel_signature import (
+    parameters_of,
+    takes_broker,
+    takes_namespace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from graphmill.access.broker import Broker
     from graphmill.ops.definition.op_def import AttrDef, OpDef
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.lowering import Check, Lowering
@@ -83,6 +88,7 @@ class KernelDef:
     checks: tuple[Check, ...]
     lowering: Lowering | None
     pytrees: tuple[type, ...]
+    brokered: bool
 
     def __init__(
         self,
@@ -110,6 +116,7 @@ class KernelDef:
         checks: tuple[Check, ...] = (),
         lowering: Lowering | None = None,
         pytrees: tuple[type, ...] = (),
+        brokered: bool = False,
     ) -> None:
         self.ops = ops
         self.function = function
@@ -135,6 +142,7 @@ class KernelDef:
         self.checks = checks
         self.lowering = lowering
         self.pytrees = pytrees
+        self.brokered = brokered
 
     def __repr__(self) -> str:
         return f"KernelDef({', '.join(self.ops)}: {self.source})"
@@ -197,6 +205,7 @@ def kernel(
     check: Check | Iterable[Check] | Callable[..., Any] = (),
     lowering: Lowering | Callable[..., Any] | None = None,
     pytrees: type | Iterable[type] = (),
+    brokered: bool = False,
 ) -> Callable[[_Declared], _Declared]:
     """Declare the decorated function (or class) to be a kernel of `op_types`.
 
@@ -245,6 +254,10 @@ def kernel(
         lowering: a traceable form of a kernel that is not traceable itself; see the same module.
         pytrees: the classes of its variant inputs and outputs, all declared with `pytree`. A
             compiler traces such values, and passes them into and out of programs.
+        brokered: a promise that it opens files, and has other effects than those on state, only
+            through the `graphmill.access.broker.Broker` that a function takes as keyword argument
+            `broker`, and a class finds as `construction.broker`. In a session with rules, a kernel
+            without this promise is refused for its effects as a whole, before it is called.
 
     Raises:
         InvalidArgumentError: no op is named, an effect is unknown, or the declarations contradict
@@ -284,6 +297,7 @@ def kernel(
             checks=checks,
             lowering=traceable,
             pytrees=(pytrees,) if isinstance(pytrees, type) else tuple(pytrees),
+            brokered=brokered,
         )
         _check_declaration(definition)
         declared = [*getattr(function, _KERNELS_ATTRIBUTE, ()), definition]
@@ -356,7 +370,7 @@ class OpKernelConstruction:
         segment: the table of stateful kernels that the kernel belongs to; None without a session.
     """
 
-    __slots__ = ("attrs", "device", "functions", "node_name", "op_def", "segment", "xp")
+    __slots__ = ("_broker", "attrs", "device", "functions", "node_name", "op_def", "segment", "xp")
 
     def __init__(
         self,
@@ -367,8 +381,10 @@ class OpKernelConstruction:
         xp: ArrayNamespace,
         functions: Any = None,
         segment: StatefulKernels | None = None,
+        broker: Broker | None = None,
     ) -> None:
         self.functions = functions
+        self._broker = broker
         self.segment = segment
         self.node_name = node_name
         self.op_def = op_def
@@ -380,6 +396,15 @@ class OpKernelConstruction:
     def op(self) -> str:
         """The node's op type."""
         return self.op_def.name
+
+    @property
+    def broker(self) -> Broker:
+        """What opens files, and decides about other effects, for a kernel declared `brokered`."""
+        if self._broker is None:
+            from graphmill.access.broker import UNRESTRICTED  # most graphs open no files
+
+            return UNRESTRICTED
+        return self._broker
 
     @property
     def private_container(self) -> str:
@@ -494,6 +519,8 @@ def bind(
             variable = getattr(made, definition.variable)
     else:
         named_attrs = wanted_attrs(definition.function, construction)
+        if definition.brokered and takes_broker(function):
+            named_attrs["broker"] = construction.broker
         leading = (construction.xp,) if takes_namespace(definition, op_def) else ()
         if definition.make:
             compute = definition.function(*leading, **named_attrs)

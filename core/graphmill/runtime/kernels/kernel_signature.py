@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAMESPACE: Final = frozenset({"xp", "_xp"})
 _DONE: Final = "done"
+_BROKER: Final = "broker"
 
 
 class Parameters(NamedTuple):
@@ -63,6 +64,11 @@ def parameters_of(function: Callable[..., object]) -> Parameters:
         any(p.kind is p.VAR_KEYWORD for p in parameters),
         sum(p.default is p.empty for p in positional),
     )
+
+
+def takes_broker(function: Callable[..., object]) -> bool:
+    """Return whether a kernel function takes the broker of its node as keyword argument."""
+    return _BROKER in parameters_of(function).keyword_only
 
 
 def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
@@ -188,6 +194,8 @@ def _check_others(
     attrs = {name for op_def in op_defs for name in _attr_names(op_def)}
     for name in (*parameters.positional[num_before:], *parameters.keyword_only):
         if name in attrs or (name == _DONE and definition.async_):
+            continue
+        if name == _BROKER and definition.brokered and name in parameters.keyword_only:
             continue
         raise InvalidArgumentError(
             f"the {what} {definition.source} has a parameter {name!r}, which is neither an input "

@@ -21,7 +21,7 @@ def refuses_nothing(node: Node) -> None:
 def refusal_on(devices: Sequence[Device], options: PassOptions) -> Refusal:
     """Return a function that returns why the policy refuses a node on any of some devices."""
     policy, kernels = options.effects, options.host.kernels
-    if not policy.forbidden:
+    if policy.allows_everything:
         return refuses_nothing
 
     def refusal(node: Node) -> str | None:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
 
-@kernel("ImmutableConst", host=True, make=True, expensive=True, effects=("fs.read",))
+@kernel("ImmutableConst", host=True, make=True, expensive=True, effects=("fs.read",), brokered=True)
 def immutable_const(
-    dtype: np.dtype[Any], shape: tuple[int, ...], memory_region_name: str
+    dtype: np.dtype[Any], shape: tuple[int, ...], memory_region_name: str, *, broker: Broker
 ) -> Callable[[], Value]:
     """Return the first bytes of a file as a tensor.
 
@@ -32,11 +33,11 @@ def immutable_const(
     """
     if dtype.kind == "O":
         raise UnimplementedError("Sorry, strings are not currently supported for ImmutableConstOp.")
-    return cache(partial(_read, memory_region_name, dtype, tuple(shape)))
+    return cache(partial(_read, memory_region_name, dtype, tuple(shape), broker))
 
 
-def _read(path: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
-    data = files.read_bytes(files.as_path(path))
+def _read(path: str, dtype: np.dtype[Any], shape: tuple[int, ...], broker: Broker) -> Value:
+    data = broker.read_bytes(files.as_path(path))
     count = math.prod(shape)
     size = count * dtype.itemsize
     if len(data) < size:

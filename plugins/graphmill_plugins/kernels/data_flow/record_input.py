@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.spi import files, kernel
-from graphmill.spi.files import check_compression, open_stream, read_record
+from graphmill.spi.files import check_compression, read_record
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._strings import string_array
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
+    from graphmill.spi.files import Broker
 
 _READ_SIZE = 1 << 18
 
@@ -31,15 +32,23 @@ class _Yielder:
         compression: "", "ZLIB" or "GZIP".
         buffer_size: the number of records in the buffer.
         shift: the fraction of the file list by which its order is rotated in each epoch.
+        broker: opens the files.
     """
 
     def __init__(
-        self, pattern: str, compression: str, buffer_size: int, seed: int, shift: float
+        self,
+        pattern: str,
+        compression: str,
+        buffer_size: int,
+        seed: int,
+        shift: float,
+        broker: Broker,
     ) -> None:
         check_compression(compression)
         self._pattern, self._compression = files.as_path(pattern), compression
         self._buffer_size, self._shift = max(buffer_size, 1), shift
         self._random = random.Random(seed)
+        self._broker = broker
 
     def records(self) -> Iterator[bytes]:
         """Yield records forever.
@@ -70,20 +79,27 @@ class _Yielder:
         return buffer.pop()
 
     def _file_records(self) -> Iterator[bytes]:
-        paths = sorted(files.matching(self._pattern))
+        paths = sorted(self._broker.matching(self._pattern))
         if not paths:
             raise NotFoundError(f"Found no files at {self._pattern}")
         self._random.shuffle(paths)
         first = int(len(paths) * self._shift)
         for path in (*paths[first:], *paths[:first]):
-            with open_stream(path, self._compression, _READ_SIZE) as stream:
+            with self._broker.open_stream(path, self._compression, _READ_SIZE) as stream:
                 offset = 0
                 while (record := read_record(stream, offset)) is not None:
                     offset += len(record) + 16
                     yield record
 
 
-@kernel("RecordInput", stateful=True, host=True, expensive=True, effects=("fs.read", "rng"))
+@kernel(
+    "RecordInput",
+    stateful=True,
+    host=True,
+    expensive=True,
+    effects=("fs.read", "rng"),
+    brokered=True,
+)
 class RecordInputKernel:
     """Return a batch of records.
 
@@ -98,6 +114,7 @@ class RecordInputKernel:
             construction.attr("file_buffer_size"),
             construction.attr("file_random_seed"),
             construction.attr("file_shuffle_shift_ratio"),
+            construction.broker,
         ).records()
         if self._batch_size <= 0:
             raise InvalidArgumentError(f"batch_size must be positive, got {self._batch_size}")

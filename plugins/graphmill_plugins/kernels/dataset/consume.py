@@ -41,6 +41,7 @@ class ConsumingKernel:
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
         self._function = attrs.get("f")
+        self.broker = construction.broker
         self.expected = (attrs.get("output_types", ()), attrs.get("output_shapes", ()))
 
     def __call__(self, ctx: OpKernelContext, *inputs: Any, done: Done) -> None:
@@ -107,7 +108,11 @@ class ReduceDatasetKernel(ConsumingKernel):
 
 
 @dataset_kernel(
-    "DatasetToTFRecord", "ExperimentalDatasetToTFRecord", async_=True, effects=("fs.write",)
+    "DatasetToTFRecord",
+    "ExperimentalDatasetToTFRecord",
+    async_=True,
+    effects=("fs.write",),
+    brokered=True,
 )
 class DatasetToTFRecordKernel(ConsumingKernel):
     """Write the elements of a dataset, one string each, to a TFRecord file."""
@@ -117,7 +122,8 @@ class DatasetToTFRecordKernel(ConsumingKernel):
         dataset, filename, compression = inputs
         path = scalar_path(filename, "filename")
         kind = decode(scalar(compression, "compression_type"))
-        with Iteration(ctx, dataset) as iteration, TFRecordWriter(path, kind) as writer:
+        file = self.broker.open_stream_writer(path, kind)
+        with Iteration(ctx, dataset) as iteration, TFRecordWriter(path, kind, file) as writer:
             while (element := iteration.next()) is not None:
                 writer.write(scalar(element[0], "an element"))
 

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
     Types = Sequence[Any]
     Shapes = Sequence[Shape]
 
 
-@dataset_maker("SnapshotDatasetV2", effects=("fs.read", "fs.write"))
+@dataset_maker("SnapshotDatasetV2", effects=("fs.read", "fs.write"), brokered=True)
 def snapshot_dataset_v2(
     ctx: OpKernelContext,
     source: Value,
@@ -44,6 +45,8 @@ def snapshot_dataset_v2(
     hash: int,  # noqa: A002 - the name of the op's attr
     reader_func: Any,
     shard_func: Any,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset that writes its elements to files at first, and then reads them."""
     dataset = dataset_of(source)
@@ -57,10 +60,11 @@ def snapshot_dataset_v2(
         compression,
         CapturedFunction(ctx, shard_func, shard_captured),
         CapturedFunction(ctx, reader_func, reader_captured),
+        broker,
     )
 
 
-@dataset_maker("SnapshotDatasetReader", effects=("fs.read",))
+@dataset_maker("SnapshotDatasetReader", effects=("fs.read",), brokered=True)
 def snapshot_dataset_reader(
     ctx: OpKernelContext,
     shard_dir: Value,
@@ -69,15 +73,18 @@ def snapshot_dataset_reader(
     output_shapes: Shapes,
     compression: str,
     version: int,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the elements of a shard."""
     del ctx
     start = int(scalar(start_index, "start_index"))
     made = structure(output_types, output_shapes)
-    return ShardElements(scalar_path(shard_dir, "shard_dir"), compression, made, version, start)
+    folder = scalar_path(shard_dir, "shard_dir")
+    return ShardElements(folder, compression, made, version, broker, start)
 
 
-@dataset_maker("SnapshotNestedDatasetReader", effects=("fs.read",))
+@dataset_maker("SnapshotNestedDatasetReader", effects=("fs.read",), brokered=True)
 def snapshot_nested_dataset_reader(
     ctx: OpKernelContext, inputs: list[Value], output_types: Types, output_shapes: Shapes
 ) -> Dataset:
@@ -87,22 +94,26 @@ def snapshot_nested_dataset_reader(
     return Nested(datasets, *structure(output_types, output_shapes))
 
 
-@dataset_maker("SnapshotChunkDataset", effects=("fs.read",))
+@dataset_maker("SnapshotChunkDataset", effects=("fs.read",), brokered=True)
 def snapshot_chunk_dataset(
     ctx: OpKernelContext,
     chunk_file: Value,
     output_types: Types,
     output_shapes: Shapes,
     compression: str,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the elements of one file."""
     del ctx
     made = structure(output_types, output_shapes)
-    return Chunk(scalar_path(chunk_file, "chunk_file"), compression, made)
+    return Chunk(scalar_path(chunk_file, "chunk_file"), compression, made, broker)
 
 
-@dataset_maker("ListSnapshotChunksDataset", effects=("fs.read",))
-def list_snapshot_chunks_dataset(ctx: OpKernelContext, snapshot_path: Value) -> Dataset:
+@dataset_maker("ListSnapshotChunksDataset", effects=("fs.read",), brokered=True)
+def list_snapshot_chunks_dataset(
+    ctx: OpKernelContext, snapshot_path: Value, *, broker: Broker
+) -> Dataset:
     """Make a dataset of the paths of the files of a snapshot."""
     del ctx
-    return Chunks(scalar_path(snapshot_path, "snapshot_path"))
+    return Chunks(scalar_path(snapshot_path, "snapshot_path"), broker)

@@ -29,6 +29,7 @@ from graphmill_plugins.kernels.unstack import rows
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 _FILES = ("fs.read",)
@@ -224,31 +225,41 @@ def _file_options(filenames: Value, compression: Value, size: Value) -> tuple[li
     return _paths(filenames), kind, int(scalar(size, "buffer_size"))
 
 
-@dataset_maker("TFRecordDataset", effects=_FILES)
+@dataset_maker("TFRecordDataset", effects=_FILES, brokered=True)
 def tf_record_dataset(
-    ctx: OpKernelContext, filenames: Value, compression_type: Value, buffer_size: Value
+    ctx: OpKernelContext,
+    filenames: Value,
+    compression_type: Value,
+    buffer_size: Value,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the records of TFRecord files."""
     del ctx
-    return TFRecords(*_file_options(filenames, compression_type, buffer_size))
+    return TFRecords(*_file_options(filenames, compression_type, buffer_size), broker)
 
 
-@dataset_maker("TFRecordDatasetV2", effects=_FILES)
+@dataset_maker("TFRecordDatasetV2", effects=_FILES, brokered=True)
 def tf_record_dataset_v2(
     ctx: OpKernelContext,
     filenames: Value,
     compression_type: Value,
     buffer_size: Value,
     byte_offsets: Value,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the records of TFRecord files, starting at an offset in each file."""
     del ctx
     options = _file_options(filenames, compression_type, buffer_size)
-    return TFRecords(*options, offsets=byte_offsets.ravel().tolist())
+    return TFRecords(*options, broker, offsets=byte_offsets.ravel().tolist())
 
 
 def _csv(
-    inputs: tuple[Any, ...], output_types: Sequence[Any], output_shapes: Sequence[Shape]
+    inputs: tuple[Any, ...],
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+    broker: Broker,
 ) -> Dataset:
     filenames, compression_type, buffer_size, header, field_delim, use_quote_delim = inputs[:6]
     na_value, select_cols, record_defaults, exclude_cols = inputs[6:]
@@ -263,37 +274,51 @@ def _csv(
         tuple(select_cols.ravel().tolist()),
         tuple(exclude_cols.ravel().tolist()),
     )
-    return CsvRecords(paths, options, record_defaults, *structure(output_types, output_shapes))
+    made = structure(output_types, output_shapes)
+    return CsvRecords(paths, options, record_defaults, *made, broker)
 
 
-@dataset_maker("CSVDataset", "ExperimentalCSVDataset", effects=_FILES)
+@dataset_maker("CSVDataset", "ExperimentalCSVDataset", effects=_FILES, brokered=True)
 def csv_dataset(
-    ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
+    ctx: OpKernelContext,
+    *inputs: Any,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the records of CSV files."""
     del ctx
-    return _csv((*inputs, np.zeros(0, np.int64)), output_types, output_shapes)
+    return _csv((*inputs, np.zeros(0, np.int64)), output_types, output_shapes, broker)
 
 
-@dataset_maker("CSVDatasetV2", effects=_FILES)
+@dataset_maker("CSVDatasetV2", effects=_FILES, brokered=True)
 def csv_dataset_v2(
-    ctx: OpKernelContext, *inputs: Any, output_types: Sequence[Any], output_shapes: Sequence[Shape]
+    ctx: OpKernelContext,
+    *inputs: Any,
+    output_types: Sequence[Any],
+    output_shapes: Sequence[Shape],
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the records of CSV files; columns may be excluded."""
     del ctx
-    return _csv(inputs, output_types, output_shapes)
+    return _csv(inputs, output_types, output_shapes, broker)
 
 
-@dataset_maker("TextLineDataset", effects=_FILES)
+@dataset_maker("TextLineDataset", effects=_FILES, brokered=True)
 def text_line_dataset(
-    ctx: OpKernelContext, filenames: Value, compression_type: Value, buffer_size: Value
+    ctx: OpKernelContext,
+    filenames: Value,
+    compression_type: Value,
+    buffer_size: Value,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the lines of text files."""
     del ctx
-    return Lines(*_file_options(filenames, compression_type, buffer_size))
+    return Lines(*_file_options(filenames, compression_type, buffer_size), broker)
 
 
-@dataset_maker("FixedLengthRecordDataset", effects=_FILES)
+@dataset_maker("FixedLengthRecordDataset", effects=_FILES, brokered=True)
 def fixed_length_record_dataset(
     ctx: OpKernelContext,
     filenames: Value,
@@ -301,13 +326,16 @@ def fixed_length_record_dataset(
     record_bytes: Value,
     footer_bytes: Value,
     buffer_size: Value,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the fixed-length records of files."""
     del ctx
-    return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, "")
+    sizes = header_bytes, record_bytes, footer_bytes
+    return _fixed_length(filenames, *sizes, buffer_size, "", broker)
 
 
-@dataset_maker("FixedLengthRecordDatasetV2", effects=_FILES)
+@dataset_maker("FixedLengthRecordDatasetV2", effects=_FILES, brokered=True)
 def fixed_length_record_dataset_v2(
     ctx: OpKernelContext,
     filenames: Value,
@@ -316,31 +344,43 @@ def fixed_length_record_dataset_v2(
     footer_bytes: Value,
     buffer_size: Value,
     compression_type: Value,
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the fixed-length records of files that may be compressed."""
     del ctx
     kind = decode(scalar(compression_type, "compression_type"))
-    return _fixed_length(filenames, header_bytes, record_bytes, footer_bytes, buffer_size, kind)
+    sizes = header_bytes, record_bytes, footer_bytes
+    return _fixed_length(filenames, *sizes, buffer_size, kind, broker)
 
 
 def _fixed_length(
-    filenames: Value, header: Value, record: Value, footer: Value, size: Value, kind: str
+    filenames: Value,
+    header: Value,
+    record: Value,
+    footer: Value,
+    size: Value,
+    kind: str,
+    broker: Broker,
 ) -> Dataset:
     return FixedLength(
         _paths(filenames),
         kind,
         int(scalar(size, "buffer_size")),
+        broker,
         header=int(scalar(header, "header_bytes")),
         record=int(scalar(record, "record_bytes")),
         footer=int(scalar(footer, "footer_bytes")),
     )
 
 
-@dataset_maker("MatchingFilesDataset", "ExperimentalMatchingFilesDataset", effects=_FILES)
-def matching_files_dataset(ctx: OpKernelContext, patterns: Value) -> Dataset:
+@dataset_maker(
+    "MatchingFilesDataset", "ExperimentalMatchingFilesDataset", effects=_FILES, brokered=True
+)
+def matching_files_dataset(ctx: OpKernelContext, patterns: Value, *, broker: Broker) -> Dataset:
     """Make a dataset of the paths that match patterns, sorted."""
     del ctx
-    found = [path for text in _paths(patterns) for path in files.matching(text)]
+    found = [path for text in _paths(patterns) for path in broker.matching(text)]
     out = np.empty(len(found), object)
     out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
     string = as_dtype("string")

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
-@dataset_maker("SqlDataset", "ExperimentalSqlDataset", effects=("fs.read",))
+@dataset_maker("SqlDataset", "ExperimentalSqlDataset", effects=("fs.read",), brokered=True)
 def sql_dataset(
     ctx: OpKernelContext,
     driver_name: Value,
@@ -25,6 +26,8 @@ def sql_dataset(
     query: Value,
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the rows that an SQLite query returns."""
     del ctx
@@ -36,4 +39,4 @@ def sql_dataset(
             f"The database type, {driver}, is not supported by SqlDataset. The set of supported "
             "databases is: {'sqlite'}."
         )
-    return QueryRows(path, text, structure(output_types, output_shapes))
+    return QueryRows(path, text, structure(output_types, output_shapes), broker)

@@ -71,7 +71,7 @@ def stats_aggregator_summary(ctx: OpKernelContext, iterator: Any) -> Value:
     return string_scalar(_aggregator(iterator).summary().SerializeToString())
 
 
-@dataset_kernel("StatsAggregatorSetSummaryWriter", effects=("state",))
+@dataset_kernel("StatsAggregatorSetSummaryWriter", effects=("state",), brokered=True)
 def stats_aggregator_set_summary_writer(
     ctx: OpKernelContext, stats_aggregator: Any, summary: Any
 ) -> None:

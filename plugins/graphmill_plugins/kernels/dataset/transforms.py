@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
@@ -278,25 +279,30 @@ def prefetch_dataset(ctx: OpKernelContext, source: Value, buffer_size: Value) ->
     return Prefetch(dataset_of(source), _count(buffer_size, "buffer_size"))
 
 
-@dataset_maker("CacheDataset", effects=("fs.read", "fs.write"))
-def cache_dataset(ctx: OpKernelContext, source: Value, filename: Value) -> Dataset:
+@dataset_maker("CacheDataset", effects=("fs.read", "fs.write"), brokered=True)
+def cache_dataset(
+    ctx: OpKernelContext, source: Value, filename: Value, *, broker: Broker
+) -> Dataset:
     """Make a dataset that caches its elements in memory or in files."""
     del ctx
-    return _cached(source, filename, MemoryCache())
+    return _cached(source, filename, MemoryCache(), broker)
 
 
-@dataset_maker("CacheDatasetV2", effects=("fs.read", "fs.write", "state"))
-def cache_dataset_v2(ctx: OpKernelContext, source: Value, filename: Value, cache: Any) -> Dataset:
+@dataset_maker("CacheDatasetV2", effects=("fs.read", "fs.write", "state"), brokered=True)
+def cache_dataset_v2(
+    ctx: OpKernelContext, source: Value, filename: Value, cache: Any, *, broker: Broker
+) -> Dataset:
     """Make a dataset that caches its elements in a cache resource or in files."""
     del ctx
     found = cache.resource if isinstance(cache, ResourceHandle) else None
-    return _cached(source, filename, found if isinstance(found, MemoryCache) else MemoryCache())
+    memory = found if isinstance(found, MemoryCache) else MemoryCache()
+    return _cached(source, filename, memory, broker)
 
 
-def _cached(source: Value, filename: Value, cache: MemoryCache) -> Dataset:
+def _cached(source: Value, filename: Value, cache: MemoryCache, broker: Broker) -> Dataset:
     path = as_path(decode(scalar(filename, "filename")))
     found = dataset_of(source)
-    return FileCache(found, path) if path else Cache(found, cache)
+    return FileCache(found, path, broker) if path else Cache(found, cache)
 
 
 @dataset_maker("ShuffleDataset", effects=("rng",))

@@ -48,7 +48,8 @@ def partitioned_call(
     ctx.functions.run_async(function_handle(ctx, "f", f, executor_type), args, ctx, done)
 
 
-@kernel("RemoteCall", host_memory=("target",), async_=True, waits=False)
+# It reaches the devices of its own session, whose policy applies to the function.
+@kernel("RemoteCall", host_memory=("target",), async_=True, waits=False, brokered=True)
 def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, done: Done) -> None:
     """Call the function `f` on the device `target`; arguments and results are copied."""
     name = target.item()

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from graphmill.errors import DataLossError, InvalidArgumentError, UnimplementedError
-from graphmill.spi.files import as_path, open_stream, read_bytes, read_exactly
+from graphmill.spi.files import as_path, read_exactly
 from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import LENGTH, VARINT, iterate_fields, length_delimited, write_varint
 from graphmill_plugins.kernels._strings import decode
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.spi import Cancellation
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.data_flow._queue import Element, Queue
     from graphmill_plugins.kernels.dataset.pipeline.files import RecordReader
 
@@ -209,11 +210,21 @@ class IdentityReader(Reader):
 
 
 class WholeFileReader(IdentityReader):
-    """Returns each file as one record."""
+    """Returns each file as one record.
+
+    Args:
+        broker: opens the files.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self._broker = broker
 
     def next(self) -> Record | None:
         """Return the path and the contents of the file."""
-        return None if self.work is None else (self.work, read_bytes(as_path(self.work)))
+        return (
+            None if self.work is None else (self.work, self._broker.read_bytes(as_path(self.work)))
+        )
 
 
 class FileRecordReader(Reader):
@@ -275,14 +286,14 @@ class LmdbReader(Reader):
         self._database = None
 
 
-def open_records(path: str, compression: str) -> RecordReader:
+def open_records(path: str, broker: Broker, compression: str) -> RecordReader:
     """Open a TFRecord file."""
-    return TFRecordReader(open_stream(path, compression))
+    return TFRecordReader(broker.open_stream(path, compression))
 
 
-def open_lines(path: str, skipped: int) -> RecordReader:
+def open_lines(path: str, broker: Broker, skipped: int) -> RecordReader:
     """Open a text file, and skip its first lines."""
-    reader = LineReader(open_stream(path))
+    reader = LineReader(broker.open_stream(path))
     for _ in range(skipped):
         if reader.next() is None:
             break
@@ -290,9 +301,9 @@ def open_lines(path: str, skipped: int) -> RecordReader:
 
 
 def open_fixed_length(
-    path: str, encoding: str, header: int, record: int, footer: int, hop: int
+    path: str, broker: Broker, encoding: str, header: int, record: int, footer: int, hop: int
 ) -> RecordReader:
     """Open a file of fixed-length records, and skip its header."""
-    stream = open_stream(path, encoding)
+    stream = broker.open_stream(path, encoding)
     read_exactly(stream, header)
     return FixedLengthReader(stream, record, footer, hop)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
 
 class _Add(Protocol):
@@ -47,13 +48,15 @@ class _Add(Protocol):
     ) -> None: ...
 
 
-@kernel("SaveV2", host=True, expensive=True, effects=("fs.write",))
+@kernel("SaveV2", host=True, expensive=True, effects=("fs.write",), brokered=True)
 def save_v2(
     prefix: Value,
     tensor_names: Value,
     shape_and_slices: Value,
     tensors: list[Value],
     dtypes: tuple[np.dtype[Any], ...],
+    *,
+    broker: Broker,
 ) -> None:
     """Write a checkpoint in the V2 format."""
     names, slices = _names_and_slices(tensor_names, shape_and_slices)
@@ -61,7 +64,7 @@ def save_v2(
         raise errors.InvalidArgumentError(
             f"Got {len(names)} tensor names but {len(tensors)} tensors."
         )
-    with BundleWriter(files.as_path(sole_text(prefix, "Input prefix"))) as writer:
+    with BundleWriter(files.as_path(sole_text(prefix, "Input prefix")), broker=broker) as writer:
 
         def add(
             name: str,
@@ -78,12 +81,14 @@ def save_v2(
         _save(add, zip(names, slices, tensors, dtypes, strict=True))
 
 
-@kernel("RestoreV2", host=True, expensive=True, effects=("fs.read",))
+@kernel("RestoreV2", host=True, expensive=True, effects=("fs.read",), brokered=True)
 def restore_v2(
     prefix: Value,
     tensor_names: Value,
     shape_and_slices: Value,
     dtypes: tuple[np.dtype[Any], ...],
+    *,
+    broker: Broker,
 ) -> list[Value]:
     """Read tensors or slices of a checkpoint in the V1 or V2 format."""
     path = files.as_path(sole_text(prefix, "Input prefix"))
@@ -93,19 +98,27 @@ def restore_v2(
             f"Got {len(names)} tensor names, but {len(dtypes)} expected dtypes."
         )
     requested = list(zip(names, slices, map(as_dtype, dtypes), strict=True))
-    if files.exists(index_path(path)) or not _matches(path):
-        with BundleReader(path) as bundle:
+    if broker.exists(index_path(path)) or not _matches(path, broker):
+        with BundleReader(path, broker=broker) as bundle:
             return [_restore(bundle, *row) for row in requested]
-    with V1Reader(path) as reader:
+    with V1Reader(path, broker=broker) as reader:
         return [_restore_v1(reader, *row) for row in requested]
 
 
-@kernel("MergeV2Checkpoints", host=True, expensive=True, effects=("fs.read", "fs.write"))
+@kernel(
+    "MergeV2Checkpoints",
+    host=True,
+    expensive=True,
+    effects=("fs.read", "fs.write"),
+    brokered=True,
+)
 def merge_v2_checkpoints(
     checkpoint_prefixes: Value,
     destination_prefix: Value,
     delete_old_dirs: bool,
     allow_missing_files: bool,
+    *,
+    broker: Broker,
 ) -> None:
     """Merge checkpoints into one; with `delete_old_dirs` remove folders that are empty then."""
     if np.ndim(checkpoint_prefixes) != 1 or np.ndim(destination_prefix):
@@ -116,31 +129,38 @@ def merge_v2_checkpoints(
         )
     prefixes = [files.as_path(text) for text in texts(checkpoint_prefixes)]
     destination = files.as_path(sole_text(destination_prefix, "Input destination_prefix"))
-    merge_bundles(prefixes, destination, allow_missing_files=allow_missing_files)
+    for path in (*prefixes, destination):
+        broker.require("fs.write", path)
+    merge_bundles(prefixes, destination, allow_missing_files=allow_missing_files, broker=broker)
     if delete_old_dirs:
         for folder in {files.parent(prefix) for prefix in prefixes} - {files.parent(destination)}:
             with contextlib.suppress(errors.OpError):  # not empty, or gone already
-                files.remove_empty_dir(folder)
+                broker.remove_empty_dir(folder)
 
 
-@kernel("Save", host=True, expensive=True, effects=("fs.write",))
+@kernel("Save", host=True, expensive=True, effects=("fs.write",), brokered=True)
 def save(
     filename: Value,
     tensor_names: Value,
     data: list[Value],
     T: tuple[np.dtype[Any], ...],
+    *,
+    broker: Broker,
 ) -> None:
     """Write a checkpoint in the V1 format."""
-    save_slices(filename, tensor_names, [b""] * np.size(tensor_names), data, T)
+    slices = [b""] * np.size(tensor_names)
+    save_slices(filename, tensor_names, slices, data, T, broker=broker)
 
 
-@kernel("SaveSlices", host=True, expensive=True, effects=("fs.write",))
+@kernel("SaveSlices", host=True, expensive=True, effects=("fs.write",), brokered=True)
 def save_slices(
     filename: Value,
     tensor_names: Value,
     shapes_and_slices: Value,
     data: list[Value],
     T: tuple[np.dtype[Any], ...],
+    *,
+    broker: Broker,
 ) -> None:
     """Write a checkpoint of tensors or slices in the V1 format."""
     names, slices = texts(tensor_names), texts(shapes_and_slices)
@@ -149,7 +169,7 @@ def save_slices(
             f"Expected one of each per tensor, got {len(names)} tensor names, {len(slices)} shapes "
             f"and slices and {len(data)} tensors"
         )
-    writer = V1Writer(files.as_path(sole_text(filename, "Input 0 (filename)")))
+    writer = V1Writer(files.as_path(sole_text(filename, "Input 0 (filename)")), broker=broker)
 
     def add(
         name: str,
@@ -166,30 +186,34 @@ def save_slices(
     writer.finish()
 
 
-@kernel("Restore", host=True, expensive=True, effects=("fs.read",))
+@kernel("Restore", host=True, expensive=True, effects=("fs.read",), brokered=True)
 def restore(
     file_pattern: Value,
     tensor_name: Value,
     dt: np.dtype[Any],
     preferred_shard: int,
+    *,
+    broker: Broker,
 ) -> Value:
     """Read a tensor of a checkpoint in the V1 format."""
-    return restore_slice(file_pattern, tensor_name, [b""], dt, preferred_shard)
+    return restore_slice(file_pattern, tensor_name, [b""], dt, preferred_shard, broker=broker)
 
 
-@kernel("RestoreSlice", host=True, expensive=True, effects=("fs.read",))
+@kernel("RestoreSlice", host=True, expensive=True, effects=("fs.read",), brokered=True)
 def restore_slice(
     file_pattern: Value,
     tensor_name: Value,
     shape_and_slice: Value,
     dt: np.dtype[Any],
     preferred_shard: int,
+    *,
+    broker: Broker,
 ) -> Value:
     """Read a tensor or slice of a checkpoint in the V1 format."""
     pattern = files.as_path(sole_text(file_pattern, "Input 0 (file_pattern)"))
     name = sole_text(tensor_name, "Input 1 (tensor_name)")
     spec = sole_text(shape_and_slice, "Input 2 (shape_and_slice)")
-    with V1Reader(pattern, preferred_shard) as reader:
+    with V1Reader(pattern, preferred_shard, broker=broker) as reader:
         return _restore_v1(reader, name, spec, as_dtype(dt))
 
 
@@ -221,10 +245,10 @@ def _number(value: Value) -> int:
     return int(np.asarray(value).item())
 
 
-def _matches(path: str) -> bool:
+def _matches(path: str, broker: Broker) -> bool:
     """Return whether there are files that may be a checkpoint in the V1 format."""
-    found = [path] if files.exists(path) else files.matching(path)
-    return any(not files.is_dir(name) for name in found)
+    found = [path] if broker.exists(path) else broker.matching(path)
+    return any(not broker.is_dir(name) for name in found)
 
 
 def _names_and_slices(tensor_names: Value, shape_and_slices: Value) -> tuple[list[str], list[str]]:

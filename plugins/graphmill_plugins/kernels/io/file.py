@@ -17,25 +17,26 @@ from graphmill_plugins.kernels._path_strings import scalar_path, texts
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
 
-@kernel("ReadFile", host=True, expensive=True, effects=("fs.read",))
-def read_file(filename: Value) -> Value:
+@kernel("ReadFile", host=True, expensive=True, effects=("fs.read",), brokered=True)
+def read_file(filename: Value, *, broker: Broker) -> Value:
     """Return the contents of a file."""
     out = np.empty((), object)
-    out[()] = files.read_bytes(scalar_path(filename, "filename"))
+    out[()] = broker.read_bytes(scalar_path(filename, "filename"))
     return out
 
 
-@kernel("WriteFile", host=True, expensive=True, effects=("fs.write",))
-def write_file(filename: Value, contents: Value) -> None:
+@kernel("WriteFile", host=True, expensive=True, effects=("fs.write",), brokered=True)
+def write_file(filename: Value, contents: Value, *, broker: Broker) -> None:
     """Write a file, creating its folder if necessary."""
     content = np.asarray(contents, object)
     if content.ndim:
         raise errors.InvalidArgumentError(
             f"Contents tensor must be scalar, but had shape: {list(content.shape)}"
         )
-    files.write(scalar_path(filename, "filename"), content.item())
+    broker.write(scalar_path(filename, "filename"), content.item())
 
 
 _WILDCARD = re.compile(r"[*?\[\\]")
@@ -50,8 +51,15 @@ def _with_folder(pattern: str) -> str:
     return f"./{text}"
 
 
-@kernel("MatchingFiles", host=True, expensive=True, dynamic_shape=True, effects=("fs.read",))
-def matching_files(pattern: Value) -> Value:
+@kernel(
+    "MatchingFiles",
+    host=True,
+    expensive=True,
+    dynamic_shape=True,
+    effects=("fs.read",),
+    brokered=True,
+)
+def matching_files(pattern: Value, *, broker: Broker) -> Value:
     """Return the paths that match the patterns, sorted, with duplicates.
 
     Semantics: tensorflow/core/platform/file_system_helper.cc: paths found by a wildcard in the
@@ -62,7 +70,7 @@ def matching_files(pattern: Value) -> Value:
             f"Input patterns tensor must be scalar or vector, but had shape: "
             f"{list(np.shape(pattern))}"
         )
-    found = [path for text in texts(pattern) for path in files.matching(_with_folder(text))]
+    found = [path for text in texts(pattern) for path in broker.matching(_with_folder(text))]
     out = np.empty(len(found), object)
     out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
     return out

@@ -7,7 +7,7 @@ ops is a reference to the two strings (container, name).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 
 _STATE = ("state",)
 _READ = ("fs.read", "state")
+_READING: Final[dict[str, Any]] = {
+    "async_": True,
+    "waits": True,
+    "host": True,
+    "effects": _READ,
+    "brokered": True,  # the reader opens the files through the broker of its own node
+}
 
 
 class _ReaderKernel:
@@ -70,13 +77,12 @@ class IdentityReaderKernel(_ReaderKernel):
         return IdentityReader
 
 
-@kernel("WholeFileReader", "WholeFileReaderV2", stateful=True, effects=_READ)
+@kernel("WholeFileReader", "WholeFileReaderV2", stateful=True, effects=_READ, brokered=True)
 class WholeFileReaderKernel(_ReaderKernel):
     """Return a reader whose records are whole files."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
-        del construction
-        return WholeFileReader
+        return partial(WholeFileReader, construction.broker)
 
 
 @kernel("LMDBReader", stateful=True, effects=_READ)
@@ -88,17 +94,20 @@ class LmdbReaderKernel(_ReaderKernel):
         return LmdbReader
 
 
-@kernel("TFRecordReader", "TFRecordReaderV2", stateful=True, effects=_READ)
+@kernel("TFRecordReader", "TFRecordReaderV2", stateful=True, effects=_READ, brokered=True)
 class TFRecordReaderKernel(_ReaderKernel):
     """Return a reader of TFRecord files."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
         compression = construction.attr("compression_type")
         check_compression(compression)
-        return partial(FileRecordReader, partial(open_records, compression=compression))
+        return partial(
+            FileRecordReader,
+            partial(open_records, broker=construction.broker, compression=compression),
+        )
 
 
-@kernel("TextLineReader", "TextLineReaderV2", stateful=True, effects=_READ)
+@kernel("TextLineReader", "TextLineReaderV2", stateful=True, effects=_READ, brokered=True)
 class TextLineReaderKernel(_ReaderKernel):
     """Return a reader whose records are lines."""
 
@@ -106,11 +115,17 @@ class TextLineReaderKernel(_ReaderKernel):
         skipped = construction.attr("skip_header_lines")
         if skipped < 0:
             raise InvalidArgumentError(f"skip_header_lines must be >= 0 not {skipped}")
-        open_file = partial(open_lines, skipped=skipped)
+        open_file = partial(open_lines, broker=construction.broker, skipped=skipped)
         return partial(FileRecordReader, open_file, first_number=skipped + 1)
 
 
-@kernel("FixedLengthRecordReader", "FixedLengthRecordReaderV2", stateful=True, effects=_READ)
+@kernel(
+    "FixedLengthRecordReader",
+    "FixedLengthRecordReaderV2",
+    stateful=True,
+    effects=_READ,
+    brokered=True,
+)
 class FixedLengthRecordReaderKernel(_ReaderKernel):
     """Return a reader whose records have a fixed length."""
 
@@ -126,6 +141,7 @@ class FixedLengthRecordReaderKernel(_ReaderKernel):
         check_compression(encoding)
         open_file = partial(
             open_fixed_length,
+            broker=construction.broker,
             encoding=encoding,
             header=header,
             record=record,
@@ -156,7 +172,7 @@ def _submit(ctx: OpKernelContext, reader: Any, queue: Any, count: int, done: Any
     reader_of(ctx, reader).submit(Read(works, count, done, wait))
 
 
-@kernel("ReaderRead", "ReaderReadV2", async_=True, waits=True, host=True, effects=_READ)
+@kernel("ReaderRead", "ReaderReadV2", **_READING)
 def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> None:
     """Return the next key and record."""
 
@@ -169,7 +185,7 @@ def reader_read(ctx: OpKernelContext, reader: Any, queue: Any, done: Done) -> No
     _submit(ctx, reader, queue, 1, taken)
 
 
-@kernel("ReaderReadUpTo", "ReaderReadUpToV2", async_=True, waits=True, host=True, effects=_READ)
+@kernel("ReaderReadUpTo", "ReaderReadUpToV2", **_READING)
 def reader_read_up_to(
     ctx: OpKernelContext, reader: Any, queue: Any, num_records: Value, done: Done
 ) -> None:

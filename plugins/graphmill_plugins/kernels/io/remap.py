@@ -18,15 +18,18 @@ from graphmill_plugins.kernels.lookup.text_file import read_lines
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
 
-@kernel("GenerateVocabRemapping", host=True, expensive=True, effects=("fs.read",))
+@kernel("GenerateVocabRemapping", host=True, expensive=True, effects=("fs.read",), brokered=True)
 def generate_vocab_remapping(
     new_vocab_file: Value,
     old_vocab_file: Value,
     new_vocab_offset: int,
     num_new_vocab: int,
     old_vocab_size: int,
+    *,
+    broker: Broker,
 ) -> tuple[Value, Value]:
     """Return the old line of each word of a slice of a new vocabulary, and how many have one.
 
@@ -39,13 +42,13 @@ def generate_vocab_remapping(
         NotFoundError: a file does not exist.
         OutOfRangeError: a vocabulary is empty.
     """
-    new = _vocabulary(new_vocab_file, "new_vocab_file", -1)
+    new = _vocabulary(new_vocab_file, "new_vocab_file", -1, broker)
     if new_vocab_offset + num_new_vocab > len(new):
         raise errors.InvalidArgumentError(
             f"the new vocabulary has {len(new)} words; words {new_vocab_offset} to "
             f"{new_vocab_offset + num_new_vocab} were requested"
         )
-    old = _vocabulary(old_vocab_file, "old_vocab_file", old_vocab_size)
+    old = _vocabulary(old_vocab_file, "old_vocab_file", old_vocab_size, broker)
     lines = {word: line for line, word in enumerate(old)}
     if len(lines) < len(old):
         raise errors.FailedPreconditionError(
@@ -56,18 +59,18 @@ def generate_vocab_remapping(
     return remapping, np.array(np.count_nonzero(remapping != -1), np.int32)
 
 
-def _vocabulary(path: Value, what: str, size: int) -> list[bytes]:
+def _vocabulary(path: Value, what: str, size: int, broker: Broker) -> list[bytes]:
     """Return the lines of a vocabulary file, the first `size` of them unless it is -1."""
     text = scalar_path(path, what)
     if not text:
         raise errors.InvalidArgumentError(f"{what} must not be empty")
-    lines = read_lines(text, size, 0)
+    lines = read_lines(text, size, 0, broker)
     if not lines:
         raise errors.OutOfRangeError(f"{what} {text} has no lines to read")
     return lines
 
 
-@kernel("LoadAndRemapMatrix", host=True, expensive=True, effects=("fs.read",))
+@kernel("LoadAndRemapMatrix", host=True, expensive=True, effects=("fs.read",), brokered=True)
 def load_and_remap_matrix(
     ckpt_path: Value,
     old_tensor_name: Value,
@@ -77,6 +80,8 @@ def load_and_remap_matrix(
     num_rows: int,
     num_cols: int,
     max_rows_in_memory: int,
+    *,
+    broker: Broker,
 ) -> Value:
     """Return a matrix of a checkpoint with its rows and columns at other positions.
 
@@ -104,7 +109,7 @@ def load_and_remap_matrix(
     is_missing = np.broadcast_to(row_remapping[:, None] < 0, out.shape)
     if has_columns:
         is_missing = is_missing | (col_remapping < 0)
-    with BundleReader(path) as reader:
+    with BundleReader(path, broker=broker) as reader:
         columns = _check_matrix(reader, name, None if has_columns else num_cols)
         _copy(reader, name, out, row_remapping, col_remapping, columns, max_rows_in_memory)
     _initialize(out, is_missing, initializing_values)

@@ -17,6 +17,7 @@ from graphmill.spi.kernels import WatchedTensor, publish
 
 if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, OpKernelContext, Value
+    from graphmill.spi.files import Broker
 
 
 @kernel("Copy", "CopyHost", make=True)
@@ -27,24 +28,34 @@ def copy(xp: ArrayNamespace) -> Any:
 
 
 def _publish(
-    ctx: OpKernelContext, debug_op: str, tensor_name: str, urls: tuple[str, ...], value: Value
+    ctx: OpKernelContext,
+    debug_op: str,
+    tensor_name: str,
+    urls: tuple[str, ...],
+    value: Value,
+    broker: Broker,
 ) -> None:
     device = ctx.device
     watched = WatchedTensor(tensor_name, debug_op, device.name, device.to_host(value))
     for url in urls:
-        publish(watched, url, ctx.functions.host.debug_callbacks)
+        publish(watched, url, ctx.functions.host.debug_callbacks, broker)
 
 
-@kernel("DebugIdentity", stateful=True, effects={"fs.write", "python"})
+@kernel("DebugIdentity", stateful=True, effects={"fs.write", "python"}, brokered=True)
 def debug_identity(
-    ctx: OpKernelContext, value: Value, tensor_name: str, debug_urls: tuple[str, ...]
+    ctx: OpKernelContext,
+    value: Value,
+    tensor_name: str,
+    debug_urls: tuple[str, ...],
+    *,
+    broker: Broker,
 ) -> Value:
     """Publish a value, and return it."""
-    _publish(ctx, "DebugIdentity", tensor_name, debug_urls, value)
+    _publish(ctx, "DebugIdentity", tensor_name, debug_urls, value, broker)
     return value
 
 
-@kernel("DebugIdentityV3", stateful=True, effects={"fs.write", "python"})
+@kernel("DebugIdentityV3", stateful=True, effects={"fs.write", "python"}, brokered=True)
 def debug_identity_v3(
     ctx: OpKernelContext,
     value: Value,
@@ -54,6 +65,8 @@ def debug_identity_v3(
     is_input: bool,
     io_index: int,
     debug_urls: tuple[str, ...],
+    *,
+    broker: Broker,
 ) -> Value:
     """Publish a value under the name of a device, which may be another one; return the value.
 
@@ -79,21 +92,26 @@ def debug_identity_v3(
         dump_name,
     )
     for url in debug_urls:
-        publish(watched, url, ctx.functions.host.debug_callbacks)
+        publish(watched, url, ctx.functions.host.debug_callbacks, broker)
     return value
 
 
-@kernel("DebugNanCount", stateful=True, effects={"fs.write", "python"})
+@kernel("DebugNanCount", stateful=True, effects={"fs.write", "python"}, brokered=True)
 def debug_nan_count(
-    ctx: OpKernelContext, value: Value, tensor_name: str, debug_urls: tuple[str, ...]
+    ctx: OpKernelContext,
+    value: Value,
+    tensor_name: str,
+    debug_urls: tuple[str, ...],
+    *,
+    broker: Broker,
 ) -> Value:
     """Publish and return the number of NaN elements."""
     count = np.array([np.isnan(_as_float(ctx, value)).sum()], np.int64)
-    _publish(ctx, "DebugNanCount", tensor_name, debug_urls, count)
+    _publish(ctx, "DebugNanCount", tensor_name, debug_urls, count, broker)
     return count
 
 
-@kernel("DebugNumericSummary", stateful=True, effects={"fs.write", "python"})
+@kernel("DebugNumericSummary", stateful=True, effects={"fs.write", "python"}, brokered=True)
 def debug_numeric_summary(
     ctx: OpKernelContext,
     value: Value,
@@ -102,6 +120,8 @@ def debug_numeric_summary(
     lower_bound: float,
     upper_bound: float,
     mute_if_healthy: bool,
+    *,
+    broker: Broker,
 ) -> Value:
     """Publish and return statistics of a value.
 
@@ -134,7 +154,7 @@ def debug_numeric_summary(
         [*summary, as_dtype(value.dtype).enum, numbers.ndim, *numbers.shape], np.float64
     )
     if not (mute_if_healthy and is_healthy):
-        _publish(ctx, "DebugNumericSummary", tensor_name, debug_urls, result)
+        _publish(ctx, "DebugNumericSummary", tensor_name, debug_urls, result, broker)
     return result
 
 
@@ -151,6 +171,7 @@ _SHAPE_SLOTS: Final = 6  # a longer shape loses its first sizes
     types={"T": (*dtypes.REAL, dtypes.bool)},
     host=True,
     effects={"fs.write", "python"},
+    brokered=True,  # nothing is published
 )
 def debug_numeric_summary_v2(
     value: Value, output_dtype: np.dtype[Any], tensor_debug_mode: int, tensor_id: int

@@ -19,6 +19,7 @@ from graphmill_plugins.kernels._tensor_text import summarize as summary_of
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
+    from graphmill.spi.files import Broker
 
 _LOGGER = logging.getLogger("graphmill.print")
 _LEVELS = {
@@ -58,8 +59,10 @@ class PrintKernel:
         return value
 
 
-@kernel("PrintV2", stateful=True, host=True, effects=("log",))
-def print_v2(ctx: OpKernelContext, value: Value, output_stream: str, end: str) -> None:
+@kernel("PrintV2", stateful=True, host=True, effects=("log",), brokered=True)
+def print_v2(
+    ctx: OpKernelContext, value: Value, output_stream: str, end: str, *, broker: Broker
+) -> None:
     """Write a string scalar to stdout, stderr or the log."""
     del ctx
     if value.ndim != 0:
@@ -74,6 +77,7 @@ def print_v2(ctx: OpKernelContext, value: Value, output_stream: str, end: str) -
     elif output_stream in _LEVELS:
         _LOGGER.log(_LEVELS[output_stream], "%s", text)
     elif output_stream.startswith("file://"):
+        broker.require("fs.write", output_stream)
         raise errors.UnimplementedError(
             f"PrintV2 to {output_stream}: output to files is not supported; print to stderr or "
             "the log, or use WriteFile"

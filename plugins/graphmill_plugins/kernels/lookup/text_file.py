@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes, errors
-from graphmill.spi import files, kernel
+from graphmill.spi import kernel
 from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels._strings import decode
 from graphmill_plugins.kernels.lookup.ops import initializable
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelContext, Value
+    from graphmill.spi.files import Broker
 
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 
 
-def read_lines(path: str, vocab_size: int, offset: int) -> list[bytes]:
+def read_lines(path: str, vocab_size: int, offset: int, broker: Broker) -> list[bytes]:
     """Return `vocab_size` lines of a file (-1: all) after the first `offset` lines.
 
     Raises:
         InvalidArgumentError: a line is empty, or there are fewer lines than `vocab_size`.
     """
-    content = files.read_bytes(path)
+    content = broker.read_bytes(path)
     lines = content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -95,6 +96,7 @@ def column(
     host=True,
     expensive=True,
     effects=("state", "fs.read"),
+    brokered=True,
 )
 def initialize_table_from_text_file(
     ctx: OpKernelContext,
@@ -105,13 +107,15 @@ def initialize_table_from_text_file(
     vocab_size: int,
     delimiter: str,
     offset: int,
+    *,
+    broker: Broker,
 ) -> None:
     """Initialize a table from the lines of a text file."""
     if len(delimiter) != 1:
         raise errors.InvalidArgumentError(f"delimiter should be only 1 char, got {delimiter!r}")
     table = initializable(ctx, table_handle)
     path = scalar_path(filename, "filename")
-    lines = read_lines(path, vocab_size, offset)
+    lines = read_lines(path, vocab_size, offset, broker)
     separator = delimiter.encode()
     table.initialize(
         column(lines, key_index, separator, table.key_dtype, path),

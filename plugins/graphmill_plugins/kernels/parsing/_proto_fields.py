@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from graphmill.spi.files import Broker
+
 _LOCAL: Final = ("", "local://")
 _BYTES: Final = b"bytes://"
 _THEIR_PACKAGE, _OUR_PACKAGE = "tensorflow.", "graphmill."
@@ -50,19 +52,20 @@ _TYPES: Final = {
 }
 
 
-def find_message(source: str, name: str) -> Any:
+def find_message(source: str, name: str, broker: Broker) -> Any:
     """Return the descriptor of a message type.
 
     Args:
         source: where descriptors come from: `local://` (messages that the program has), the path of
             a file with a serialized `FileDescriptorSet`, or `bytes://` and such a set.
         name: the full name of the message type.
+        broker: opens the file.
 
     Raises:
         InvalidArgumentError: the source is not valid, or has no such message.
     """
     local = source in _LOCAL
-    pool = descriptor_pool.Default() if local else _pool_of(_descriptor_set(source))
+    pool = descriptor_pool.Default() if local else _pool_of(_descriptor_set(source, broker))
     candidates = [name]
     if local and name.startswith(_THEIR_PACKAGE):
         candidates.append(_loaded_twin(name.removeprefix(_THEIR_PACKAGE)))
@@ -83,17 +86,17 @@ def _loaded_twin(name: str) -> str:
     return _OUR_PACKAGE + name
 
 
-def _descriptor_set(source: str) -> bytes:
+def _descriptor_set(source: str, broker: Broker) -> bytes:
     content = source.encode("utf-8", "surrogateescape")
     if content.startswith(_BYTES):
         return content[len(_BYTES) :]
     path = files.as_path(source)
-    if not files.exists(path):
+    if not broker.exists(path):
         raise InvalidArgumentError(
             f"descriptor_source {source!r} is neither 'local://', 'bytes://' and a serialized "
             "FileDescriptorSet, nor the path of a file with one"
         )
-    return files.read_bytes(path)
+    return broker.read_bytes(path)
 
 
 def _pool_of(content: bytes) -> Any:

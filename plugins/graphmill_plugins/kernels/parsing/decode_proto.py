@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
 _SIZES: Final = {FIXED64: 8, FIXED32: 4}
 _MAX_GROUP_DEPTH: Final = 100  # groups; protobuf's own limit
@@ -49,7 +50,7 @@ class _Output:
     default: Any
 
 
-@kernel("DecodeProtoV2", host=True, expensive=True, make=True, effects=("fs.read",))
+@kernel("DecodeProtoV2", host=True, expensive=True, make=True, effects=("fs.read",), brokered=True)
 def decode_proto_v2(
     message_type: str,
     field_names: Sequence[str],
@@ -57,6 +58,8 @@ def decode_proto_v2(
     descriptor_source: str,
     message_format: str,
     sanitize: bool,
+    *,
+    broker: Broker,
 ) -> Callable[[Value], tuple[Value, list[Value]]]:
     """Return the number of values of each field, and a tensor of the values.
 
@@ -75,7 +78,7 @@ def decode_proto_v2(
         raise InvalidArgumentError(
             f"message_format must be 'binary' or 'text', got {message_format!r}"
         )
-    message = find_message(descriptor_source, message_type)
+    message = find_message(descriptor_source, message_type, broker)
     fields = find_fields(message, field_names, extensions=True)
     for field, dtype in zip(fields, output_types, strict=True):
         check_type(field, dtype)

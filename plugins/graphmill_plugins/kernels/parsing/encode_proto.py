@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
 
-@kernel("EncodeProto", host=True, expensive=True, make=True, effects=("fs.read",))
+@kernel("EncodeProto", host=True, expensive=True, make=True, effects=("fs.read",), brokered=True)
 def encode_proto(
     field_names: Sequence[str],
     message_type: str,
     descriptor_source: str,
     Tinput_types: Sequence[np.dtype[Any]],
+    *,
+    broker: Broker,
 ) -> Callable[[Value, list[Value]], Value]:
     """Return serialized messages, with the fields in the order of their numbers.
 
@@ -38,7 +41,7 @@ def encode_proto(
         InvalidArgumentError: there is no such message type or field, a tensor has another type than
             its field, or shapes and sizes do not fit.
     """
-    message = find_message(descriptor_source, message_type)
+    message = find_message(descriptor_source, message_type, broker)
     fields = find_fields(message, field_names, extensions=False)
     if len(fields) != len(Tinput_types):
         raise InvalidArgumentError(

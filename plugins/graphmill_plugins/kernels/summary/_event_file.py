@@ -12,11 +12,12 @@ import weakref
 from typing import TYPE_CHECKING
 
 from graphmill.errors import FailedPreconditionError
-from graphmill.spi.files import Appender, frame, join
+from graphmill.spi.files import frame, join
 from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import Event
 
 if TYPE_CHECKING:
+    from graphmill.spi.files import Broker
     from graphmill.spi.protos import Summary
 
 _VERSION = "brain.Event:2"
@@ -32,16 +33,19 @@ class EventFile:
         max_queue: the maximum number of buffered events.
         flush_seconds: the maximum time between two flushes, checked when an event is added.
         suffix: of the file's name.
+        broker: opens the file.
     """
 
-    def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
+    def __init__(
+        self, folder: str, max_queue: int, flush_seconds: float, suffix: str, broker: Broker
+    ) -> None:
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
         self._lock = fork_safe_lock()
         self._max_queue = max_queue
         self._flush_seconds = flush_seconds
         self._buffer: list[bytes] = []
         self._last_flush = time.monotonic()
-        self._file = Appender(join(folder, f"{name}.{_next_number()}{suffix}"))
+        self._file = broker.open_appender(join(folder, f"{name}.{_next_number()}{suffix}"))
         self.add(Event(wall_time=time.time(), file_version=_VERSION))
         self.flush()
 
@@ -109,11 +113,13 @@ class SummaryWriter:
         self._file: EventFile | None = None
         self._finalizer: weakref.finalize[..., SummaryWriter] | None = None
 
-    def create(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
+    def create(
+        self, folder: str, max_queue: int, flush_seconds: float, suffix: str, broker: Broker
+    ) -> None:
         """Create a file, unless the writer has one."""
         with self._lock:
             if self._file is None:
-                self._file = EventFile(folder, max_queue, flush_seconds, suffix)
+                self._file = EventFile(folder, max_queue, flush_seconds, suffix, broker)
                 self._finalizer = weakref.finalize(self, self._file.close)
 
     def file(self) -> EventFile:

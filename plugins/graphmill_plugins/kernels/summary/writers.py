@@ -25,12 +25,19 @@ from graphmill_plugins.kernels.summary.protos import add_tensor, parsed_summary,
 
 if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
+    from graphmill.spi.files import Broker
 
-_FILE: dict[str, Any] = {"stateful": True, "host": True, "effects": ("fs.write", "state")}
+_FILE: dict[str, Any] = {
+    "stateful": True,
+    "host": True,
+    "effects": ("fs.write", "state"),
+    "brokered": True,
+}
 _WRITE: dict[str, Any] = {
     "stateful": True,
     "host": True,
     "effects": ("clock", "fs.write", "state"),
+    "brokered": True,  # the file was opened through the broker of CreateSummaryFileWriter
 }
 
 
@@ -69,6 +76,8 @@ def create_summary_file_writer(
     max_queue: Value,
     flush_millis: Value,
     filename_suffix: Value,
+    *,
+    broker: Broker,
 ) -> None:
     """Create an event file, unless the writer has one."""
     del ctx
@@ -77,6 +86,7 @@ def create_summary_file_writer(
         _number(max_queue, "max_queue"),
         _number(flush_millis, "flush_millis") / 1000,
         sole_text(filename_suffix, "filename_suffix"),
+        broker,
     )
 
 

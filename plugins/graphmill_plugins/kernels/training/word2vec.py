@@ -58,7 +58,14 @@ class _Corpus:
         return probabilities
 
 
-@kernel("Skipgram", stateful=True, host=True, expensive=True, effects=("fs.read", "rng"))
+@kernel(
+    "Skipgram",
+    stateful=True,
+    host=True,
+    expensive=True,
+    effects=("fs.read", "rng"),
+    brokered=True,
+)
 class SkipgramKernel:
     """Draw pairs of a word and a word near it from a text.
 
@@ -74,7 +81,7 @@ class SkipgramKernel:
                 f"{self._window}"
             )
         path = files.as_path(construction.attr("filename"))
-        corpus = _Corpus(files.read_bytes(path), construction.attr("min_count"))
+        corpus = _Corpus(construction.broker.read_bytes(path), construction.attr("min_count"))
         if len(corpus.indices) < self._window * _SHARE_OF_WINDOWS:
             raise InvalidArgumentError(
                 f"the file {path} has {len(corpus.indices)} words, expected at least "

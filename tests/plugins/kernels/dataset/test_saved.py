@@ -10,6 +10,7 @@ import pytest
 
 import graphmill
 from graphmill import errors
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill_plugins.kernels.dataset.pipeline.snappy import blocks, decompressed
@@ -39,17 +40,17 @@ def test_files_of_tensorflow_are_read(name, compression):
     found = [
         tuple(value.tolist() for value in element)
         for path in data_files(GOLDEN / name)
-        for element in ElementReader(str(path), compression, TYPES)
+        for element in ElementReader(str(path), compression, TYPES, UNRESTRICTED)
     ]
     assert found == ELEMENTS[::2] + ELEMENTS[1::2]
 
 
 def test_metadata_of_tensorflow_are_read_and_written(tmp_path):
-    found = read_metadata(str(GOLDEN / "plain"))
+    found = read_metadata(str(GOLDEN / "plain"), UNRESTRICTED)
     assert found is not None
     assert (found.run_id, found.is_finalized) == (data_files(GOLDEN / "plain")[0].parts[-3], True)
     assert (found.version, found.types, found.num_elements) == (2, (9, 7, 19), 4)
-    write_metadata(str(tmp_path), found)
+    write_metadata(str(tmp_path), found, UNRESTRICTED)
     written = tmp_path / "snapshot.metadata"
     assert written.read_bytes() == (GOLDEN / "plain" / "snapshot.metadata").read_bytes()
 
@@ -58,11 +59,11 @@ def test_metadata_of_tensorflow_are_read_and_written(tmp_path):
 def test_written_elements_are_read(tmp_path, compression):
     path = str(tmp_path / "elements")
     given = [(np.int64(1), b"x" * 200_000, np.ones((0, 2), np.float16))] * 3
-    writer = ElementWriter(path, compression, TYPES)
+    writer = ElementWriter(path, compression, TYPES, UNRESTRICTED)
     for element in given:
         writer.write(element)
     writer.close()
-    found = list(ElementReader(path, compression, TYPES))
+    found = list(ElementReader(path, compression, TYPES, UNRESTRICTED))
     assert [(int(n), bytes(s.item()), h.shape) for n, s, h in found] == [
         (1, b"x" * 200_000, (0, 2))
     ] * 3
@@ -70,8 +71,8 @@ def test_written_elements_are_read(tmp_path, compression):
 
 def test_plain_files_are_those_of_tensorflow(tmp_path):
     path = data_files(GOLDEN / "plain")[0]
-    writer = ElementWriter(str(tmp_path / "elements"), "", TYPES)
-    for element in ElementReader(str(path), "", TYPES):
+    writer = ElementWriter(str(tmp_path / "elements"), "", TYPES, UNRESTRICTED)
+    for element in ElementReader(str(path), "", TYPES, UNRESTRICTED):
         writer.write(element)
     writer.close()
     assert (tmp_path / "elements").read_bytes() == path.read_bytes()
@@ -84,7 +85,7 @@ def test_a_truncated_file_is_data_loss(tmp_path, name, compression, cut):
     path = tmp_path / "cut"
     path.write_bytes(content[:-cut])
     with pytest.raises(errors.DataLossError):
-        list(ElementReader(str(path), compression, TYPES))
+        list(ElementReader(str(path), compression, TYPES, UNRESTRICTED))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def session_of(host, path, compression=""):
 def test_a_dataset_that_is_not_read_to_the_end_leaves_no_elements(graphmill_host, tmp_path):
     with session_of(graphmill_host, tmp_path) as session:
         assert session.run("x:0") == 0
-    found = read_metadata(str(tmp_path))
+    found = read_metadata(str(tmp_path), UNRESTRICTED)
     assert found is not None
     assert not found.is_finalized
     assert data_files(tmp_path) == []
@@ -173,5 +174,5 @@ def test_an_unknown_compression_is_refused(graphmill_host, tmp_path):
 
 def test_metadata_are_replaced(tmp_path):
     shutil.copy(GOLDEN / "plain" / "snapshot.metadata", tmp_path)
-    write_metadata(str(tmp_path), Metadata("7", "8"))
-    assert read_metadata(str(tmp_path)) == Metadata("7", "8")
+    write_metadata(str(tmp_path), Metadata("7", "8"), UNRESTRICTED)
+    assert read_metadata(str(tmp_path), UNRESTRICTED) == Metadata("7", "8")

@@ -8,6 +8,7 @@ import pytest
 
 import graphmill
 from graphmill import errors
+from graphmill.access.broker import UNRESTRICTED
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunks
@@ -57,14 +58,14 @@ def elements(host: Any, path: Any, count: int, most: int = 9) -> list[int]:
 def test_a_snapshot_that_is_not_finished_is_written_again(graphmill_host, tmp_path):
     assert elements(graphmill_host, tmp_path, 3, most=1) == [0]
     (folder,) = tmp_path.iterdir()
-    first = read_metadata(str(folder))
+    first = read_metadata(str(folder), UNRESTRICTED)
     assert elements(graphmill_host, tmp_path, 3) == [0, 1, 2]
-    second = read_metadata(str(folder))
+    second = read_metadata(str(folder), UNRESTRICTED)
     assert first is not None
     assert second is not None
     assert (first.is_finalized, second.is_finalized) == (False, True)
     assert elements(graphmill_host, tmp_path, 3) == [0, 1, 2]
-    assert read_metadata(str(folder)) == second
+    assert read_metadata(str(folder), UNRESTRICTED) == second
 
 
 def test_snapshots_of_different_datasets_share_a_folder(graphmill_host, tmp_path):
@@ -93,7 +94,9 @@ def test_a_list_of_files_waits_until_the_snapshot_is_complete(tmp_path):
     write("chunk_0_0_3")
     done = tmp_path / "DONE"
     scope: Any = FakeScope(lambda: write("chunk_1_0_3"), done.touch)
-    found = [element[0].item().decode() for element in Chunks(str(tmp_path)).iterate(scope)]
+    found = [
+        element[0].item().decode() for element in Chunks(str(tmp_path), UNRESTRICTED).iterate(scope)
+    ]
     names = [path.rpartition("/")[2] for path in found]
     assert names == ["chunk_0_0_3", "chunk_1_0_3"]
     assert not scope.steps
@@ -103,11 +106,11 @@ def test_a_snapshot_that_failed_is_an_error(tmp_path):
     (tmp_path / "ERROR").write_text("code: 3")
     scope: Any = FakeScope()
     with pytest.raises(errors.InternalError, match="code: 3"):
-        next(Chunks(str(tmp_path)).iterate(scope))
+        next(Chunks(str(tmp_path), UNRESTRICTED).iterate(scope))
 
 
 def test_another_file_among_the_chunks_is_refused(tmp_path):
     (tmp_path / "chunks").mkdir()
     (tmp_path / "chunks" / "notes.txt").touch()
     with pytest.raises(errors.InvalidArgumentError, match="chunk_<stream>_<index>_<elements>"):
-        Chunks(str(tmp_path)).paths()
+        Chunks(str(tmp_path), UNRESTRICTED).paths()

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, OpError
-from graphmill.spi import files
 from graphmill.spi.checkpoints import BundleReader, BundleWriter
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Prefetching
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _DEFAULT_BUFFER_SIZE: Final = 4
@@ -140,9 +140,9 @@ class FileCache(Derived):
 
     waits = True
 
-    def __init__(self, source: Dataset, prefix: str) -> None:
+    def __init__(self, source: Dataset, prefix: str, broker: Broker) -> None:
         super().__init__(source)
-        self.prefix = prefix
+        self.prefix, self.broker = prefix, broker
         self._lock = fork_safe_lock()
         self._is_being_written = False
 
@@ -158,7 +158,7 @@ class FileCache(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        if files.exists(f"{self.prefix}.index"):
+        if self.broker.exists(f"{self.prefix}.index"):
             return _ReadingCache(self)
         return _WritingCache(self, self.source.iterate(scope))
 
@@ -198,7 +198,7 @@ class _WritingCache(ElementIterator):
         if self._writer is None:
             self._dataset.start_writing()
             on_drop(self, self._dataset.stop_writing)
-            self._writer = BundleWriter(self._dataset.prefix)
+            self._writer = BundleWriter(self._dataset.prefix, broker=self._dataset.broker)
             on_drop(self, self._writer.abandon)
         element = next(self._source, None)
         if element is None:
@@ -215,7 +215,7 @@ class _WritingCache(ElementIterator):
 class _ReadingCache(ElementIterator):
     def __init__(self, dataset: FileCache) -> None:
         self._dataset = dataset
-        self._reader = BundleReader(dataset.prefix)
+        self._reader = BundleReader(dataset.prefix, broker=dataset.broker)
         self._next = 0
 
     def __next__(self) -> Element:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.files import check_compression, open_stream
+from graphmill.spi.files import check_compression
 from graphmill_plugins.kernels._strings import decode, string_array
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
 from graphmill_plugins.kernels.parsing.number import string_to_number
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _QUOTE = 0x22
@@ -150,6 +151,7 @@ class CsvRecords(Dataset):
         defaults: Sequence[Value],
         dtypes: Sequence[DType],
         shapes: Sequence[Shape],
+        broker: Broker,
     ) -> None:
         options.check(len(dtypes))
         for default in defaults:
@@ -158,7 +160,7 @@ class CsvRecords(Dataset):
                     "Each record default should be at most rank 1 and have at most one element"
                 )
         super().__init__(dtypes, shapes)
-        self._paths, self.options = list(paths), options
+        self._paths, self.options, self._broker = list(paths), options, broker
         self._defaults = [default.ravel()[:1] for default in defaults]
         self._parsers = [
             None if dtype.kind == "s" else string_to_number(dtype.as_numpy_dtype)
@@ -175,7 +177,9 @@ class CsvRecords(Dataset):
         if index >= len(self._paths):
             return None
         options = self.options
-        stream = open_stream(self._paths[index], options.compression, options.buffer_size)
+        stream = self._broker.open_stream(
+            self._paths[index], options.compression, options.buffer_size
+        )
         parser = _RecordParser(stream, options)
         if options.has_header and parser.next() is None:
             raise InvalidArgumentError(f"Can't read header of file {self._paths[index]}")

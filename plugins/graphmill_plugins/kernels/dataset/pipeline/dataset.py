@@ -13,7 +13,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill.spi.kernels import ThreadPool
 
     Element = tuple[Value, ...]
@@ -388,7 +389,12 @@ def dataset_maker(*ops: str, effects: Iterable[str] = (), **options: Any) -> Cal
         code = function.__code__
         named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
-        def make(ctx: OpKernelContext, *inputs: Any, **attrs: Any) -> Dataset:
+        def made_by(
+            function: Callable[..., Dataset],
+            ctx: OpKernelContext,
+            inputs: Sequence[Any],
+            attrs: Mapping[str, Any],
+        ) -> Dataset:
             wanted = {name: value for name, value in attrs.items() if name in named}
             made = function(ctx, *inputs, **wanted)
             flat = tuple(_unfolded(inputs))
@@ -396,7 +402,16 @@ def dataset_maker(*ops: str, effects: Iterable[str] = (), **options: Any) -> Cal
                 made.origin = Origin(ctx.op, flat, attrs, ctx.functions)
             return made
 
-        return declare(update_wrapper(make, function))
+        def make(ctx: OpKernelContext, *inputs: Any, **attrs: Any) -> Dataset:
+            return made_by(function, ctx, inputs, attrs)
+
+        def make_with_broker(
+            ctx: OpKernelContext, *inputs: Any, broker: Broker, **attrs: Any
+        ) -> Dataset:
+            return made_by(partial(function, broker=broker), ctx, inputs, attrs)
+
+        chosen = make_with_broker if "broker" in named else make
+        return declare(update_wrapper(chosen, function))
 
     return decorate
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi import files
-from graphmill.spi.files import check_compression, open_stream, read_exactly, read_record
+from graphmill.spi.files import check_compression, read_exactly, read_record
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import BinaryIO
 
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _RECORD_OVERHEAD = 16
@@ -31,12 +31,15 @@ class Records(Dataset):
         paths: the files.
         compression: "", "ZLIB" or "GZIP".
         buffer_size: the number of bytes to read at a time; 0 for the default.
+        broker: opens the files.
     """
 
     waits = True
     min_buffer_size: ClassVar[int] = 0
 
-    def __init__(self, paths: Sequence[str], compression: str, buffer_size: int) -> None:
+    def __init__(
+        self, paths: Sequence[str], compression: str, buffer_size: int, broker: Broker
+    ) -> None:
         check_compression(compression)
         if buffer_size < self.min_buffer_size:
             raise InvalidArgumentError(
@@ -44,6 +47,7 @@ class Records(Dataset):
             )
         super().__init__((dtypes.string,), ((),))
         self.paths, self.compression = list(paths), compression
+        self.broker = broker
         self._buffer_size = buffer_size if buffer_size > 0 else 1 << 18
 
     def iterate(self, scope: Scope) -> Elements:
@@ -53,7 +57,7 @@ class Records(Dataset):
 
     def open(self, index: int) -> RecordReader:
         """Open a file."""
-        stream = open_stream(self.paths[index], self.compression, self._buffer_size)
+        stream = self.broker.open_stream(self.paths[index], self.compression, self._buffer_size)
         return self.reader_of(index, stream)
 
     def reader_of(self, index: int, stream: BinaryIO) -> RecordReader:
@@ -110,9 +114,10 @@ class TFRecords(Records):
         paths: Sequence[str],
         compression: str,
         buffer_size: int,
+        broker: Broker,
         offsets: Iterable[int] = (),
     ) -> None:
-        super().__init__(paths, compression, buffer_size)
+        super().__init__(paths, compression, buffer_size, broker)
         self._offsets = list(offsets) or list(repeat(0, len(self.paths)))
         if len(self._offsets) != len(self.paths):
             raise InvalidArgumentError(
@@ -171,6 +176,7 @@ class FixedLength(Records):
         paths: Sequence[str],
         compression: str,
         buffer_size: int,
+        broker: Broker,
         *,
         header: int,
         record: int,
@@ -182,7 +188,7 @@ class FixedLength(Records):
             raise InvalidArgumentError("`record_bytes` must be > 0")
         if footer < 0:
             raise InvalidArgumentError("`footer_bytes` must be >= 0")
-        super().__init__(paths, compression, buffer_size)
+        super().__init__(paths, compression, buffer_size, broker)
         self._header, self._record, self._footer = header, record, footer
 
     def reader_of(self, index: int, stream: BinaryIO) -> RecordReader:
@@ -196,7 +202,7 @@ class FixedLength(Records):
         return FixedLengthReader(stream, self._record, self._footer)
 
     def _check_size(self, path: str) -> None:
-        reader = files.open_reader(path)
+        reader = self.broker.open_reader(path)
         body = reader.size - self._header - self._footer
         reader.close()
         if body % self._record or body < 0:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
     Structure = tuple[Sequence[DType], Sequence[Shape]]
@@ -59,12 +60,19 @@ class ShardWriters:
         folder: the folder of the run's metadata.
         types: the types of the components.
         compression: of the files.
+        broker: opens the files.
         graph_hash: the hash of the dataset, as text.
     """
 
     def __init__(
-        self, folder: str, types: Sequence[DType], compression: str, graph_hash: str = ""
+        self,
+        folder: str,
+        types: Sequence[DType],
+        compression: str,
+        broker: Broker,
+        graph_hash: str = "",
     ) -> None:
+        self._broker = broker
         self._folder, self._types, self._compression = folder, tuple(types), compression
         self._metadata = Metadata(
             str(secrets.randbits(64)),
@@ -75,15 +83,15 @@ class ShardWriters:
         self._run = files.join(folder, self._metadata.run_id)
         self._writers: dict[int, ElementWriter] = {}
         self._count = 0
-        files.make_dirs(self._run)
-        write_metadata(folder, self._metadata)
+        broker.make_dirs(self._run)
+        write_metadata(folder, self._metadata, broker)
 
     def write(self, element: Element, shard: int) -> None:
         """Append an element to a shard."""
         writer = self._writers.get(shard)
         if writer is None:
             path = data_file(shard_folder(self._run, shard), 0)
-            writer = ElementWriter(path, self._compression, self._types)
+            writer = ElementWriter(path, self._compression, self._types, self._broker)
             self._writers[shard] = writer
         writer.write(element)
         self._count += 1
@@ -98,7 +106,7 @@ class ShardWriters:
             writer.close()
         number = self._count if counts else 0
         done = replace(self._metadata, num_elements=number, is_finalized=True)
-        write_metadata(self._folder, done)
+        write_metadata(self._folder, done, self._broker)
 
     def abandon(self) -> None:
         """Delete unfinished files."""
@@ -128,6 +136,7 @@ class Save(Derived):
         folder: where to write.
         compression: of the files.
         shard_function: chooses the shard of an element; None for a single shard.
+        broker: opens the files.
     """
 
     waits = True
@@ -138,11 +147,12 @@ class Save(Derived):
         folder: str,
         compression: str,
         shard_function: CapturedFunction | None,
+        broker: Broker,
     ) -> None:
         check_snapshot_compression(compression)
         super().__init__(source)
         self.folder, self.compression = folder, compression
-        self.shard_function = shard_function
+        self.shard_function, self._broker = shard_function, broker
 
     @property
     def cardinality(self) -> int:
@@ -151,7 +161,7 @@ class Save(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        writers = ShardWriters(self.folder, self.dtypes, self.compression)
+        writers = ShardWriters(self.folder, self.dtypes, self.compression, self._broker)
         source = self.source.iterate(scope)
         return Writing(source, scope, writers, self.shard_function, counts=True)
 
@@ -191,7 +201,13 @@ class ShardElements(Dataset):
     waits = True
 
     def __init__(
-        self, folder: str, compression: str, structure: Structure, version: int, start: int = 0
+        self,
+        folder: str,
+        compression: str,
+        structure: Structure,
+        version: int,
+        broker: Broker,
+        start: int = 0,
     ) -> None:
         check_snapshot_compression(compression)
         if version != VERSION:
@@ -200,6 +216,7 @@ class ShardElements(Dataset):
             )
         super().__init__(*structure)
         self.folder, self.compression, self._start = folder, compression, start
+        self.broker = broker
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -217,11 +234,14 @@ class _ShardReading(ElementIterator):
         while True:
             if self._elements is None:
                 path = data_file(self._dataset.folder, self._next_file)
-                if not files.exists(path):
+                if not self._dataset.broker.exists(path):
                     raise StopIteration
                 self._next_file += 1
                 self._elements = ElementReader(
-                    path, self._dataset.compression, self._dataset.dtypes
+                    path,
+                    self._dataset.compression,
+                    self._dataset.dtypes,
+                    self._dataset.broker,
                 )
             element = next(self._elements, None)
             if element is not None:
@@ -240,12 +260,15 @@ class Nested(ListOfElements):
         return UNKNOWN
 
 
-def shards_of(folder: str, run_id: str, compression: str, structure: Structure) -> Dataset:
+def shards_of(
+    folder: str, run_id: str, compression: str, structure: Structure, broker: Broker
+) -> Dataset:
     """Return a dataset of datasets: one of the elements of each shard of a run."""
     run = files.join(folder, run_id)
-    names = [name for name in files.list_dir(run) if name.endswith(".shard")]
+    names = [name for name in broker.list_dir(run) if name.endswith(".shard")]
     shards = [
-        (ShardElements(files.join(run, name), compression, structure, VERSION),) for name in names
+        (ShardElements(files.join(run, name), compression, structure, VERSION, broker),)
+        for name in names
     ]
     return Nested(shards, (dtypes.variant,), ((),))
 
@@ -260,15 +283,20 @@ class Load(Dataset):
     waits = True
 
     def __init__(
-        self, folder: str, compression: str, reader: CapturedFunction, structure: Structure
+        self,
+        folder: str,
+        compression: str,
+        reader: CapturedFunction,
+        structure: Structure,
+        broker: Broker,
     ) -> None:
         check_snapshot_compression(compression)
-        metadata = read_metadata(folder)
+        metadata = read_metadata(folder, broker)
         if metadata is None:
             raise NotFoundError(f"Could not find metadata file [{folder}]")
         super().__init__(*structure)
         self._folder, self._compression, self._reader = folder, compression, reader
-        self._metadata = metadata
+        self._metadata, self._broker = metadata, broker
 
     @property
     def cardinality(self) -> int:
@@ -278,5 +306,6 @@ class Load(Dataset):
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         structure = self.dtypes, self.shapes
-        shards = shards_of(self._folder, self._metadata.run_id, self._compression, structure)
+        run = self._metadata.run_id
+        shards = shards_of(self._folder, run, self._compression, structure, self._broker)
         return self._reader.dataset(scope, (shards,)).iterate(scope)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _CHUNK: Final = re.compile(r"chunk_(\d+)_(\d+)_(-?\d+)")
@@ -59,12 +60,14 @@ class Snapshot(Derived):
         compression: str,
         shard_function: CapturedFunction,
         reader: CapturedFunction,
+        broker: Broker,
     ) -> None:
         check_snapshot_compression(compression)
         super().__init__(source)
         self._folder, self._hash = files.join(folder, str(graph_hash)), str(graph_hash)
         self._compression = compression
         self._shard_function, self._reader = shard_function, reader
+        self._broker = broker
 
     @property
     def cardinality(self) -> int:
@@ -73,12 +76,16 @@ class Snapshot(Derived):
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
-        metadata = read_metadata(self._folder)
+        metadata = read_metadata(self._folder, self._broker)
         if metadata is not None and metadata.is_finalized:
             structure = self.dtypes, self.shapes
-            shards = shards_of(self._folder, metadata.run_id, self._compression, structure)
+            shards = shards_of(
+                self._folder, metadata.run_id, self._compression, structure, self._broker
+            )
             return self._reader.dataset(scope, (shards,)).iterate(scope)
-        writers = ShardWriters(self._folder, self.dtypes, self._compression, self._hash)
+        writers = ShardWriters(
+            self._folder, self.dtypes, self._compression, self._broker, self._hash
+        )
         source = self.source.iterate(scope)
         return Writing(source, scope, writers, self._shard_function, counts=False)
 
@@ -89,16 +96,20 @@ class Chunk(Dataset):
     waits = True
 
     def __init__(
-        self, path: str, compression: str, structure: tuple[Sequence[DType], Sequence[Shape]]
+        self,
+        path: str,
+        compression: str,
+        structure: tuple[Sequence[DType], Sequence[Shape]],
+        broker: Broker,
     ) -> None:
         check_snapshot_compression(compression)
         super().__init__(*structure)
-        self._path, self._compression = path, compression
+        self._path, self._compression, self._broker = path, compression, broker
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
         del scope
-        return ElementReader(self._path, self._compression, self.dtypes)
+        return ElementReader(self._path, self._compression, self.dtypes, self._broker)
 
 
 class Chunks(Dataset):
@@ -109,9 +120,9 @@ class Chunks(Dataset):
 
     waits = True
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, broker: Broker) -> None:
         super().__init__((dtypes.string,), ((),))
-        self.folder = folder
+        self.folder, self._broker = folder, broker
 
     @property
     def cardinality(self) -> int:
@@ -129,10 +140,10 @@ class Chunks(Dataset):
             InternalError: writing them failed.
         """
         failure = files.join(self.folder, "ERROR")
-        if files.exists(failure):
-            reason = files.read_bytes(failure).decode("utf-8", "replace")
+        if self._broker.exists(failure):
+            reason = self._broker.read_bytes(failure).decode("utf-8", "replace")
             raise InternalError(f"the snapshot in {self.folder} could not be written: {reason}")
-        return files.exists(files.join(self.folder, "DONE"))
+        return self._broker.exists(files.join(self.folder, "DONE"))
 
     def paths(self) -> list[str]:
         """Return the paths of the files that are there, by index and stream.
@@ -141,7 +152,7 @@ class Chunks(Dataset):
             InvalidArgumentError: there is another file.
         """
         folder = files.join(self.folder, "chunks")
-        names = files.list_dir(folder) if files.is_dir(folder) else []
+        names = self._broker.list_dir(folder) if self._broker.is_dir(folder) else []
         return [files.join(folder, name) for name in sorted(names, key=_order)]
 
 

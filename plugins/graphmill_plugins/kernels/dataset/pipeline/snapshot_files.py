@@ -18,7 +18,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError, UnimplementedError
 from graphmill.spi import files
-from graphmill.spi.files import StreamWriter, check_compression, frame, open_stream, read_record
+from graphmill.spi.files import check_compression, frame, read_record
 from graphmill.spi.protos import (
     TensorProto,
     iterate_fields,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element
 
 METADATA: Final = "snapshot.metadata"
@@ -95,16 +96,16 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def read_metadata(folder: str) -> Metadata | None:
+def read_metadata(folder: str, broker: Broker) -> Metadata | None:
     """Return the metadata in a folder, None if there are none.
 
     Raises:
         DataLossError: the file is corrupted.
     """
     path = files.join(folder, METADATA)
-    if not files.exists(path):
+    if not broker.exists(path):
         return None
-    content = files.read_bytes(path)
+    content = broker.read_bytes(path)
     texts: dict[int, bytes] = {}
     numbers: dict[int, int] = {}
     for field in iterate_fields(content, 0, len(content)):
@@ -129,9 +130,9 @@ def _varints(content: bytes) -> list[int]:
     return found
 
 
-def write_metadata(folder: str, metadata: Metadata) -> None:
+def write_metadata(folder: str, metadata: Metadata, broker: Broker) -> None:
     """Write the metadata into a folder, replacing earlier ones."""
-    files.write(files.join(folder, METADATA), metadata.serialized())
+    broker.write(files.join(folder, METADATA), metadata.serialized())
 
 
 def shard_folder(run: str, shard: int) -> str:
@@ -157,9 +158,9 @@ def check_snapshot_compression(compression: str) -> None:
 class ElementWriter:
     """Writes elements to a file, which appears under its path when the writer is closed."""
 
-    def __init__(self, path: str, compression: str, types: Sequence[DType]) -> None:
+    def __init__(self, path: str, compression: str, types: Sequence[DType], broker: Broker) -> None:
         self._is_snappy = compression == SNAPPY
-        self._stream = StreamWriter(path, "" if self._is_snappy else compression)
+        self._stream = broker.open_stream_writer(path, "" if self._is_snappy else compression)
         self._types = tuple(types)
 
     def write(self, element: Element) -> None:
@@ -182,8 +183,8 @@ class ElementWriter:
 class ElementReader(ElementIterator):
     """Reads the elements of a file."""
 
-    def __init__(self, path: str, compression: str, types: Sequence[DType]) -> None:
-        self._stream = _opened(path, compression)
+    def __init__(self, path: str, compression: str, types: Sequence[DType], broker: Broker) -> None:
+        self._stream = _opened(path, compression, broker)
         self._path, self._types = path, tuple(types)
 
     def __next__(self) -> Element:
@@ -200,10 +201,10 @@ class ElementReader(ElementIterator):
         return tuple(element)
 
 
-def _opened(path: str, compression: str) -> BinaryIO:
+def _opened(path: str, compression: str, broker: Broker) -> BinaryIO:
     if compression != SNAPPY:
-        return open_stream(path, compression)
-    return cast("BinaryIO", io.BufferedReader(SnappyStream(open_stream(path))))
+        return broker.open_stream(path, compression)
+    return cast("BinaryIO", io.BufferedReader(SnappyStream(broker.open_stream(path))))
 
 
 def serialized_tensor(value: Value, dtype: DType) -> bytes:

@@ -14,7 +14,6 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnknownError
-from graphmill.spi import files
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator, on_drop
 
@@ -23,9 +22,19 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _IN_MEMORY: Final = ":memory:"
+_QUERIES: Final = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    }
+)
+"""What a query does, as SQLite's authorizer calls it."""
 _TYPES: Final = frozenset(
     map(
         dtypes.as_dtype,
@@ -40,6 +49,7 @@ class QueryRows(Dataset):
     Args:
         path: of the database, which is opened for reading only; ":memory:" for an empty one.
         query: in SQL.
+        broker: opens the database.
 
     Raises:
         InvalidArgumentError: SQLite has no such type, or a component is not a scalar.
@@ -48,7 +58,11 @@ class QueryRows(Dataset):
     waits = True
 
     def __init__(
-        self, path: str, query: str, structure: tuple[Sequence[DType], Sequence[Shape]]
+        self,
+        path: str,
+        query: str,
+        structure: tuple[Sequence[DType], Sequence[Shape]],
+        broker: Broker,
     ) -> None:
         super().__init__(*structure)
         for dtype in self.dtypes:
@@ -59,7 +73,7 @@ class QueryRows(Dataset):
                 )
         if any(shape != () for shape in self.shapes):
             raise InvalidArgumentError("Each element of `output_shapes` must be a scalar.")
-        self.path, self.query = path, query
+        self.path, self.query, self.broker = path, query, broker
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -110,11 +124,10 @@ class _Rows(ElementIterator):
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             path = self._dataset.path
-            if path != _IN_MEMORY and not files.exists(path):
+            broker = self._dataset.broker
+            if path != _IN_MEMORY and not broker.exists(path):
                 raise NotFoundError(f"the database {path!r} of SqlDataset does not exist")
-            uri = path if path == _IN_MEMORY else f"file:{quote(path)}?mode=ro"
-            # Elements are taken in several threads, one at a time.
-            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            self._connection = (_copied if broker.is_restricted else _opened)(path, broker)
             self._connection.text_factory = bytes
             on_drop(self, self._connection.close)
         return self._connection
@@ -134,6 +147,31 @@ class _Rows(ElementIterator):
         if type(value) is kind:
             return value
         return self._connect().execute(f"SELECT CAST(? AS {name})", (value,)).fetchone()[0]
+
+
+def _opened(path: str, broker: Broker) -> sqlite3.Connection:
+    """Open a database for reading only."""
+    del broker
+    uri = path if path == _IN_MEMORY else f"file:{quote(path)}?mode=ro"
+    # Elements are taken in several threads, one at a time.
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+
+def _copied(path: str, broker: Broker) -> sqlite3.Connection:
+    """Read a database into memory, so that SQLite itself opens no file; only queries may run.
+
+    Statements such as ATTACH and VACUUM INTO would reach other files.
+    """
+    made = sqlite3.connect(_IN_MEMORY, check_same_thread=False)
+    if path != _IN_MEMORY:
+        made.deserialize(broker.read_bytes(path))
+    made.set_authorizer(_authorized)
+    return made
+
+
+def _authorized(action: int, *details: object) -> int:
+    del details
+    return sqlite3.SQLITE_OK if action in _QUERIES else sqlite3.SQLITE_DENY
 
 
 def _first_statement(query: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
+    from graphmill.spi.files import Broker
 
 _COUNTERS_PER_CANDIDATE = 2048 // 4
 _RNG = ("rng",)
@@ -109,7 +110,13 @@ class ThreadUnsafeUnigramKernel(_LearningKernel):
     """Draw classes as `LearnedUnigramKernel` does; this kernel is thread-safe too."""
 
 
-@kernel("FixedUnigramCandidateSampler", stateful=True, host=True, effects=("fs.read", "rng"))
+@kernel(
+    "FixedUnigramCandidateSampler",
+    stateful=True,
+    host=True,
+    effects=("fs.read", "rng"),
+    brokered=True,
+)
 class FixedUnigramKernel(_DrawnKernel):
     """Sample classes with weights from attrs or a file."""
 
@@ -126,7 +133,9 @@ def _weights(construction: OpKernelConstruction) -> Any:
     shards, shard = construction.attr("num_shards"), construction.attr("shard")
     reserved = construction.attr("num_reserved_ids")
     own_reserved = len(range(shard, max(reserved, 0), shards))
-    weights = np.array(list(_read_weights(path)) if path else unigrams, np.float32)
+    weights = np.array(
+        list(_read_weights(path, construction.broker)) if path else unigrams, np.float32
+    )
     # As in TensorFlow, ids continue after the reserved classes of this shard alone.
     own = weights[(shard - own_reserved) % shards :: shards]
     return np.concatenate(
@@ -138,13 +147,13 @@ def _distortion(construction: OpKernelConstruction) -> float:
     return float(construction.attr("distortion"))
 
 
-def _read_weights(path: str) -> Iterator[float]:
+def _read_weights(path: str, broker: Broker) -> Iterator[float]:
     """Yield the last comma-separated field of each line.
 
     Raises:
         InvalidArgumentError: a field is not a number.
     """
-    for line in files.read_bytes(files.as_path(path)).splitlines():
+    for line in broker.read_bytes(files.as_path(path)).splitlines():
         try:
             yield float(line.rpartition(b",")[2])
         except ValueError:

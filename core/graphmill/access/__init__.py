@@ -1,0 +1,1 @@
+"""What kernels may do besides computing: rules, and the broker that enforces them."""

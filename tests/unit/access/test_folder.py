@@ -1,0 +1,80 @@
+"""Folders are opened, and used, without following links."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from graphmill.access import folder as module
+from graphmill.access.folder import Folder, split
+from graphmill.errors import PermissionDeniedError
+
+
+@pytest.fixture(params=[True, False], ids=["openat", "paths"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder; also on a system without `openat`."""
+    if not request.param:
+        monkeypatch.setattr(module, "_IS_SUPPORTED", False)
+        monkeypatch.setattr(module, "_NO_FOLLOW", 0)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "file").write_bytes(b"text")
+    (tmp_path / "link").symlink_to(tmp_path / "inner")
+    (tmp_path / "inner" / "linked").symlink_to(tmp_path / "inner" / "file")
+    return tmp_path
+
+
+def read(opened: Folder, name: str) -> bytes:
+    with os.fdopen(opened.open(name, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def test_folder_opens_lists_renames_and_removes(tree: Path) -> None:
+    with Folder(str(tree / "inner")) as opened:
+        assert read(opened, "file") == b"text"
+        assert opened.names() == ["file", "linked"]
+        assert opened.status("none") is None
+        opened.rename("file", opened, "other")
+        opened.remove("other")
+        assert opened.names() == ["linked"]
+
+
+def test_folder_is_created_with_its_parents(tree: Path) -> None:
+    with Folder(str(tree / "a" / "b"), create=True):
+        assert (tree / "a" / "b").is_dir()
+    with Folder(str(tree / "a")) as opened:
+        opened.remove_folder("b")
+    assert not (tree / "a" / "b").exists()
+
+
+def test_link_on_the_way_or_at_the_end_is_refused(tree: Path) -> None:
+    with pytest.raises(PermissionDeniedError, match="link"):
+        Folder(str(tree / "link"))
+    with (
+        Folder(str(tree / "inner")) as opened,
+        pytest.raises(PermissionDeniedError, match="linked"),
+    ):
+        opened.open("linked", os.O_RDONLY)
+
+
+def test_missing_folder_and_file_in_the_way_are_os_errors(tree: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Folder(str(tree / "none" / "deep")).open("x", os.O_RDONLY)
+    with pytest.raises(NotADirectoryError):
+        Folder(str(tree / "inner" / "file" / "x")).open("x", os.O_RDONLY)
+
+
+def test_descriptors_are_closed(tree: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with Folder(str(tree / "inner")) as opened:
+            read(opened, "file")
+        with pytest.raises(OSError, match="none"):
+            Folder(str(tree / "none" / "x")).open("y", os.O_RDONLY)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_split_names_the_folder_and_the_file() -> None:
+    assert split("/a/b") == ("/a", "b")
+    assert split("/") == ("/", ".")
