@@ -123,7 +123,7 @@ def test_the_service_is_headless_and_finds_the_pods() -> None:
 def test_steps_have_time_to_end_before_a_pod_is_killed() -> None:
     pod = documents("statefulset.yaml")["StatefulSet"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    option, grace = container["args"]
+    option, grace, *_ = container["args"]
     assert option == "--grace"
     assert float(grace) < pod["terminationGracePeriodSeconds"]
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill import proto
+from graphmill.access.policy_config import with_access
 from graphmill.distributed.cluster_resolver import ClusterResolver
 from graphmill.errors import InvalidArgumentError
 from graphmill.plugin.host import Host, default_host
@@ -42,6 +43,10 @@ class Server:
         protocol: the name of a server plugin.
         host: where ops, kernels, devices and executors come from.
         start: whether to accept calls immediately; else call `start`.
+        allow: what graphs of clients may do besides computing, as `["fs.read:DATA"]`; see
+            `graphmill.access.rules`. By default, nothing (the policy *pure*).
+        trust: True lets them do everything, as for a cluster that trains and whose clients are your
+            own.
 
     Raises:
         InvalidArgumentError: cluster, job and task contradict each other.
@@ -59,9 +64,13 @@ class Server:
         protocol: str | None = None,
         host: Host | None = None,
         start: bool = True,
+        allow: Iterable[str] | None = None,
+        trust: bool | None = None,
     ) -> None:
         host = host or default_host()
         config = as_message(proto.ConfigProto, config, "config")
+        if allow is not None or trust is not None:
+            config = with_access(config, allow, trust)
         self._server_def = server_def_of(cluster, job_name, task_index, config, protocol)
         factory = host.servers.get(self._server_def.protocol)
         self._impl = factory.new_server(self._server_def, host)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from graphmill import errors, files, proto
+from graphmill.access.policy_config import with_access
 from graphmill.graph.algorithms import ancestors
 from graphmill.graph.formats.model_file import open_model
 from graphmill.graph.formats.model_format import Kind
 from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.assets import asset_feeds
 from graphmill.saved.signature import Signatures
+from graphmill.session.options import as_message
 from graphmill.session.session import Session
 
 if TYPE_CHECKING:
@@ -74,8 +76,14 @@ def load(
     tags: str | Iterable[str] | None = None,
     config: Any = None,
     host: Host | None = None,
+    *,
+    allow: Iterable[str] | None = None,
+    trust: bool | None = None,
 ) -> SavedModel:
     """Load a SavedModel and return it ready to run.
+
+    It may read the files of its own folder, and do nothing else besides computing, unless `allow`,
+    `trust` or the configuration say so.
 
     Args:
         path: path or URL of its folder (or of the file `saved_model.pb` in the folder).
@@ -84,13 +92,17 @@ def load(
         config: a `ConfigProto` for the session; by default only the nodes that a step needs have to
             request devices that exist (`place_pruned_graph`).
         host: supplies ops, kernels and devices; the default host if None.
+        allow: what the model may do, as `["fs.read:DATA", "fs.write:OUT"]`; see
+            `graphmill.access.rules`.
+        trust: True allows everything, False only what `allow` lists.
 
     Raises:
         NotFoundError: the model does not exist, a data file of its variables is missing, or no
             meta graph has exactly these tags (the message lists the available ones).
         InvalidArgumentError: the file is not a SavedModel, or the graph is invalid.
         DataLossError: the model or its variables are damaged.
-        PermissionDeniedError: an asset's path is outside the model's folder.
+        PermissionDeniedError: an asset's path is outside the model's folder, or the initialiser
+            does what is not allowed; the message says how to allow it.
         OpError: the initialiser failed.
     """
     model = open_model(path)
@@ -108,6 +120,8 @@ def load(
         if config is None:
             config = proto.ConfigProto()
             config.graph_options.place_pruned_graph = True
+        config = as_message(proto.ConfigProto, config, "config")
+        config = with_access(config, allow, trust, is_loaded=True, model_folder=folder)
         session = Session(graph=loaded.graph, config=config, host=host)
         with session.reading_its_model():
             _initialize(session, folder, loaded.meta_graph_def)

@@ -56,6 +56,11 @@ class Session:
             default graph, or an empty graph if there is none.
         config: a `ConfigProto`, its bytes, or a dict in protobuf's JSON form.
         host: supplies ops, kernels, devices and executors; by default all installed plugins.
+        allow: what the graph may do besides computing, as `["fs.read:DATA", "fs.write:OUT"]`; see
+            `graphmill.access.rules`. By default, a graph that is given as a path may do nothing
+            else (the policy *pure*), and one that the program made, or gives as a message or
+            bytes, may do everything.
+        trust: True allows everything, False only what `allow` lists.
 
     In a `with` block, which closes it at the end, and in `with session.as_default():`, a session is
     the default session of the thread or task, and its graph the default graph.
@@ -64,15 +69,27 @@ class Session:
 
     Raises:
         NotFoundError: the target, executor type or file does not exist.
-        InvalidArgumentError: config or graph is malformed.
+        InvalidArgumentError: config, graph or a rule is malformed.
     """
 
     def __init__(
-        self, target: str = "", graph: Any = None, config: Any = None, host: Host | None = None
+        self,
+        target: str = "",
+        graph: Any = None,
+        config: Any = None,
+        host: Host | None = None,
+        *,
+        allow: Iterable[str] | None = None,
+        trust: bool | None = None,
     ) -> None:
         host = host or default_host()
         config = as_message(proto.ConfigProto, config, "config")
+        if allow is not None or trust is not None or _is_loaded(graph):
+            from graphmill.access.policy_config import with_access  # many sessions need none
+
+            config = with_access(config, allow, trust, is_loaded=_is_loaded(graph))
         self._target = target
+        self._config = config
         self._source: GraphObject | None = None
         self._source_lock = fork_safe_lock()
         self._loaded: LoadedGraph | None = None
@@ -105,6 +122,17 @@ class Session:
     def graph_def(self) -> proto.GraphDef:
         """A GraphDef of the graph."""
         return self.graph.as_graph_def()
+
+    @property
+    def allowed(self) -> tuple[str, ...] | None:
+        """The rules of what the graph may do besides computing; None if it may do everything.
+
+        A server applies its own rules in addition.
+        """
+        from graphmill.access.policy_config import rules_of
+
+        rules = rules_of(self._config)
+        return None if rules is None else tuple(rules.texts())
 
     @property
     def sess_str(self) -> str:
@@ -336,6 +364,18 @@ class Session:
         """
         return self._impl.loading_a_model()
 
+    def allowing(self, *rules: str) -> AbstractContextManager[None]:
+        """Allow more in a `with` block, if the graph runs under rules.
+
+        Steps that other threads run meanwhile may do it as well.
+
+        Raises:
+            InvalidArgumentError: a rule is wrong.
+        """
+        from graphmill.access.rules import AccessRules
+
+        return self._impl.allowing(AccessRules.parse(rules))
+
     def waits(self) -> list[WaitRecord]:
         """Return what the nodes of running steps wait for now; call it from another thread.
 
@@ -422,7 +462,7 @@ class Session:
 
             self._loaded = load_graph(graph)
             self._impl.extend(self._loaded.graph_def, self._loaded.tensors)
-        elif hasattr(graph, "graph_def") and hasattr(graph, "tensors"):
+        elif _is_read(graph):
             self._impl.extend(graph.graph_def, graph.tensors)
         else:
             self._impl.extend(as_message(proto.GraphDef, graph, "graph"))
@@ -460,6 +500,15 @@ class Session:
         return [target_name(target, self._source) for target in several(targets)]
 
 
+def _is_loaded(graph: Any) -> bool:
+    """Return whether a graph is given as a path, or was read from one."""
+    return isinstance(graph, (str, os.PathLike)) or _is_read(graph)
+
+
+def _is_read(graph: Any) -> bool:
+    return hasattr(graph, "graph_def") and hasattr(graph, "tensors")
+
+
 def _default_graph() -> Any:
     """Return the default graph, or None."""
     from graphmill.ops.inputs.default_graph import get_default_graph, has_default_graph
@@ -474,13 +523,20 @@ class InteractiveSession(Session):
     that made it.
 
     Args:
-        target, graph, config, host: as for `Session`.
+        target, graph, config, host, allow, trust: as for `Session`.
     """
 
     def __init__(
-        self, target: str = "", graph: Any = None, config: Any = None, host: Host | None = None
+        self,
+        target: str = "",
+        graph: Any = None,
+        config: Any = None,
+        host: Host | None = None,
+        *,
+        allow: Iterable[str] | None = None,
+        trust: bool | None = None,
     ) -> None:
-        super().__init__(target, graph, config, host)
+        super().__init__(target, graph, config, host, allow=allow, trust=trust)
         push_default_session(self, self.graph)
 
     def close(self) -> None:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from graphmill.graph.node import find_node as find_node
     from graphmill.graph.node import find_tensor as find_tensor
     from graphmill.graph.node import parse_tensor_name as parse_tensor_name
+    from graphmill.lowering.policies.effects_policy import policy_of as policy_of
+    from graphmill.lowering.policies.effects_policy import server_policy_of as server_policy_of
     from graphmill.runtime.devices.device_mgr import DeviceMgr as DeviceMgr
     from graphmill.runtime.server_interface import ServerFactory as ServerFactory
     from graphmill.runtime.server_interface import ServerInterface as ServerInterface
@@ -79,6 +81,7 @@ else:
             "graphmill.graph.graph": "output_type",
             "graphmill.graph.formats.import_export": "extend_graph graph_to_graph_def",
             "graphmill.graph.node": "find_node find_tensor parse_tensor_name",
+            "graphmill.lowering.policies.effects_policy": "policy_of server_policy_of",
             "graphmill.runtime.devices.device_mgr": "DeviceMgr",
             "graphmill.runtime.server_interface": "ServerFactory ServerInterface",
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",

@@ -44,6 +44,7 @@ class Task:
             "worker",
             "--task",
             str(index),
+            "--trust",
         ]
         self._environment = {"GRAPHMILL_SILENCE_SECONDS": str(SILENCE), **environment}
         self.process: subprocess.Popen[str]

@@ -104,7 +104,7 @@ def test_step_returns_metadata(server: Any, program: Program) -> None:
 def test_training_continues_after_its_server_was_restarted(
     program: Program, tmp_path: Path
 ) -> None:
-    server = graphmill.Server()
+    server = graphmill.Server(trust=True)
     address = server.target.removeprefix("grpc://")
     scaffold = train.Scaffold(graph=program.graph)
     training = train.MonitoredTrainingSession(
@@ -117,7 +117,7 @@ def test_training_continues_after_its_server_was_restarted(
     with training:
         assert [training.run(program.step) for _ in range(3)] == [1, 2, 3]
         server.stop()
-        server = graphmill.Server({"localhost": [address]})
+        server = graphmill.Server({"localhost": [address]}, trust=True)
         # Step 2 was saved, the third one is lost with the server's variables.
         assert [training.run(program.step) for _ in range(2)] == [3, 4]
     server.stop()

@@ -9,12 +9,14 @@ import click
 
 from graphmill.cli.options import (
     Settings,
+    allow_option,
     common_options,
     dir_option,
     pass_settings,
     signature_option,
     tags_option,
     take_model,
+    trust_option,
 )
 from graphmill.cli.output.formatting import Block, Table, emit
 from graphmill.cli.output.progress import stage
@@ -68,6 +70,13 @@ class _Side(NamedTuple):
         return cls(**values)
 
 
+class _Access(NamedTuple):
+    """What the models may do."""
+
+    allow: tuple[str, ...]
+    trust: bool
+
+
 @click.command()
 @click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
 @click.option(
@@ -89,6 +98,8 @@ class _Side(NamedTuple):
 @click.option("--atol", type=float, default=1e-6, show_default=True, help="Absolute tolerance.")
 @click.option("--ulps", type=float, default=0.0, help="Accept so many units in the last place.")
 @click.option("--every-tensor", is_flag=True, help="Compare all tensors even if the outputs agree.")
+@allow_option
+@trust_option
 @dir_option
 @tags_option
 @signature_option
@@ -107,6 +118,8 @@ def compare(
     atol: float,
     ulps: float,
     every_tensor: bool,
+    allow: tuple[str, ...],
+    trust: bool,
     folder: str | None,
     tags: str | None,
     signature: str | None,
@@ -128,7 +141,8 @@ def compare(
     tolerance = Tolerance(rtol, atol, ulps)
 
     def load(side: _Side) -> LoadedModel:
-        return _load(settings, side, model, tags=tags, signature=signature, fetches=fetches)
+        rules = _Access(allow, trust)
+        return _load(settings, side, model, rules, tags=tags, signature=signature, fetches=fetches)
 
     left = load(a)
     with left.session:
@@ -151,6 +165,7 @@ def _load(
     settings: Settings,
     side: _Side,
     model: str,
+    access: _Access,
     *,
     tags: str | None,
     signature: str | None,
@@ -161,7 +176,13 @@ def _load(
 
     path = side.model or model
     with stage(f"loading {path}"):
-        host, config = session_placement(settings.the_host(), side.device, side.executor)
+        host, config = session_placement(
+            settings.the_host(),
+            side.device,
+            side.executor,
+            allow=access.allow,
+            trust=access.trust,
+        )
         config.graphmill.jit = side.jit
         return load_model(
             path, host, tags=tags, signature=signature, fetches=fetches, config=config

@@ -9,10 +9,12 @@ import click
 
 from graphmill.cli.options import (
     Settings,
+    allow_option,
     common_options,
     pass_settings,
     signature_option,
     tags_option,
+    trust_option,
 )
 from graphmill.cli.output.formatting import Table, emit
 from graphmill.cli.output.progress import stage
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from graphmill.cli.output.formatting import Block
     from graphmill.explain.step import NodeRecord
+    from graphmill.session.session import Session
 
 # Three interpreted steps, one of straight-line code, and enough to compare the tiers.
 _STEPS: Final = 20
@@ -40,6 +43,8 @@ _STEPS: Final = 20
 )
 @click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
 @click.option("--executor", help="The executor_type of the session, such as INLINE.")
+@allow_option
+@trust_option
 @click.option("--jit", is_flag=True, help="Run some steps; show clusters, tiers and compilations.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
@@ -56,6 +61,8 @@ def explain(
     nodes: tuple[str, ...],
     device: str | None,
     executor: str | None,
+    allow: tuple[str, ...],
+    trust: bool,
     jit: bool,
     steps: int | None,
     source: bool,
@@ -80,7 +87,9 @@ def explain(
         )
     sources = input_args.unique(input_args.parse_short(inputs))
     with stage(f"preparing {model}"):
-        host, config = session_placement(settings.the_host(), device, executor)
+        host, config = session_placement(
+            settings.the_host(), device, executor, allow=allow, trust=trust
+        )
         loaded = load_model(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
@@ -96,12 +105,24 @@ def explain(
     if nodes:
         blocks.extend("\n".join(_whole(node)) for node in shown)
     elif not jit:
-        blocks.extend((_table(shown), *_summary(shown)))
-    data: dict[str, Any] = {"model": model, "nodes": [node.as_dict() for node in shown]}
+        blocks.extend((_table(shown), _policy(loaded.session), *_summary(shown)))
+    allowed = loaded.session.allowed
+    data: dict[str, Any] = {
+        "model": model,
+        "allowed": None if allowed is None else list(allowed),
+        "nodes": [node.as_dict() for node in shown],
+    }
     if jit:
         data["jit"] = jit_data(record, with_source=source)
         blocks.extend(jit_blocks(record, with_source=source))
     emit(data, blocks, as_json=settings.as_json)
+
+
+def _policy(session: Session) -> str:
+    """Return a line about what the model may do."""
+    if session.allowed is None:
+        return "The model may do everything that this process may do."
+    return f"Besides computing, the model may do: {', '.join(session.allowed) or 'nothing'}."
 
 
 def _shown(records: Sequence[NodeRecord], wanted: Sequence[str]) -> Sequence[NodeRecord]:

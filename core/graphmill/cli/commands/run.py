@@ -10,12 +10,14 @@ import click
 from graphmill.cli.input import input_args
 from graphmill.cli.options import (
     Settings,
+    allow_option,
     common_options,
     dir_option,
     pass_settings,
     signature_option,
     tags_option,
     take_model,
+    trust_option,
 )
 from graphmill.cli.output.formatting import emit
 from graphmill.cli.output.progress import stage
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     type=click.Choice(sorted(EFFECTS)),
     help="Refuse ops that may have this effect; may be repeated.",
 )
+@allow_option
+@trust_option
 @click.option("--timeout", type=click.FloatRange(min=0.001), help="End the run after N seconds.")
 @tags_option
 @signature_option
@@ -86,6 +90,8 @@ def run(
     device: str | None,
     executor: str | None,
     forbid: tuple[str, ...],
+    allow: tuple[str, ...],
+    trust: bool,
     timeout: float | None,
     top: int | None,
     labels: str | None,
@@ -118,7 +124,9 @@ def run(
     ])  # fmt: skip
     names = read_labels(labels) if labels is not None else None
     with stage(f"loading {model}"):
-        host, config = session_placement(settings.the_host(), device, executor, forbid)
+        host, config = session_placement(
+            settings.the_host(), device, executor, forbid, allow, trust=trust
+        )
         loaded = load_model(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )

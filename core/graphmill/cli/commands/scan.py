@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.access.rules import AccessRules
 from graphmill.cli.options import (
     Settings,
     common_options,
@@ -16,7 +18,7 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.output.formatting import Block, Table, emit
 from graphmill.cli.output.progress import stage
-from graphmill.ops.definition.effects import EFFECTS
+from graphmill.files import is_url
 
 if TYPE_CHECKING:
     from graphmill.plugin.host import Host
@@ -32,8 +34,9 @@ _MAX_PATHS = 3  # of a node in the table
 @click.option(
     "--allow",
     multiple=True,
-    type=click.Choice(sorted(EFFECTS)),
-    help="Accept this effect; may be repeated.",
+    metavar="RULE",
+    help="Accept this, as `graphmill run` does: an effect, or fs.read:DIR or fs.write:DIR for "
+    "files whose paths are known; may be repeated.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Also list harmless effects.")
 @dir_option
@@ -62,14 +65,15 @@ def scan(
     host = settings.the_host()
     with stage(f"scanning {model}"):
         effects = _effects(model, tags, host)
-    accepted = _HARMLESS | set(allow)
-    findings = [node for node in effects if node.reached_by and _refused(node, accepted)]
-    shown = effects if show_all else [node for node in effects if _refused(node, accepted)]
+    rules = AccessRules.parse(rule for rule in allow if rule not in _HARMLESS)
+    accepted = [*sorted(_HARMLESS), *rules.texts()]
+    findings = [node for node in effects if node.reached_by and _refused(node, rules)]
+    shown = effects if show_all else [node for node in effects if _refused(node, rules)]
     data = {
         "model": model,
-        "accepted": sorted(accepted),
+        "accepted": accepted,
         "findings": len(findings),
-        "nodes": [_data(node, accepted) for node in shown],
+        "nodes": [_data(node, rules) for node in shown],
     }
     emit(data, _blocks(model, shown, findings, accepted), as_json=settings.as_json)
     if findings:
@@ -94,15 +98,24 @@ def _effects(model: str, tags: str | None, host: Host) -> list[NodeEffects]:
     ]
 
 
-def _refused(node: NodeEffects, accepted: frozenset[str]) -> set[str]:
+def _refused(node: NodeEffects, rules: AccessRules) -> set[str]:
     """Return the effects of a node that are not accepted."""
     own_files = node.is_restore or (
         bool(node.paths) and all(path.startswith("assets/") for path in node.paths)
     )
-    return set(node.effects) - accepted - ({"fs.read"} if own_files else set())
+    left = set(node.effects) - _HARMLESS - ({"fs.read"} if own_files else set())
+    return {effect for effect in left if not _allows(rules, effect, node.paths)}
 
 
-def _data(node: NodeEffects, accepted: frozenset[str]) -> dict[str, Any]:
+def _allows(rules: AccessRules, effect: str, paths: tuple[str, ...]) -> bool:
+    """Return whether rules allow an effect on all paths of a node, which must be known then."""
+    if rules.allows(effect):
+        return True
+    canonical = [path if is_url(path) else os.path.realpath(path) for path in paths]
+    return bool(canonical) and all(rules.covers(effect, path) for path in canonical)
+
+
+def _data(node: NodeEffects, rules: AccessRules) -> dict[str, Any]:
     return {
         "node": node.node,
         "function": node.function or None,
@@ -110,7 +123,7 @@ def _data(node: NodeEffects, accepted: frozenset[str]) -> dict[str, Any]:
         "effects": list(node.effects),
         "paths": list(node.paths),
         "reached_by": list(node.reached_by),
-        "is_finding": bool(node.reached_by and _refused(node, accepted)),
+        "is_finding": bool(node.reached_by and _refused(node, rules)),
     }
 
 
@@ -123,7 +136,7 @@ def _blocks(
     model: str,
     shown: list[NodeEffects],
     findings: list[NodeEffects],
-    accepted: frozenset[str],
+    accepted: list[str],
 ) -> list[Block]:
     table = Table(
         ["node", "op", "effects", "paths", "reached by"],
@@ -139,8 +152,8 @@ def _blocks(
         ],
     )
     verdict = (
-        f"{model}: {len(findings)} nodes that run may do more than {', '.join(sorted(accepted))}"
+        f"{model}: {len(findings)} nodes that run may do more than {', '.join(accepted)}"
         if findings
-        else f"{model}: no signature reaches more than {', '.join(sorted(accepted))}"
+        else f"{model}: no signature reaches more than {', '.join(accepted)}"
     )
     return [*([table] if shown else []), verdict]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -234,8 +235,11 @@ def _graph(
 def _restore(session: Session, model: str, saver: SaverDef) -> None:
     """Restore the checkpoint next to a MetaGraph (`x` for `x.meta`), if it exists."""
     prefix = model.removesuffix(".meta")
-    if saver.restore_op_name and files.exists(prefix + ".index"):
-        session.run([], {saver.filename_tensor_name: prefix}, targets=[saver.restore_op_name])
+    index = f"{prefix}.index"
+    if saver.restore_op_name and files.exists(index):
+        checkpoint = [index, *files.matching(f"{glob.escape(prefix)}.data-?????-of-?????")]
+        with session.allowing(*(f"fs.read:{path}" for path in checkpoint)):
+            session.run([], {saver.filename_tensor_name: prefix}, targets=[saver.restore_op_name])
 
 
 def _dense(ports: Iterable[Port]) -> list[Port]:

@@ -1,4 +1,4 @@
-"""Apply the options for device type, executor and forbidden effects."""
+"""Apply the options for device type, executor, and what the model may do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def session_placement(
-    host: Host, device: str | None, executor: str | None, forbidden: Iterable[str] = ()
+    host: Host,
+    device: str | None,
+    executor: str | None,
+    forbidden: Iterable[str] = (),
+    allow: Iterable[str] = (),
+    *,
+    trust: bool = False,
 ) -> tuple[Host, ConfigProto]:
     """Return the host and the configuration of a session.
 
@@ -23,16 +29,21 @@ def session_placement(
             has no kernel for go elsewhere. None for normal placement.
         executor: the executor type; None for the default one.
         forbidden: effects that no kernel may have.
+        allow: the rules of what the model may do.
+        trust: whether it may do everything.
 
     Raises:
+        InvalidArgumentError: a rule is wrong, or contradicts `trust`.
         NotFoundError: no such device type or executor is registered.
     """
     effects = list(forbidden)
+    from graphmill.access.policy_config import with_access
     from graphmill.proto import ConfigProto
 
     # A model may come from a machine with other devices, for nodes that its signatures do not need.
     config = ConfigProto()
     config.graph_options.place_pruned_graph = True
+    config = with_access(config, list(allow) or None, trust or None, is_loaded=True)
     if device is None and executor is None and not effects:
         return host, config
     config.allow_soft_placement = True

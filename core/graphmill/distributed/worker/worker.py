@@ -22,7 +22,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
-from graphmill.lowering.policies.effects_policy import EffectsPolicy, policy_of
+from graphmill.lowering.policies.effects_policy import policy_of, server_policy_of
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.threads.driver_threads import DriverThreads
 from graphmill.session.thread_pools import ThreadPools
@@ -52,8 +52,8 @@ class Worker:
 
     Args:
         host: where ops, kernels, devices and executors come from.
-        config: of the server; the default where masters set nothing. Its forbidden effects apply to
-            all graphs.
+        config: of the server; the default where masters set nothing. Its forbidden effects and
+            rules apply to all graphs; without rules, they run under the policy *pure*.
         devices: the task's devices, which the worker does not close.
         peers: the other tasks of the server's cluster.
         new_peers: creates the peers for a session with a cluster of its own.
@@ -82,7 +82,7 @@ class Worker:
         self.num_steps = 0
         self._peers = peers
         self._config = config
-        self._effects = policy_of(config)
+        self._effects = server_policy_of(config)
         self._pools = ThreadPools(config, host)
         self._drivers = DriverThreads("graphmill-worker")
         self._requests: RecentRequests[StepResult] = RecentRequests()
@@ -120,9 +120,7 @@ class Worker:
         """
         session = self.sessions.find(session_handle, was_created=was_created)
         whole = self._whole_config(config, graph_options)
-        policy = policy_of(whole)
-        limits = [limit for limit in (self._effects.memory_limit, policy.memory_limit) if limit]
-        effects = EffectsPolicy(self._effects.forbidden | policy.forbidden, min(limits, default=0))
+        effects = policy_of(whole).within(self._effects)
         registration = GraphRegistration(
             session_handle, graph_def, whole, tuple(watches), collective_graph_key
         )

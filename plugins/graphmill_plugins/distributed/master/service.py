@@ -16,6 +16,8 @@ from graphmill.spi.cluster import (
     DeviceMgr,
     DirectSession,
     create_devices,
+    policy_of,
+    server_policy_of,
 )
 from graphmill.spi.protos import proto
 from graphmill_plugins.distributed.master.master_session import (
@@ -132,6 +134,7 @@ class MasterService:
         config = proto.ConfigProto()
         config.CopyFrom(self._default_config)
         config.MergeFrom(request.config)
+        _take_policy(config, request.config)
         config.experimental.optimize_for_static_graph = False  # clients extend their graphs
         session = self._new_session(config)
         try:
@@ -290,12 +293,15 @@ class MasterService:
 
     def _new_session(self, config: proto.ConfigProto) -> MasterSession:
         cluster = self._cluster
+        effects = policy_of(config).within(server_policy_of(self._default_config))
         if cluster is None:
             devices, close_devices = self._devices_for(config)
-            direct = DirectSession(self._host, config, devices, lends_fetches=True)
+            direct = DirectSession(self._host, config, devices, lends_fetches=True, effects=effects)
             return MasterSession(direct, close_devices)
         workers, task = cluster.by_task(), cluster.master_task
-        session = ClusterSession(self._host, config, workers, task, self._devices, _CONTROL_SECONDS)
+        session = ClusterSession(
+            self._host, config, workers, task, self._devices, _CONTROL_SECONDS, effects
+        )
         return MasterSession(session, None)
 
     def _tasks_of(self, cluster: ClusterWorkers, filters: Sequence[str] = ()) -> ClusterTasks:
@@ -333,6 +339,13 @@ def _once(
 ) -> bytes:
     """Do the work of a request, or wait for an earlier one with the same id."""
     return session.requests.run(request_id, call, work) if request_id else work(None)
+
+
+def _take_policy(config: proto.ConfigProto, asked: proto.ConfigProto) -> None:
+    """Replace the policy of a merged configuration by the client's; the server's applies anyway."""
+    config.graphmill.policy = asked.graphmill.policy
+    del config.graphmill.allow[:]
+    config.graphmill.allow.extend(asked.graphmill.allow)
 
 
 def _idle_seconds(config: proto.ConfigProto) -> float:

@@ -82,6 +82,19 @@ _log = logging.getLogger("graphmill.server")
     show_default=True,
     help="The format of log lines.",
 )
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="RULE",
+    help="Let graphs of clients do this: fs.read:DIR, fs.list:DIR, fs.write:DIR, net, process or "
+    "python; may be repeated. Paths are those of this machine.",
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Let graphs of clients do everything that this process may do, as for a cluster that "
+    "trains and whose clients are your own.",
+)
 @common_options
 def serve(
     cluster: str | None,
@@ -94,15 +107,20 @@ def serve(
     metrics_port: int | None,
     log_level: str,
     log_format: str,
+    allow: tuple[str, ...],
+    trust: bool,
 ) -> None:
     """Serve sessions to other processes in TensorFlow's protocol, over gRPC.
+
+    Graphs of clients may do nothing besides computing, unless --allow or --trust says so.
 
     Prints one line, READY HOST:PORT, when it accepts calls. After SIGTERM or SIGINT, running calls
     may finish, and the process ends with exit code 0; a second signal ends it immediately.
     """
     addresses, job, task = _task(cluster, job, task, str(Address(host, port)))
     handler = write_events(log_level, log_format)
-    server = Server(addresses, job, task, config=_config(config, metrics_port))
+    made = _config(config, metrics_port)
+    server = Server(addresses, job, task, config=made, allow=allow or None, trust=trust or None)
     address = server.target.removeprefix("grpc://")
     with stop_signal() as stop:
         try:

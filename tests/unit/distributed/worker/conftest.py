@@ -76,6 +76,7 @@ class Cluster(Peers):
 
     def __init__(self, num_tasks: int = 2, num_cpus: int = 1, **config: Any) -> None:
         self.config = proto.ConfigProto(**config)
+        self.config.graphmill.policy = self.config.graphmill.policy or "trusted"
         self.config.device_count["CPU"] = num_cpus
         self.host = graphmill.default_host()
         self.workers = [self._new_worker(number) for number in range(num_tasks)]
