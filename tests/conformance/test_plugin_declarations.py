@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from graphmill.ops.definition.op_traits import OpTraits, ResourceUse
 from graphmill.runtime.kernels.kernel import kernel
 from graphmill.runtime.kernels.lowering import Check, NotTraceable, lowering
 from graphmill.runtime.resources.variables import Variable
+from graphmill.spi import files
 from graphmill.testing.case import parse_cases
 from graphmill.testing.conformance import PluginTests
 from graphmill.testing.fakes.third_party_plugin import ThirdPartyPlugin, float_op, square_root
@@ -195,6 +198,41 @@ def test_lowering_that_never_compiles_is_found(monkeypatch: pytest.MonkeyPatch) 
         PluginTests().test_kernels_with_declared_lowerings_are_compiled(cases, host, monkeypatch)
     for text in ("Foreign>Root", "ThirdPartyPlugin", "it is never traceable"):
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["pathlib", "os", "spi"])
+def test_a_kernel_that_opens_files_without_the_broker_is_found(way: str) -> None:
+    def opened() -> bytes:
+        if way == "pathlib":
+            return Path(os.devnull).read_bytes()
+        if way == "os":
+            os.close(os.open(os.devnull, os.O_RDONLY))
+            return b""
+        return files.read_bytes("/proc/self/cmdline")
+
+    @kernel("Foreign>Root", host=True, effects=["fs.read"])
+    def root(x: Any) -> Any:
+        opened()
+        return np.sqrt(x)
+
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
+    with pytest.raises(
+        AssertionError, match=r"Foreign>Root.* without the broker: .*open '/"
+    ) as caught:
+        PluginTests().test_kernels_open_files_through_the_broker(
+            list(parse_cases(CASES, "own")), host
+        )
+    assert "brokered=True" in str(caught.value)
+
+
+def test_a_kernel_that_opens_files_through_the_broker_is_sound() -> None:
+    @kernel("Foreign>Root", host=True, effects=["fs.read"], brokered=True)
+    def root(x: Any, *, broker: files.Broker) -> Any:
+        assert broker.read_bytes(__file__)
+        return np.sqrt(x)
+
+    host = graphmill.Host(plugins=[ThirdPartyPlugin([float_op("Foreign>Root")], [root])])
+    PluginTests().test_kernels_open_files_through_the_broker(list(parse_cases(CASES, "own")), host)
 
 
 def test_no_lowering_need_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

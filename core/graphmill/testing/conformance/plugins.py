@@ -11,6 +11,7 @@ from graphmill.runtime.checks.validation import VALIDATE_VARIABLE
 from graphmill.testing.case import load_cases, parse_cases
 from graphmill.testing.compare import difference
 from graphmill.testing.conformance.rows import rows
+from graphmill.testing.direct_access import direct_accesses
 from graphmill.testing.runners.kernel_runner import NotApplicableError
 from graphmill.testing.runners.tier_runner import TierRunner
 
@@ -32,8 +33,9 @@ class PluginTests:
 
     Each case runs several times in one session under `jit` "off", "tiered" and "eager", and as
     generated code, in validation mode. This finds state that a kernel keeps outside of its
-    variables, kernels that write to their inputs, wait for other nodes, or do not raise the error
-    of their `check=`, and lowerings whose outputs differ from those of their kernels.
+    variables, kernels that write to their inputs, wait for other nodes, open files without the
+    broker, or do not raise the error of their `check=`, and lowerings whose outputs differ from
+    those of their kernels.
 
     Attributes:
         ops: TensorFlow ops that the plugin has kernels for; their stored cases are run.
@@ -105,6 +107,22 @@ class PluginTests:
         pytest.fail(
             f"op {op}{_supplied(host, op)} declares how it is compiled, but no case is:\n  "
             + "\n  ".join(reasons)
+        )
+
+    @rows("E6")
+    def test_kernels_open_files_through_the_broker(self, op_cases: list[Case], host: Host) -> None:
+        """A kernel that opens files by itself could not be held to the rules of a session."""
+        entries = [e for c in op_cases for e in host.kernels.registrations(host.ops.get(c.op))]
+        modules = {entry.definition.function.__module__ for entry in entries}
+        with direct_accesses(modules) as found:
+            for case in op_cases:
+                if not self._excluded(case):
+                    _run(host, "off", case)
+        op = op_cases[0].op
+        assert not found, (
+            f"op {op}{_supplied(host, op)} opens files, connects or starts processes without the "
+            f"broker: {', '.join(dict.fromkeys(found))}. Declare brokered=True, and use the "
+            "keyword argument `broker`"
         )
 
     @rows("E6")
