@@ -29,7 +29,7 @@ pytestmark = pytest.mark.oracle
 PYTHON = os.environ.get("GRAPHMILL_TENSORFLOW_PYTHON", sys.executable)
 CHILD = Path(__file__).with_name("served_sessions_child.py")
 SERVERS = {
-    "graphmill": (sys.executable, "-m", "graphmill", "serve"),
+    "graphmill": (sys.executable, "-m", "graphmill", "serve", "--trust"),
     "TensorFlow": (PYTHON, str(CHILD), "serve"),
 }
 TYPES = "float16 bfloat16 float32 float64 complex64 complex128 bool int8 int16 int32 int64 uint8"

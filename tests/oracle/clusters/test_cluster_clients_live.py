@@ -39,7 +39,7 @@ PYTHON = os.environ.get("GRAPHMILL_TENSORFLOW_PYTHON", sys.executable)
 
 def our_server(cluster: str, job: str, task: int) -> list[str]:
     arguments = ["--cluster", cluster, "--job", job, "--task", str(task)]
-    return [sys.executable, "-m", "graphmill", "serve", *arguments]
+    return [sys.executable, "-m", "graphmill", "serve", "--trust", *arguments]
 
 
 def their_server(cluster: str, job: str, task: int) -> list[str]:

@@ -20,10 +20,10 @@ PARTS = [
     *("timeout", "close_in_a_step", "partial_runs", "callables", "trace", "devices"),
     "monitored_training",
 ]
-OURS = (sys.executable, "-m", "graphmill", "serve")
+OURS = (sys.executable, "-m", "graphmill", "serve", "--trust")
 # Where graphmill and TensorFlow are in different environments, this names TensorFlow's Python.
 PYTHON = os.environ.get("GRAPHMILL_TENSORFLOW_PYTHON", sys.executable)
-THEIRS = (PYTHON, str(CHILD), "serve")
+THEIRS = (PYTHON, str(CHILD), "serve", "--trust")
 
 
 def outcome_on(command: tuple[str, ...]) -> dict[str, Any]:
