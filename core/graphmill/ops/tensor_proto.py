@@ -92,15 +92,15 @@ def tensor_proto_shape(message: TensorProto) -> tuple[int, ...]:
         raise InvalidArgumentError(
             "TensorProto has a shape of unknown rank; a value must have a known shape"
         )
+    if len(shape_proto.dim) > _MAX_RANK:  # before they are read: there may be millions
+        raise InvalidArgumentError(
+            f"TensorProto has {len(shape_proto.dim)} dimensions; an array has at most {_MAX_RANK}"
+        )
     shape = tuple([dim.size for dim in shape_proto.dim[:]])
     if not shape:
         return shape
     if min(shape) < 0:
         raise InvalidArgumentError(f"TensorProto has shape {list(shape)} with a negative size")
-    if len(shape) > _MAX_RANK:
-        raise InvalidArgumentError(
-            f"TensorProto has {len(shape)} dimensions; an array has at most {_MAX_RANK}"
-        )
     # For an array without elements, NumPy checks the product of the other dimensions.
     others = math.prod(filter(None, shape)) * _MAX_ELEMENT_BYTES if 0 in shape else 0
     if max(math.prod(shape), others) > _MAX_SIZE:
