@@ -45,9 +45,11 @@ class OpError(Exception):
         device: name of the device that ran the node, or None.
         plugin: name of the plugin that supplied the failing part, or None.
         node_def: the `NodeDef` of the failing node, or None.
+        defined_at: where the program made the failing node (file, line and function), or None.
     """
 
     code: ClassVar[int] = UNKNOWN
+    defined_at: str | None = None
 
     def __init__(
         self,
@@ -113,6 +115,8 @@ class OpError(Exception):
         parts = [f"op {self.op}" if self.op else "", f"device {self.device}" if self.device else ""]
         if self.plugin:
             parts.append(f"plugin {self.plugin}")
+        if self.defined_at:
+            parts.append(f"defined at {self.defined_at}")
         location = ", ".join(part for part in parts if part)
         suffix = f" ({location})" if location else ""
         return f"{self.message}\n\t [[{{{{node {self.node}}}}}]]{suffix}"

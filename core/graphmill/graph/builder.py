@@ -24,6 +24,7 @@ from graphmill.errors import (
 from graphmill.graph.control_flow.control_flow_scopes import ControlFlowScopes
 from graphmill.graph.formats.import_export import extend_graph, graph_to_graph_def, resolve_op
 from graphmill.graph.node import CONTROL_SLOT, Node, parse_tensor_name
+from graphmill.graph.node_locations import NodeLocations
 from graphmill.graph.scopes.control_scopes import ControlScopes
 from graphmill.graph.scopes.device_scopes import DeviceScopes
 from graphmill.graph.scopes.name_scopes import NameScopes
@@ -73,6 +74,7 @@ class Graph(ShapedGraph):
         self._controls = ControlScopes()
         self.control_flow = ControlFlowScopes(self._controls)
         self._colocation: list[Node] = []
+        self._locations = NodeLocations()
         self.ops = OpRegistry() if ops is None else ops
         self.variables: list[Variable] = []
         super().__init__()
@@ -251,6 +253,22 @@ class Graph(ShapedGraph):
 
     # Look-up and export.
 
+    def location_of(self, name: str) -> str | None:
+        """Return where a program made a node: file, line and function.
+
+        Args:
+            name: the name of a node, or of one inside a function (`call/node`), which has the
+                location of the call.
+
+        Returns:
+            None if the node came from a message, or does not exist.
+        """
+        while not self.has_node(name):
+            name, separator, _ = name.rpartition("/")
+            if not separator:
+                return None
+        return self._locations.of(self.node(name))
+
     def outputs_of(self, node: Node) -> list[Tensor]:
         """Return the output tensors of a node."""
         return [Tensor(node, index) for index in range(len(node.output_types))]
@@ -343,6 +361,7 @@ class Graph(ShapedGraph):
         except BaseException:
             self.withdraw([node])
             raise
+        self._locations.record(node)
         self._controls.add_member(node)
         self.control_flow.put(node, self.control_flow.current)
         groups = {group for other in self._colocation for group in _colocation_groups(other)}

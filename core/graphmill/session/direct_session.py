@@ -8,7 +8,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from graphmill.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
+from graphmill.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+)
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.debug_watches import insert_debug_nodes
@@ -52,7 +57,6 @@ if TYPE_CHECKING:
     from graphmill import proto
     from graphmill.access.broker import Broker
     from graphmill.access.rules import AccessRules
-    from graphmill.errors import OpError
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_options import CallableRewrites
@@ -256,9 +260,13 @@ class DirectSession(SessionInterface):
         cached = cache.find(key)
         if cached is None:
             self.check_open()
-            cached = cache.get_or_create(
-                key, lambda ordered: self._create_executors(ordered, is_partial, watches, form)
-            )
+            try:
+                cached = cache.get_or_create(
+                    key, lambda ordered: self._create_executors(ordered, is_partial, watches, form)
+                )
+            except OpError as error:
+                self.add_location(error)
+                raise
         return cached
 
     def kept_executors(self) -> list[ExecutorsAndKeys]:
@@ -349,6 +357,12 @@ class DirectSession(SessionInterface):
         everything = DebugTensorWatch(node_name="*")
         with self._graph_lock:
             return self._state.build_client_graph(*signature, watches=[everything]).graph
+
+    def add_location(self, error: OpError) -> None:
+        """Say in an error where the program made the failing node, if it made it."""
+        source = self._source
+        if error.node is not None and error.defined_at is None and source is not None:
+            error.defined_at = source.location_of(error.node)
 
     def explain_all(self) -> list[StepRecord]:
         """Return the records of all signatures in the session's executor caches."""

@@ -225,6 +225,7 @@ def _run(
             from graphmill.explain.original_node import name_original_node  # few steps fail
 
             name_original_node(error, [item.graph for item in items], session.graph)
+        session.add_location(error)
         raise
     except KeyboardInterrupt as interrupt:
         # A pending wait must not consume, after the step, what other steps wait for.

@@ -71,7 +71,7 @@ class DefaultExecutor(Executor):
         # The fast path neither validates nor logs, nor uses another queue; `run_async` excludes
         # tracing.
         is_plain = new_queue is list and not validates and not is_logged
-        self._single_kernel = single_kernel(self.view) if is_plain else None
+        self._single_kernel = single_kernel(self.view, params.device.name) if is_plain else None
 
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
         """Start a run, and continue until it is done or blocks."""

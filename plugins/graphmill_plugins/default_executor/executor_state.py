@@ -29,6 +29,8 @@ from graphmill.spi.executors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.spi import ExecutorArgs
     from graphmill.spi.executors import DoneCallback, StepStatsCollector
     from graphmill_plugins.default_executor.executor import DefaultExecutor
@@ -117,6 +119,7 @@ class ExecutorState:
         is_traced = self.args.stats_collector is not None
         item: NodeItem | None = None
         iteration: Any = None
+        taken: list[Any] | None = None
         try:
             while ready:
                 if cancellation.is_cancelled:
@@ -144,7 +147,7 @@ class ExecutorState:
                             return None
                         continue
                 # The arguments of the last node must not live on while the next one runs.
-                del taken
+                taken = None
                 if item.num_outputs == 1:
                     dtype = item.output_dtype
                     if dtype is not None and getattr(result, "dtype", None) is not dtype:
@@ -161,7 +164,7 @@ class ExecutorState:
                     node_done(item, iteration, False, result, ready)
                 result = None
         except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
-            return self._error_at(item, iteration, error)  # type: ignore[arg-type]
+            return self._error_at(item, iteration, error, taken)  # type: ignore[arg-type]
         return None
 
     def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
@@ -351,13 +354,24 @@ class ExecutorState:
             return error
         return at_node(error, item.node, item.kernel, self.device_name, iteration.name)
 
-    def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
+    def _error_at(
+        self,
+        item: NodeItem,
+        iteration: Any,
+        error: BaseException,
+        inputs: Sequence[Any] | None = None,
+    ) -> OpError:
         """Return an exception as a status error with its node, or the error it derives from."""
-        return error_at(self.args, self.device_name, item, iteration.name, error)
+        return error_at(self.args, self.device_name, item, iteration.name, error, inputs)
 
 
 def error_at(
-    args: ExecutorArgs, device: str, item: NodeItem, iteration: str, error: BaseException
+    args: ExecutorArgs,
+    device: str,
+    item: NodeItem,
+    iteration: str,
+    error: BaseException,
+    inputs: Sequence[Any] | None = None,
 ) -> OpError:
     """Return an exception at a node as a status error, or the error it derives from.
 
@@ -367,6 +381,7 @@ def error_at(
         item: the node.
         iteration: frame and iteration as text.
         error: what was raised.
+        inputs: the node's inputs, if they are known.
     """
     return failure_at(
         error,
@@ -375,6 +390,7 @@ def error_at(
         device=device,
         reason=args.cancel_reason(),
         iteration=iteration,
+        inputs=inputs,
     )
 
 

@@ -14,6 +14,8 @@ from graphmill_plugins.default_executor.executor import MEMORY_LOGGER, NODE_LOGG
 from graphmill_plugins.default_executor.executor_state import WAITING, ExecutorState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.errors import OpError
     from graphmill.spi import Node
     from graphmill_plugins.default_executor.graph_view import NodeItem
@@ -50,8 +52,14 @@ class LoggedState(ExecutorState):
             self._log_memory(item, outputs)
         super()._posted(item, iteration, outputs, error)
 
-    def _error_at(self, item: NodeItem, iteration: Any, error: BaseException) -> OpError:
-        status = super()._error_at(item, iteration, error)
+    def _error_at(
+        self,
+        item: NodeItem,
+        iteration: Any,
+        error: BaseException,
+        inputs: Sequence[Any] | None = None,
+    ) -> OpError:
+        status = super()._error_at(item, iteration, error, inputs)
         if _is_on(_nodes):
             _nodes.debug("[%s] Executor start aborting: %s", self.device_name, status)
         return status

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import OpKernelContext, check_output, check_outputs, step_cancelled
+from graphmill_plugins.default_executor.executor_state import error_at
 
 if TYPE_CHECKING:
     from graphmill.errors import OpError
@@ -26,12 +27,13 @@ class SingleKernel:
         inputs: its inputs: the values of constants, None for the others.
         fed: (input, index of the argument) for each input that is not constant.
         results: (index of the result, output) for each result.
+        device: name of the device.
 
     Attributes:
         item: the kernel's node.
     """
 
-    __slots__ = ("_compute", "_fed", "_inputs", "_results", "item")
+    __slots__ = ("_compute", "_device", "_fed", "_inputs", "_results", "item")
 
     def __init__(
         self,
@@ -39,18 +41,20 @@ class SingleKernel:
         inputs: list[Any],
         fed: list[tuple[int, int]],
         results: list[tuple[int, int]],
+        device: str,
     ) -> None:
         self.item = item
+        self._device = device
         self._compute = item.compute
         self._inputs = inputs
         self._fed = fed
         self._results = results
 
     def run(self, args: ExecutorArgs) -> OpError | None:
-        """Call the kernel and set the results; return why the step was cancelled, or None.
+        """Call the kernel and set the results; return why the step failed, or None.
 
         Raises:
-            Exception: what the kernel raised, or a check of what it returned.
+            Exception: what a check of the results raised.
         """
         cancellation = args.parent_cancellation
         if cancellation is not None and cancellation.is_cancelled:
@@ -59,10 +63,13 @@ class SingleKernel:
         inputs = self._inputs.copy()
         for position, index in self._fed:
             inputs[position] = frame.get_arg(index)
-        if item.takes_context:
-            result = self._compute(OpKernelContext(args, item.kernel), *inputs)  # type: ignore[misc,arg-type]
-        else:
-            result = self._compute(*inputs)  # type: ignore[misc]
+        try:
+            if item.takes_context:
+                result = self._compute(OpKernelContext(args, item.kernel), *inputs)  # type: ignore[misc,arg-type]
+            else:
+                result = self._compute(*inputs)  # type: ignore[misc]
+        except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
+            return error_at(args, self._device, item, "", error, inputs)
         retvals = frame.retvals
         if item.num_outputs == 1:
             dtype = item.output_dtype
@@ -78,8 +85,13 @@ class SingleKernel:
         return None
 
 
-def single_kernel(view: GraphView) -> SingleKernel | None:
-    """Return the only kernel of a graph; None if it has none or several, or one that may block."""
+def single_kernel(view: GraphView, device: str) -> SingleKernel | None:
+    """Return the only kernel of a graph; None if it has none or several, or one that may block.
+
+    Args:
+        view: the graph.
+        device: name of its device.
+    """
     kernels = [item for item in view.items if not _needs_no_call(item)]
     if view.has_control_flow or len(kernels) != 1:
         return None
@@ -99,7 +111,7 @@ def single_kernel(view: GraphView) -> SingleKernel | None:
             if edge.src is not item.node or retval.ref_inputs:
                 return None
             results.append((retval.index, edge.src_output))
-    return SingleKernel(item, view.root_frame.initial_inputs[item.inputs], fed, results)
+    return SingleKernel(item, view.root_frame.initial_inputs[item.inputs], fed, results, device)
 
 
 def _needs_no_call(item: NodeItem) -> bool:

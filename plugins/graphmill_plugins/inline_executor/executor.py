@@ -144,6 +144,7 @@ class SingleThreadedExecutor(Executor):
         cancellation = args.parent_cancellation
         is_traced = args.stats_collector is not None
         instruction: Instruction | None = None
+        inputs: list[Any] = []
         try:
             for instruction in self.body:
                 if cancellation is not None and cancellation.is_cancelled:
@@ -160,7 +161,7 @@ class SingleThreadedExecutor(Executor):
                 else:
                     self._run_special(instruction, inputs, slots, args)
         except Exception as error:
-            status = self._error_at(instruction, error, args)
+            status = self._error_at(instruction, error, args, inputs)
             if status is error:
                 raise
             raise status from error
@@ -176,7 +177,11 @@ class SingleThreadedExecutor(Executor):
                     delete(instruction.kernel)
 
     def _error_at(
-        self, instruction: Instruction | None, error: Exception, args: ExecutorArgs
+        self,
+        instruction: Instruction | None,
+        error: Exception,
+        args: ExecutorArgs,
+        inputs: list[Any],
     ) -> OpError:
         if instruction is None:
             return as_status(error, None)
@@ -186,6 +191,7 @@ class SingleThreadedExecutor(Executor):
             instruction.kernel,
             device=self.params.device.name,
             reason=args.cancel_reason(),
+            inputs=inputs,
         )
 
     def _run_special(

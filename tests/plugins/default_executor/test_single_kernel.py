@@ -28,7 +28,9 @@ def found(*nodes: Any, **kernels: KernelDef) -> SingleKernel | None:
         definition = kernels.get(node.name, KernelDef((node.op,), lambda: np.float32(0)))
         return OpKernel(definition.function, definition, node.name, node.op)
 
-    return single_kernel(GraphView(graph_from_graph_def(graph_def(*nodes), OpRegistry()), kernel))
+    return single_kernel(
+        GraphView(graph_from_graph_def(graph_def(*nodes), OpRegistry()), kernel), "CPU:0"
+    )
 
 
 def test_e3_a_kernel_between_arguments_and_results_is_one() -> None:

@@ -6,6 +6,7 @@ needs.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import (
@@ -17,14 +18,21 @@ from graphmill.errors import (
     ResourceExhaustedError,
 )
 from graphmill.registry import Provenance
+from graphmill.runtime.dead import DEAD
+from graphmill.runtime.value_shape import shape_of_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from graphmill.dtypes import DType
     from graphmill.graph.node import Node
     from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.typing import Value
 
+_FED: Final = re.compile(r"^_arg_(.+)_\d+_\d+$")
+"""The name of the node that represents a fed tensor: node, output, index."""
+_MAX_INPUTS: Final = 8
+"""How many inputs of a failed node are described."""
 # What NumPy and kernels raise for bad values; any other class is a bug of the kernel.
 _BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
 
@@ -88,6 +96,7 @@ def failure_at(
     device: str,
     reason: OpError | None,
     iteration: str = "",
+    inputs: Sequence[Value] | None = None,
 ) -> OpError:
     """Return what was raised at a node as a status error that names the node.
 
@@ -98,9 +107,29 @@ def failure_at(
         reason: the error that cancelled the step (`ExecutorArgs.cancel_reason`), or None; a
             deadline is returned itself, with the node that noticed it.
         iteration: frame and iteration, such as `while:3`; empty outside of loops.
+        inputs: the node's inputs, whose types and shapes become a note; None if they are unknown.
     """
     status = with_reason(as_status(error, kernel), reason)
+    is_own = status.node is None and not isinstance(status, (CancelledError, DeadlineExceededError))
+    if inputs and is_own:
+        status.add_note(_inputs_note(node, inputs))
     return at_node(status, node, kernel, device, iteration)
+
+
+def _inputs_note(node: Node, inputs: Sequence[Value]) -> str:
+    described = [
+        " ".join((_FED.sub(r"\1", edge.tensor_name), dtype.name, _shape_text(value, dtype)))
+        for edge, dtype, value in zip(node.in_edges, node.input_types, inputs, strict=False)
+    ]
+    more = f", and {len(described) - _MAX_INPUTS} more" if len(described) > _MAX_INPUTS else ""
+    return f"inputs of '{node.name}': {', '.join(described[:_MAX_INPUTS])}{more}"
+
+
+def _shape_text(value: Value, dtype: DType) -> str:
+    if value is DEAD:
+        return "dead"
+    is_described = hasattr(value, "shape") or dtype.kind == "h"
+    return str(list(shape_of_value(value, dtype))) if is_described else type(value).__name__
 
 
 def done_twice(node_name: str) -> InternalError:
