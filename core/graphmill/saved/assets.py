@@ -12,7 +12,7 @@ from graphmill import errors, files, proto
 if TYPE_CHECKING:
     from graphmill.proto.meta_graph_pb2 import AssetFileDef, MetaGraphDef
 
-_FOLDER = "assets"
+FOLDER = "assets"
 _COLLECTION = "saved_model_assets"
 
 
@@ -54,6 +54,6 @@ def _asset_path(folder: str, name: str) -> str:
         raise errors.PermissionDeniedError(
             f"the model refers to an asset {name!r} outside its folder {folder}, which is not "
             "allowed. If you trust the model, copy the file into "
-            f"{files.join(folder, _FOLDER)} and correct the path in the model"
+            f"{files.join(folder, FOLDER)} and correct the path in the model"
         )
-    return files.join(folder, _FOLDER, name)
+    return files.join(folder, FOLDER, name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
 
 _SERVE = frozenset({"serve"})
-_VARIABLES = ("variables", "variables")
+VARIABLES = ("variables", "variables")
 _INIT_SIGNATURE = "__saved_model_init_op"
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
@@ -160,7 +160,7 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
     assets = asset_feeds(folder, meta_graph)
     init_op = _init_op(folder, meta_graph)
     saver = meta_graph.saver_def
-    prefix = files.join(folder, *_VARIABLES)
+    prefix = files.join(folder, *VARIABLES)
     if files.exists(prefix + ".index"):
         if saver.restore_op_name:
             feeds = {**assets, saver.filename_tensor_name: prefix}

@@ -141,19 +141,8 @@ class Saver:
 
     def export_meta_graph(self) -> Any:
         """Return the graph, its variables and the saver as a `MetaGraphDef` message."""
-        message = proto.MetaGraphDef(
-            graph_def=self._graph.as_graph_def(), saver_def=self.as_saver_def()
-        )
-        used = sorted({node.op for node in self._graph.nodes})
-        for op in used:
-            if op in self._graph.ops:
-                message.meta_info_def.stripped_op_list.op.append(self._graph.ops.get(op).to_proto())
-        for variable in self._graph.variables:
-            content = variable_def(variable).SerializeToString()
-            message.collection_def["variables"].bytes_list.value.append(content)
-            if variable.trainable:
-                trainable = message.collection_def["trainable_variables"].bytes_list
-                trainable.value.append(content)
+        message = meta_graph_of(self._graph)
+        message.saver_def.CopyFrom(self.as_saver_def())
         return message
 
     def _note(self, path: str, latest_filename: str) -> None:
@@ -187,6 +176,20 @@ def get_checkpoint_state(folder: Path, latest_filename: str = STATE_FILE) -> Any
     paths = [files.join(base, path) for path in message.all_model_checkpoint_paths]
     del message.all_model_checkpoint_paths[:]
     message.all_model_checkpoint_paths.extend(paths)
+    return message
+
+
+def meta_graph_of(graph: Any) -> Any:
+    """Return a graph and its variables as a `MetaGraphDef` message."""
+    message = proto.MetaGraphDef(graph_def=graph.as_graph_def())
+    for op in sorted({node.op for node in graph.nodes}):
+        if op in graph.ops:
+            message.meta_info_def.stripped_op_list.op.append(graph.ops.get(op).to_proto())
+    for variable in graph.variables:
+        content = variable_def(variable).SerializeToString()
+        message.collection_def["variables"].bytes_list.value.append(content)
+        if variable.trainable:
+            message.collection_def["trainable_variables"].bytes_list.value.append(content)
     return message
 
 

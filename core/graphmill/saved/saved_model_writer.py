@@ -1,0 +1,196 @@
+"""Write SavedModels that TensorFlow, TensorFlow Serving and graphmill load.
+
+Semantics: tensorflow/python/saved_model/builder_impl.py, signature_def_utils_impl.py. The model is
+one MetaGraph in the form of TensorFlow 1; its variables are in `variables/`, and it restores them
+by the nodes of a `Saver`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from graphmill import files, proto
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, UnimplementedError
+from graphmill.files.status import typed_errors
+from graphmill.graph.tensor import Tensor
+from graphmill.ops.attrs.attr_value import shape_to_proto
+from graphmill.saved.assets import FOLDER as ASSETS
+from graphmill.saved.saved_model import VARIABLES
+from graphmill.train.saver import Saver, meta_graph_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.node import Node
+    from graphmill.proto import SignatureDef, TensorInfo
+    from graphmill.session.session import Session
+
+    AnyPath = str | os.PathLike[str]
+
+DEFAULT_SIGNATURE: Final = "serving_default"
+PREDICT: Final = "tensorflow/serving/predict"
+_INIT: Final = "__saved_model_init_op"
+_SCHEMA_VERSION: Final = 1
+FILE_NAME: Final = "saved_model.pb"
+
+
+def build_signature_def(
+    inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], method_name: str = PREDICT
+) -> SignatureDef:
+    """Return a signature of tensors.
+
+    Args:
+        inputs, outputs: the tensors by the names that callers use.
+        method_name: what TensorFlow Serving takes it for; by default its Predict method.
+
+    Raises:
+        InvalidArgumentError: there are no outputs, or one is not a tensor.
+    """
+    if not outputs:
+        raise InvalidArgumentError("a signature needs at least one output")
+    made = proto.SignatureDef(method_name=method_name)
+    for named, ports in ((inputs, made.inputs), (outputs, made.outputs)):
+        for name, tensor in named.items():
+            ports[name].CopyFrom(_tensor_info(name, tensor))
+    return made
+
+
+def save(
+    session: Session,
+    export_dir: AnyPath,
+    signatures: Mapping[str, SignatureDef] | SignatureDef,
+    *,
+    tags: Iterable[str] = ("serve",),
+    assets: Mapping[Tensor, AnyPath] | None = None,
+    main_op: Node | None = None,
+    saver: Saver | None = None,
+) -> str:
+    """Save the graph of a session and the values of its variables as a SavedModel.
+
+    The folder appears when everything is written; if that fails, nothing remains.
+
+    Args:
+        session: a session of a `graphmill.Graph`.
+        export_dir: the folder of the model; it must not exist.
+        signatures: the signatures by key, of `build_signature_def`; or one, for
+            `serving_default`.
+        tags: the tags of the MetaGraph.
+        assets: files that belong to the model, by the string tensor to which the file's path is
+            fed while `main_op` runs.
+        main_op: an operation that loading the model runs, such as `tables_initializer`.
+        saver: saves and restores the variables; by default one of all variables of the graph, whose
+            nodes are added to the graph.
+
+    Returns:
+        The folder.
+
+    Raises:
+        AlreadyExistsError: the folder exists.
+        InvalidArgumentError: a signature or asset does not belong to the graph, or two assets have
+            the same file name.
+        FailedPreconditionError: a variable has no value.
+        NotFoundError: an asset does not exist.
+        UnimplementedError: the folder is a URL.
+        OpError: the files cannot be written.
+    """
+    target = files.as_path(export_dir)
+    if files.is_url(target):
+        raise UnimplementedError(f"{target} is a URL; save to a local folder, then copy it")
+    if files.exists(target) or files.is_dir(target):
+        raise AlreadyExistsError(f"{target} exists already; choose a new folder for the model")
+    by_key = {DEFAULT_SIGNATURE: signatures} if hasattr(signatures, "method_name") else signatures
+    graph = session.graph
+    named_assets = _named_assets(graph, assets or {})
+    used = saver or (Saver(graph=graph) if graph.variables else None)
+    message = meta_graph_of(graph) if used is None else used.export_meta_graph()
+    message.meta_info_def.tags.extend(tags)
+    for key, signature in by_key.items():
+        _check_signature(key, signature, graph)
+        message.signature_def[key].CopyFrom(signature)
+    for name, (tensor, _) in named_assets.items():
+        asset = message.asset_file_def.add(filename=name)
+        asset.tensor_info.CopyFrom(_tensor_info(name, tensor))
+    if main_op is not None:
+        init = message.signature_def[_INIT].outputs[_INIT]
+        init.name = main_op.name
+    with _new_folder(target) as folder:
+        if used is not None:
+            prefix = files.join(folder, *VARIABLES)
+            used.save(session, prefix, write_meta_graph=False, write_state=False)
+        for name, (_, path) in named_assets.items():
+            files.make_dirs(files.join(folder, ASSETS))
+            files.write(files.join(folder, ASSETS, name), files.read_bytes(path))
+        saved = proto.SavedModel(saved_model_schema_version=_SCHEMA_VERSION, meta_graphs=[message])
+        files.write(files.join(folder, FILE_NAME), saved.SerializeToString())
+    return target
+
+
+def simple_save(
+    session: Session,
+    export_dir: AnyPath,
+    inputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Tensor],
+) -> str:
+    """Save a SavedModel with one signature; see `save`."""
+    return save(session, export_dir, build_signature_def(inputs, outputs))
+
+
+def _tensor_info(name: str, tensor: Any) -> TensorInfo:
+    if not isinstance(tensor, Tensor):
+        raise InvalidArgumentError(
+            f"{name!r} is a {type(tensor).__name__}, expected a tensor of a graph"
+        )
+    info = proto.TensorInfo(name=tensor.name, dtype=tensor.dtype.base_dtype.enum)
+    shape = tensor.shape
+    sizes = None if shape.rank is None else [-1 if size is None else size for size in shape]
+    shape_to_proto(sizes, info.tensor_shape)
+    return info
+
+
+def _check_signature(key: str, signature: SignatureDef, graph: Graph) -> None:
+    for ports in (signature.inputs, signature.outputs):
+        for port, info in ports.items():
+            for name in filter(None, (info.name, *info.coo_sparse.ListFields())):
+                if isinstance(name, str) and not graph.has_node(name.partition(":")[0]):
+                    raise InvalidArgumentError(
+                        f"the tensor '{name}' of {port!r} in signature {key!r} is not in the "
+                        "session's graph"
+                    )
+
+
+def _named_assets(graph: Any, assets: Mapping[Tensor, AnyPath]) -> dict[str, tuple[Tensor, str]]:
+    """Return the tensor and the path of each asset by file name."""
+    named: dict[str, tuple[Tensor, str]] = {}
+    for tensor, path in assets.items():
+        name = files.as_path(path).rpartition("/")[2]
+        if name in named:
+            raise InvalidArgumentError(f"two assets are named {name!r}; rename one of the files")
+        if getattr(tensor, "graph", None) is not graph:
+            raise InvalidArgumentError(
+                f"the tensor of asset {name!r} is not in the session's graph"
+            )
+        named[name] = tensor, files.as_path(path)
+    return named
+
+
+@contextmanager
+def _new_folder(target: str) -> Iterator[str]:
+    """Give a temporary folder, which becomes `target` at the end, or is removed on an error."""
+    parent = files.parent(target) or "."
+    files.make_dirs(parent)
+    with typed_errors(target):
+        temporary = tempfile.mkdtemp(prefix=".saving-", dir=parent)
+    try:
+        yield temporary
+        with typed_errors(target):
+            Path(temporary).chmod(0o755)  # mkdtemp lets nobody else read it
+            Path(temporary).rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
