@@ -213,9 +213,9 @@ def crop_and_resize_grad_boxes(
         raise InvalidArgumentError(
             f"input image must be 4-D and not empty, got shape {shape_text(image.shape)}"
         )
-    _check_crops(xp, grads, boxes, box_ind, image.shape[0])
-    if image.shape[3] != grads.shape[3]:
+    if grads.ndim == 4 and image.shape[3] != grads.shape[3]:
         raise InvalidArgumentError("image, grads depth differ")
+    _check_crops(xp, grads, boxes, box_ind, image.shape[0])
     height, width = image.shape[1:3]
     y, y_inside = crop_positions(xp, boxes[:, 0], boxes[:, 2], height, grads.shape[1])
     x, x_inside = crop_positions(xp, boxes[:, 1], boxes[:, 3], width, grads.shape[2])

@@ -43,7 +43,9 @@ def _histogram(x: Value, smallest: Value, largest: Value, bins: int) -> Value:
     if smallest == largest:
         index = np.zeros(x.size, np.int64)
     else:
-        width = np.float32(2.0 ** math.ceil(math.log2((largest - smallest) / np.float32(bins))))
+        span = (largest - smallest) / np.float32(bins)
+        power = 2.0 ** math.ceil(math.log2(span)) if np.isfinite(span) else np.inf
+        width = np.float32(power)
         lower = np.floor(smallest / width) * width
         index = np.floor((x.ravel() - lower) / width).astype(np.int64)
     return np.bincount(np.clip(index, 0, bins - 1), minlength=bins).astype(np.int64)

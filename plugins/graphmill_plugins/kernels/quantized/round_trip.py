@@ -138,7 +138,7 @@ def quantize_and_dequantize(
     axis: int,
 ) -> Value:
     """Round to the steps of a given range, or of the input's range."""
-    _check_bits(num_bits, 1 + signed_input, _MAX_BITS)
+    _check_bits(num_bits, 1, _MAX_BITS - signed_input)
     return _round_trip(
         xp, x, input_min, input_max, num_bits, signed_input=signed_input, range_given=range_given,
         round_mode=round_mode, narrow_range=narrow_range, axis=axis,
@@ -159,7 +159,7 @@ def quantize_and_dequantize_v3(
 ) -> Value:
     """Round to the steps of a range; the number of bits is an input."""
     bits = scalar_int("num_bits", num_bits)
-    _check_bits(bits, 1 + signed_input, _MAX_BITS)
+    _check_bits(bits, 1, _MAX_BITS - signed_input)
     if not x.ndim:
         raise InvalidArgumentError(
             f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: 0"
