@@ -104,14 +104,14 @@ def summary(hook: Callable[..., object]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write or check the page; return the exit status."""
-    wanted = page()
+    expected = page()
     if "--check" in arguments:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
+        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != expected:
             print(f"{PAGE} is out of date; run python tools/make_hook_reference.py")
             return 1
         return 0
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(wanted, encoding="utf-8")
+    PAGE.write_text(expected, encoding="utf-8")
     return 0
 
 

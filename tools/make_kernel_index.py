@@ -53,10 +53,10 @@ def text() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write or check the file; return the exit status."""
-    wanted = text()
+    expected = text()
     if "--check" not in arguments:
-        FILE.write_text(wanted, encoding="utf-8")
-    elif FILE.read_text(encoding="utf-8") != wanted:
+        FILE.write_text(expected, encoding="utf-8")
+    elif FILE.read_text(encoding="utf-8") != expected:
         print(f"{FILE} is out of date; run python tools/make_kernel_index.py")
         return 1
     return 0

@@ -68,8 +68,8 @@ def _wrong_tools() -> str:
     wrong = [f"{name} is {found[name]}" for name in PINS if found[name] != PINS[name]]
     if not wrong:
         return ""
-    wanted = " ".join(f"{name}=={version}" for name, version in PINS.items())
-    return f"wrong generator: {', '.join(wrong)}; use `tox -e protos` or pip install {wanted}"
+    expected = " ".join(f"{name}=={version}" for name, version in PINS.items())
+    return f"wrong generator: {', '.join(wrong)}; use `tox -e protos` or pip install {expected}"
 
 
 def _generate(scratch: Path) -> Path:

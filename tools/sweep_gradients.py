@@ -67,11 +67,11 @@ def main() -> int:
         for op, cases in sorted(seeds.items()):
             waited = 0
             for text in questions(op, cases, options):
-                wanted = theirs.ask(text)
-                waited += wanted.error in (HANGS, CRASHED, "DeadlineExceeded")
+                expected = theirs.ask(text)
+                waited += expected.error in (HANGS, CRASHED, "DeadlineExceeded")
                 if waited > 2:  # the op waits for other nodes, or crashes TensorFlow
                     break
-                outcome, difference = judge(text, wanted, ours.ask, strict=options.strict)
+                outcome, difference = judge(text, expected, ours.ask, strict=options.strict)
                 counts[outcome] += 1
                 if outcome != "differ":
                     continue

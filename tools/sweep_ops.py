@@ -74,12 +74,12 @@ def sweep(op, seeds, options, theirs, ours, counts):
     """Yield the differences of one op."""
     hung = 0
     for text in Sweep(OpRegistry().get(op), seeds, options.seed).texts(options.count):
-        wanted = theirs.ask(text)
-        hung += wanted.error in (HANGS, "DeadlineExceeded")
+        expected = theirs.ask(text)
+        hung += expected.error in (HANGS, "DeadlineExceeded")
         if hung > 2:  # the op waits for other nodes, so most instances would hang
             return
         for backend, process in ours.items():
-            outcome, difference = judge(text, wanted, process.ask, backend, strict=options.strict)
+            outcome, difference = judge(text, expected, process.ask, backend, strict=options.strict)
             counts[outcome] += 1
             if outcome == "differ":
                 yield {
@@ -87,7 +87,7 @@ def sweep(op, seeds, options, theirs, ours, counts):
                     "backend": backend,
                     "text": text,
                     "difference": difference,
-                    "tensorflow": brief(wanted.message),
+                    "tensorflow": brief(expected.message),
                 }
 
 

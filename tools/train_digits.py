@@ -119,10 +119,10 @@ def train(model: Digits, images: np.ndarray, labels: np.ndarray, rng: np.random.
     second = {name: tf.Variable(tf.zeros_like(model.weights[name])) for name in names}
 
     @tf.function
-    def step(batch: tf.Tensor, wanted: tf.Tensor, rate: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    def step(batch: tf.Tensor, expected: tf.Tensor, rate: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = logits_of(batch, model.weights)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=wanted, logits=logits)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=expected, logits=logits)
             loss = tf.reduce_mean(losses)
         gradients = tape.gradient(loss, [model.weights[name] for name in names])
         for name, gradient in zip(names, gradients, strict=True):

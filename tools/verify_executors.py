@@ -68,12 +68,12 @@ def main() -> int:
     start, wrong, dead, steps = time.monotonic(), 0, 0, 0
     for seed in range(first, last):
         made = structured_graph(seed, host.ops, references=arguments.references)
-        wanted = reference_values(made, plain)
-        dead += sum(value is DEAD for value in wanted.values())
+        expected = reference_values(made, plain)
+        dead += sum(value is DEAD for value in expected.values())
         if arguments.tensorflow:
-            found = [differs_from_tensorflow(made, wanted)]
+            found = [differs_from_tensorflow(made, expected)]
         else:
-            found = check(seed, made, wanted, (host, plain), arguments)
+            found = check(seed, made, expected, (host, plain), arguments)
         steps += len(found)
         for text in filter(None, found):
             wrong += 1
@@ -90,7 +90,7 @@ def main() -> int:
 def check(
     seed: int,
     made: StructuredGraph,
-    wanted: dict[str, Any],
+    expected: dict[str, Any],
     hosts: tuple[Host, Host],
     arguments: Any,
 ) -> list[str]:
@@ -99,7 +99,7 @@ def check(
     found = []
     for executor in arguments.executors.split(","):
         times = arguments.orders if executor == "SEEDED" else 1
-        found += [find_difference(made, wanted, host, executor) for _ in range(times)]
+        found += [find_difference(made, expected, host, executor) for _ in range(times)]
     if not seed % arguments.spread and not arguments.references:
         spread = structured_graph(seed, host.ops, devices=CPUS)
         values = reference_values(spread, plain)
@@ -110,7 +110,7 @@ def check(
     return found
 
 
-def differs_from_tensorflow(made: StructuredGraph, wanted: dict[str, Any]) -> str:
+def differs_from_tensorflow(made: StructuredGraph, expected: dict[str, Any]) -> str:
     """Return the first difference between TensorFlow and the reference evaluator, or ""."""
     import tensorflow as tf
 
@@ -122,7 +122,7 @@ def differs_from_tensorflow(made: StructuredGraph, wanted: dict[str, Any]) -> st
     with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
         if made.start:
             session.run(made.start)
-        for name, value in wanted.items():
+        for name, value in expected.items():
             try:
                 found = session.run(name, made.feeds)
             except tf.errors.InvalidArgumentError as error:

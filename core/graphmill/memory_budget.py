@@ -55,7 +55,7 @@ def request_memory(nbytes: int, what: str) -> None:
 
 
 def with_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `compute` as a call whose requests for memory are held to `limit` bytes."""
+    """Return `compute` as a call whose requests for memory are limited to `limit` bytes."""
 
     @wraps(compute)
     def limited(*args: Any, **keywords: Any) -> Any:

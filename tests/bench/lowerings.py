@@ -95,22 +95,22 @@ def prepare(function: Any, arrays: list[Any]) -> tuple[Callable[[int], tuple[flo
     return run, results
 
 
-def is_same(results: list[Any], wanted: list[Any]) -> bool:
+def is_same(results: list[Any], expected: list[Any]) -> bool:
     """Return whether results agree, relative to the largest value."""
     return all(
         np.abs(a.astype(float) - b.astype(float)).max() <= 1e-4 * max(1, np.abs(b).max())
-        for a, b in zip(results, wanted, strict=True)
+        for a, b in zip(results, expected, strict=True)
     )
 
 
 def measure(case: lowering_cases.Case, rounds: int, tensorflow: TensorFlow | None) -> None:
     arrays = case.arrays()
     runs: dict[str, Callable[[int], tuple[float, float]]] = {}
-    wanted: list[Any] = []
+    expected: list[Any] = []
     for name, function in case.alternatives.items():
         run, results = prepare(function, arrays)
-        wanted = wanted or results
-        if is_same(results, wanted):
+        expected = expected or results
+        if is_same(results, expected):
             runs[name] = run
         else:
             print(f"{case.name:34} {name:12} WRONG")

@@ -92,9 +92,9 @@ def test_wrong_results_are_reported_by_name(tmp_path: Path) -> None:
     ],
 )
 def test_comparison(have: Any, want: Any, mode: str, problem: str) -> None:
-    _, told = compare(have, want, mode, rtol=1e-4, atol=1e-5)
-    assert problem in told
-    assert bool(problem) == bool(told)
+    _, message = compare(have, want, mode, rtol=1e-4, atol=1e-5)
+    assert problem in message
+    assert bool(problem) == bool(message)
 
 
 def test_cases_are_found_by_folder_or_file(tmp_path: Path) -> None:

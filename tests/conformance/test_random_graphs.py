@@ -15,10 +15,10 @@ pytestmark = pytest.mark.divided
 
 
 def check(made, host):
-    wanted = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+    expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
     with Session(graph=made.graph_def, host=host) as session:
         results = session.run(list(made.fetches), made.feeds)
-    for name, want, have in zip(made.fetches, wanted, results, strict=True):
+    for name, want, have in zip(made.fetches, expected, results, strict=True):
         assert np.asarray(have).dtype == np.asarray(want).dtype, f"{made.name}, {name}"
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=f"{made.name}, {name}")
 

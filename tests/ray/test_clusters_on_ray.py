@@ -70,7 +70,7 @@ def test_training_losing_every_worker_has_the_same_result(
     cluster: Any, example: Any, tmp_path: Path
 ) -> None:
     undisturbed = example.Training()
-    wanted, accuracy = undisturbed.run(cluster.target, str(tmp_path / "undisturbed"), STEPS)
+    expected, accuracy = undisturbed.run(cluster.target, str(tmp_path / "undisturbed"), STEPS)
     assert accuracy > 0.8
     before = {task.index: task.incarnation for task in cluster.status()}
     training = example.Training()
@@ -78,7 +78,7 @@ def test_training_losing_every_worker_has_the_same_result(
     loss, again = training.run(cluster.target, str(tmp_path / "killed"), STEPS, [killer])
     after = {task.index: task.incarnation for task in cluster.status()}
     assert all(before[worker] != after[worker] for worker in range(4))
-    np.testing.assert_allclose([loss, again], [wanted, accuracy], rtol=1e-4)
+    np.testing.assert_allclose([loss, again], [expected, accuracy], rtol=1e-4)
 
 
 def test_the_directory_of_a_cluster_may_be_killed(cluster: Any) -> None:

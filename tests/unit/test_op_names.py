@@ -180,10 +180,14 @@ def op_names() -> frozenset[str]:
 def op_names_in(source: str) -> Counter[str]:
     """Return the op names in the strings of a source, with counts."""
     tree = ast.parse(source)
-    told = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings
+    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
     found: Counter[str] = Counter()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+        ):
             words = node.value.split()
             if words and op_names().issuperset(words):
                 found.update(words)

@@ -181,7 +181,7 @@ class _Scan:
                 yield text
 
     def _path_inputs(self, node: NodeDef) -> list[str]:
-        """Return the inputs whose name in the `OpDef` tells of a path; all if none does."""
+        """Return the inputs whose name in the `OpDef` suggests a path; if there is none, all."""
         sources = [source for source in node.input if not source.startswith("^")]
         op_def = self._ops.find(node.op)
         if op_def is None:

@@ -76,7 +76,7 @@ _GROUPS: Final = (
     (
         (
             "it is made by TensorFlow's own compiler while it runs, and is never in a saved "
-            'graph; jit="auto" compiles the original graph'
+            'graph; jit="tiered" compiles the original graph'
         ),
         "XlaLaunch XlaLaunchV2 _XlaCompile _XlaMerge _XlaRun",
     ),

@@ -64,8 +64,8 @@ def tensorflow(graph: Any) -> Callable[..., Any]:
 def last_step(session: Any, graph: Any) -> Callable[..., Any]:
     """Run all steps except the last; return a callable for that one."""
     *before, (fetches, targets) = graph.steps
-    for wanted, run in before:
-        session.run([*wanted, *run], dict(graph.feeds))
+    for expected, run in before:
+        session.run([*expected, *run], dict(graph.feeds))
     return session.make_callable([*fetches, *targets], list(graph.feeds))
 
 

@@ -74,11 +74,11 @@ class EndsTooEarly(Wrapped):
     """Reports an error before waiting kernels have ended."""
 
     def run_async(self, args, done):
-        told = []
+        calls = []
 
         def once(error):
-            if not told:
-                told.append(error)
+            if not calls:
+                calls.append(error)
                 done(error)
 
         args.start_cancel = lambda reason: once(reason)  # type: ignore[method-assign]

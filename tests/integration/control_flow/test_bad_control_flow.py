@@ -139,9 +139,9 @@ def test_s6_a_loop_without_end_ends_by_its_timeout(leaves: bool, executor_type: 
         no_leaked_threads(),
         session_of(*endless(leaves), executor_type=executor_type) as session,
     ):
-        wanted: dict[str, Any] = {"fetches": "y:0"} if leaves else {"fetches": "next"}
+        expected: dict[str, Any] = {"fetches": "y:0"} if leaves else {"fetches": "next"}
         with pytest.raises(errors.DeadlineExceededError, match="timeout of 100 ms"):
-            session.run(feed_dict={"x:0": 1}, options={"timeout_in_ms": 100}, **wanted)
+            session.run(feed_dict={"x:0": 1}, options={"timeout_in_ms": 100}, **expected)
         assert session.run("ok:0", {"x:0": 1}) == -1
 
 

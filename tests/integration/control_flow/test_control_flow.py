@@ -136,8 +136,8 @@ def test_loops_in_loops(x: Tensor, run: Callable[..., Any], outer: int, inner: i
         return i + 1, total
 
     _, total = graphmill.while_loop(lambda i, total: i < x, body, [0, 0], parallel_iterations=outer)
-    wanted = [sum(i * j + n for i in range(n) for j in range(i)) for n in (0, 1, 2, 7)]
-    assert run(total, 0, 1, 2, 7) == wanted
+    expected = [sum(i * j + n for i in range(n) for j in range(i)) for n in (0, 1, 2, 7)]
+    assert run(total, 0, 1, 2, 7) == expected
 
 
 @pytest.mark.parametrize("most", [0, 3, 100])
@@ -289,8 +289,8 @@ def test_two_exclusive_cases_are_true(x: Tensor, run: Callable[..., Any]) -> Non
 def test_choice_by_number(x: Tensor, run: Callable[..., Any], count: int) -> None:
     found = graphmill.switch_case(x, [lambda k=k: x * 10 + k for k in range(count)])
     numbers = range(-1, count + 1)
-    wanted = [n * 10 + (n if 0 <= n < count else count - 1) for n in numbers]
-    assert run(found, *numbers) == wanted
+    expected = [n * 10 + (n if 0 <= n < count else count - 1) for n in numbers]
+    assert run(found, *numbers) == expected
 
 
 def test_choice_by_number_with_default(x: Tensor, run: Callable[..., Any]) -> None:
@@ -421,8 +421,8 @@ def check(program: Program, host: Host, numbers: tuple[int, ...]) -> None:
     parts = program.build(graph)
     with graphmill.Session(graph=graph, host=host) as session:
         for number in numbers:
-            wanted = program.expected(number)
-            assert parts.run(session, number) == wanted, f"{program.name}, x={number}"
+            expected = program.expected(number)
+            assert parts.run(session, number) == expected, f"{program.name}, x={number}"
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

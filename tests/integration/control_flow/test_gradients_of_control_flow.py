@@ -148,8 +148,8 @@ def test_gradients_go_through_an_imported_graph() -> None:
         (dx,) = graphmill.gradients(again.get_tensor_by_name(f"{exit_}:0"), x)
     with graphmill.Session(graph=again) as session:
         square = 0.25
-        wanted = 2 * 0.5 * np.cos(square) * 0.5 + np.sin(square)
-        np.testing.assert_allclose(session.run(dx, {x: 0.5}), wanted)
+        expected = 2 * 0.5 * np.cos(square) * 0.5 + np.sin(square)
+        np.testing.assert_allclose(session.run(dx, {x: 0.5}), expected)
 
 
 def test_second_derivatives_go_through_a_loop() -> None:

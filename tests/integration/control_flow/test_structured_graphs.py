@@ -72,8 +72,8 @@ def test_e7_references_to_a_variable_go_through_loops_and_branches(
 def test_p3_random_graphs_across_devices(executor_type: str, host: Host) -> None:
     for seed in range(1000, 1040):
         made = structured_graph(seed, host.ops, devices=CPUS)
-        wanted = reference_values(made, host)
-        assert not find_difference(made, wanted, host, executor_type, len(CPUS))
+        expected = reference_values(made, host)
+        assert not find_difference(made, expected, host, executor_type, len(CPUS))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -117,11 +117,11 @@ def test_e5_many_random_orders_of_one_graph(seed: int, host: Host) -> None:
     More of them: `tools/verify_executors.py --orders`.
     """
     made = structured_graph(seed, host.ops)
-    wanted = alive(reference_values(made, host))
+    expected = alive(reference_values(made, host))
     with open_session(made, host, "SEEDED") as session:
-        call = session.make_callable(list(wanted), list(made.feeds))
+        call = session.make_callable(list(expected), list(made.feeds))
         for _ in range(100):
-            assert call(*made.feeds.values()) == list(wanted.values())
+            assert call(*made.feeds.values()) == list(expected.values())
 
 
 @pytest.fixture
@@ -141,8 +141,8 @@ def test_e5_e6_executors_agree_with_kernels_finishing_in_other_threads(
     for seed in range(30):
         for devices in ((), CPUS):
             made = structured_graph(seed, host.ops, devices=devices)
-            wanted = reference_values(made, graphmill.default_host())
-            assert not find_difference(made, wanted, host, executor_type, len(CPUS))
+            expected = reference_values(made, graphmill.default_host())
+            assert not find_difference(made, expected, host, executor_type, len(CPUS))
 
 
 def test_e5_threads_run_one_session_at_once(chaos_host: Host) -> None:
@@ -150,11 +150,11 @@ def test_e5_threads_run_one_session_at_once(chaos_host: Host) -> None:
     host = chaos_host
     faults: list[str] = []
 
-    def work(session: graphmill.Session, made: StructuredGraph, wanted: dict[str, Any]) -> None:
+    def work(session: graphmill.Session, made: StructuredGraph, expected: dict[str, Any]) -> None:
         for _ in range(40):
-            found = session.run(list(wanted), made.feeds)
-            if found != list(wanted.values()):
-                faults.append(f"{made.name}: {found}, not {wanted}")
+            found = session.run(list(expected), made.feeds)
+            if found != list(expected.values()):
+                faults.append(f"{made.name}: {found}, not {expected}")
 
     threads, sessions = [], []
     with no_leaked_threads(but=("chaos",)):

@@ -163,8 +163,8 @@ def test_declared_waits_are_fine(tier: str, is_async: bool, waits: bool | None) 
     pair = Pair(is_async=is_async, waits=waits)
     with session(pair.plugin, tier) as made:
         for _ in range(STEPS):
-            wanted = np.tanh(np.float32(4)) + 2
-            np.testing.assert_allclose(take(made, pair).result(), wanted, 1e-6)
+            expected = np.tanh(np.float32(4)) + 2
+            np.testing.assert_allclose(take(made, pair).result(), expected, 1e-6)
 
 
 @pytest.mark.parametrize("tier", TIERS)

@@ -234,17 +234,17 @@ def test_e13_a_step_may_be_cancelled_at_any_point(
         num_points = points.count
         assert num_points > 60
         before = num_left_over(pools)
-        told: list[str] = []
+        failures: list[str] = []
         for point in range(num_points):
             points.begin(cancel_at=point)
             try:
                 assert run() == expected(3)  # it was cancelled when nothing was left to be done
             except errors.CancelledError as error:
-                told.append(f"{point}: {error}")
+                failures.append(f"{point}: {error}")
             points.end()
             points.begin()
             assert run() == expected(3), f"after a cancellation at point {point}"
         # At the last points nothing is left to be done; every second time nobody waits.
-        assert len(told) > (num_points // 2 - 10 if in_thread else num_points - 10)
-        assert all(f"at point {line.partition(':')[0]}" in line for line in told)
+        assert len(failures) > (num_points // 2 - 10 if in_thread else num_points - 10)
+        assert all(f"at point {line.partition(':')[0]}" in line for line in failures)
         assert num_left_over(pools) <= before

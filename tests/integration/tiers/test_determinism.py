@@ -31,11 +31,11 @@ def bits(values: list[Any]) -> list[bytes]:
 @pytest.mark.parametrize("seed", range(40))
 def test_the_bits_are_the_interpreters(seed: int, graphmill_host: Host) -> None:
     graph = random_graph(seed, graphmill_host.ops)
-    told = []
+    results = []
     for config in (INTERPRETED, DETERMINISTIC):
         with graphmill.Session("", graph.graph_def, config, graphmill_host) as session:
-            told.append([bits(session.run(list(graph.fetches), graph.feeds)) for _ in range(5)])
-    interpreted, deterministic = told
+            results.append([bits(session.run(list(graph.fetches), graph.feeds)) for _ in range(5)])
+    interpreted, deterministic = results
     assert deterministic == interpreted, graph.name
 
 
@@ -159,12 +159,12 @@ def test_seeded_random_numbers_are_the_same_in_each_session(graphmill_host: Host
     graph = graphmill.Graph()
     with graph.as_default():
         y = random.random_uniform([3], dtype="float32", seed=1, seed2=2)
-    told = []
+    results = []
     for _ in range(2):
         with graphmill.Session("", graph, DETERMINISTIC, graphmill_host) as session:
-            told.append([bits([session.run(y)]) for _ in range(3)])
-    assert told[0] == told[1]
-    assert told[0][0] != told[0][1]
+            results.append([bits([session.run(y)]) for _ in range(3)])
+    assert results[0] == results[1]
+    assert results[0][0] != results[0][1]
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,9 @@ def test_elements_are_those_of_tensorflow(build):
         start = iterator.initializer
     with v1.Session(graph=graph) as session:
         session.run(start)
-        wanted = elements(session, values, tf.errors.OutOfRangeError)
+        expected = elements(session, values, tf.errors.OutOfRangeError)
     with graphmill.Session(graph=graph.as_graph_def().SerializeToString()) as session:
         session.run([], targets=[start.name])
         names = [value.name for value in values]
-        assert elements(session, names, graphmill.errors.OutOfRangeError) == wanted
-    assert wanted
+        assert elements(session, names, graphmill.errors.OutOfRangeError) == expected
+    assert expected

@@ -65,7 +65,7 @@ def test_graphs_are_those_of_tensorflow(build):
         with v1.Session() as session:
             theirs = session.run(text)
             session.run(iterator.initializer)
-            wanted = elements(lambda: session.run(values), tf.errors.OutOfRangeError)
+            expected = elements(lambda: session.run(values), tf.errors.OutOfRangeError)
     with graphmill.Session(graph=graph.as_graph_def().SerializeToString()) as session:
         ours = session.run(text.name)
     assert names(ours) == names(theirs)
@@ -78,9 +78,9 @@ def test_graphs_are_those_of_tensorflow(build):
         with v1.Session() as session:
             session.run(iterator.initializer, {given: ours})
             found = elements(lambda: session.run(values), tf.errors.OutOfRangeError)
-    assert found == wanted
+    assert found == expected
     with graphmill.Session(graph=graph.as_graph_def().SerializeToString()) as session:
         feeds = {given.name: np.array(theirs, object)}
         session.run([], feeds, targets=[iterator.initializer.name])
         fetches = [value.name for value in values]
-        assert elements(lambda: session.run(fetches), graphmill.errors.OutOfRangeError) == wanted
+        assert elements(lambda: session.run(fetches), graphmill.errors.OutOfRangeError) == expected

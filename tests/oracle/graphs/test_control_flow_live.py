@@ -432,14 +432,14 @@ def test_both_run_both_graphs_alike(program, tf):
     ours = built(graphmill_library(), program)
     theirs = built(tensorflow_library(tf), program)
     for x in INPUTS:
-        wanted = in_tensorflow(tf, *theirs, x)
+        expected = in_tensorflow(tf, *theirs, x)
         for found in (
             in_tensorflow(tf, *ours, x),
             in_graphmill(*ours, x),
             in_graphmill(*theirs, x),
         ):
-            assert [np.asarray(item).dtype for item in found] == [item.dtype for item in wanted]
-            np.testing.assert_array_equal(found, wanted, err_msg=f"x={x}")
+            assert [np.asarray(item).dtype for item in found] == [item.dtype for item in expected]
+            np.testing.assert_array_equal(found, expected, err_msg=f"x={x}")
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -156,13 +156,13 @@ def test_consumer_of_variable_is_colocated_with_it_p1(tf, kind, asked, soft):
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         metadata, options = system.RunMetadata(), system.RunOptions(output_partition_graphs=True)
         if system is tf1:
-            session, wanted = tf1.Session(graph=graph, config=config), {"fetches": write}
+            session, expected = tf1.Session(graph=graph, config=config), {"fetches": write}
         else:
             ours = proto.GraphDef.FromString(graph.as_graph_def().SerializeToString())
             session = graphmill.Session(graph=ours, config=config)
-            wanted = {"fetches": [], "targets": ["write"]}
+            expected = {"fetches": [], "targets": ["write"]}
         with session:
-            session.run(**wanted, options=options, run_metadata=metadata)
+            session.run(**expected, options=options, run_metadata=metadata)
         nodes = [node for part in metadata.partition_graphs for node in part.node]
         found.append({node.name: node.device for node in nodes if node.name in ("v", "write")})
     assert found[0] == found[1]

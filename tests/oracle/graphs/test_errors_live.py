@@ -148,10 +148,10 @@ def theirs(bad: Bad, tf) -> tuple[str, bool]:
 @pytest.mark.parametrize("name", CASES)
 def test_errors_are_of_one_class(name, tf, graphmill_host):
     bad = CASES[name]
-    wanted, from_runtime = theirs(bad, tf)
-    assert wanted, "TensorFlow does not mind this"
+    expected, from_runtime = theirs(bad, tf)
+    assert expected, "TensorFlow does not mind this"
     if from_runtime:
-        assert ours(bad, graphmill_host) == wanted
+        assert ours(bad, graphmill_host) == expected
     else:
         assert ours(bad, graphmill_host) in FRONT_END
 

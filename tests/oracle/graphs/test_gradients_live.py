@@ -61,8 +61,8 @@ def test_gradients_of_an_op(op, tf):
         except SpecError:
             continue
         text = REQUEST.text(case_text(op, table_of(case)))
-        outcome, told = judge(text, answer, lambda _, case=case: ask_graphmill(case, REQUEST))
-        assert not told, f"{case.id}: {told}"
+        outcome, message = judge(text, answer, lambda _, case=case: ask_graphmill(case, REQUEST))
+        assert not message, f"{case.id}: {message}"
         outcomes.append(outcome)
     if not any(outcome.startswith("agree") for outcome in outcomes):
         pytest.skip("TensorFlow has no gradient of it")
@@ -139,12 +139,12 @@ def test_gradients_through_control_flow(name, sign, control_flow, tf):
         y = tf.identity(PROGRAMS[name](tf, *xs), name="y")
         message = graph.as_graph_def()
         found = tf.gradients(y, xs, unconnected_gradients="zero")
-        wanted = session.run([y, *found], feeds)
+        expected = session.run([y, *found], feeds)
     mine = graphmill.Graph.from_graph_def(proto.GraphDef.FromString(message.SerializeToString()))
     with mine.as_default():
         y = mine.get_tensor_by_name("y:0")
         xs = [mine.get_tensor_by_name(name) for name in feeds]
         found = graphmill.gradients(y, xs, unconnected_gradients="zero")
     with graphmill.Session(graph=mine) as session:
-        for result, answer in zip(session.run([y, *found], feeds), wanted, strict=True):
+        for result, answer in zip(session.run([y, *found], feeds), expected, strict=True):
             np.testing.assert_allclose(result, answer, 1e-9)

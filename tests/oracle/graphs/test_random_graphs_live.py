@@ -22,10 +22,10 @@ def test_sessions_agree(seed, tf, graphmill_host):
         content = made.graph_def.SerializeToString()
         tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
     with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
-        wanted = session.run(list(made.fetches), made.feeds)
+        expected = session.run(list(made.fetches), made.feeds)
     with Session(graph=made.graph_def, host=graphmill_host) as session:
         results = session.run(list(made.fetches), made.feeds)
-    for name, want, have in zip(made.fetches, wanted, results, strict=True):
+    for name, want, have in zip(made.fetches, expected, results, strict=True):
         where = f"{made.name}, {name}"
         assert np.asarray(have).dtype == np.asarray(want).dtype, where
         np.testing.assert_allclose(have, want, rtol=2e-4, atol=2e-3, err_msg=where)

@@ -29,10 +29,10 @@ def test_the_naive_evaluator_agrees_with_tensorflow(seed, references, tf, graphm
     with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
         if made.start:
             session.run(made.start)
-        for name, wanted in reference_values(made, graphmill_host).items():
-            if wanted is DEAD:
+        for name, expected in reference_values(made, graphmill_host).items():
+            if expected is DEAD:
                 with pytest.raises(tf.errors.InvalidArgumentError, match="does not have value"):
                     session.run(name, made.feeds)
             else:
                 found = session.run(name, made.feeds)
-                assert (found, found.dtype) == (wanted, wanted.dtype), f"{made.name}, {name}"
+                assert (found, found.dtype) == (expected, expected.dtype), f"{made.name}, {name}"

@@ -50,6 +50,6 @@ def test_instances_are_answered_alike(family, processes):
     wrong = []
     for op, cases in FAMILIES[family].items():
         for text in Sweep(OPS.get(op), cases, SEED).texts(COUNT):
-            outcome, told = judge(text, theirs.ask(text), ours.ask, "session")
-            wrong += [f"{text}\n# {told}"] if outcome == "differ" else []
+            outcome, message = judge(text, theirs.ask(text), ours.ask, "session")
+            wrong += [f"{text}\n# {message}"] if outcome == "differ" else []
     assert not wrong, "\n\n".join(wrong)

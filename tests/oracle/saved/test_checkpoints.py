@@ -133,11 +133,11 @@ def test_partitioned_variables_and_merges(tf: Any, io: Any, tmp_path: Path) -> N
             merge_bundles(prefixes, str(tmp_path / folder / "x"))
     assert_same_files(tmp_path / "ours", tmp_path / "theirs")
     for spec in ["", "6 10 1,3:2,5", "6 10 2,4:0,3"]:
-        wanted = parse_shape_and_slice(spec)[1] if spec else TensorSlice.full(2)
+        expected = parse_shape_and_slice(spec)[1] if spec else TensorSlice.full(2)
         (theirs,) = io.restore_v2(str(tmp_path / "ours" / "x"), ["w"], [spec], [tf.float32])
         with BundleReader(tmp_path / "theirs" / "x") as reader:
-            np.testing.assert_array_equal(reader.read_slice("w", wanted), theirs.numpy())
-            np.testing.assert_array_equal(theirs.numpy(), whole[wanted.indices(whole.shape)])
+            np.testing.assert_array_equal(reader.read_slice("w", expected), theirs.numpy())
+            np.testing.assert_array_equal(theirs.numpy(), whole[expected.indices(whole.shape)])
 
 
 def test_several_data_files_are_read_by_tensorflow(tf: Any, tmp_path: Path) -> None:

@@ -64,10 +64,10 @@ def ours(make, use_resource):
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_step_alike(name, use_resource, tf):
-    wanted = theirs(tf, OPTIMIZERS[name], use_resource)
+    expected = theirs(tf, OPTIMIZERS[name], use_resource)
     found = ours(OPTIMIZERS[name], use_resource)
-    assert set(found) == set(wanted)
-    for key, value in wanted.items():
+    assert set(found) == set(expected)
+    for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, 2e-5, 1e-6, err_msg=key)
 
 
@@ -90,7 +90,7 @@ def test_tensorflow_continues_with_our_checkpoint(tf, tmp_path):
         session.run(start)
         session.run(step)
         saver.save(session, tmp_path / "ours", 1)
-        wanted = session.run(variables)
+        expected = session.run(variables)
     latest = tf.train.latest_checkpoint(str(tmp_path))
     assert latest == str(tmp_path / "ours-1")
     with tf.Graph().as_default(), v1.Session() as session:
@@ -101,8 +101,8 @@ def test_tensorflow_continues_with_our_checkpoint(tf, tmp_path):
         session.run("Adam")
         theirs.save(session, str(tmp_path / "theirs"), 2)
         further = {v.op.name: session.run(v) for v in v1.global_variables()}
-    np.testing.assert_array_equal(found["layer/v"], wanted[0])
-    np.testing.assert_array_equal(found["r"], wanted[1])
+    np.testing.assert_array_equal(found["layer/v"], expected[0])
+    np.testing.assert_array_equal(found["r"], expected[1])
 
     with graphmill.Session(graph=graph) as session:
         saver.restore(session, graphmill.train.latest_checkpoint(tmp_path))

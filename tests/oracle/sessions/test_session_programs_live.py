@@ -32,7 +32,7 @@ def seeds() -> range:
 
 
 def found_in(program, host, tf):
-    """Return what differs between the systems, or from what the program's model says."""
+    """Return the differences between the systems, and from the model of the program."""
     graph_def = program.graph_def(host.ops).SerializeToString()
     theirs = execute(program, graph_def, TensorFlowSystem(tf))
     ours = execute(program, graph_def, GraphmillSystem(host))

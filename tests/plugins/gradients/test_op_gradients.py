@@ -146,8 +146,8 @@ def test_gradient_matches_finite_differences(op: str) -> None:
                 values = session.run(ys, moved)
                 ends.append(sum((w * v).sum() for w, v in zip(weights, values, strict=True)))
             slope = (ends[0] - ends[1]) / (2 * STEP)
-            wanted = (session.run(gradient, feeds) * direction).sum()
-            np.testing.assert_allclose(slope, wanted, 1e-4, 1e-6, err_msg=f"{op} by {x.name}")
+            expected = (session.run(gradient, feeds) * direction).sum()
+            np.testing.assert_allclose(slope, expected, 1e-4, 1e-6, err_msg=f"{op} by {x.name}")
 
 
 def test_enough_ops_are_differentiated() -> None:

@@ -260,9 +260,9 @@ def test_static_values_of_another_shape_are_another_signature() -> None:
     with HotSession(RESHAPE) as session:
         good = {"x:0": ones(6), "i:0": np.array([6], np.int32)}
         assert session.run("y:0", good).shape == (6,)
-        told = session.error("y:0", {**good, "i:0": np.array([[6]], np.int32)})
-        assert isinstance(told, InvalidArgumentError)
-        assert told.node == "y"
+        error = session.error("y:0", {**good, "i:0": np.array([[6]], np.int32)})
+        assert isinstance(error, InvalidArgumentError)
+        assert error.node == "y"
 
 
 def test_many_static_values_are_interpreted() -> None:

@@ -96,9 +96,9 @@ def batches_of(count: int) -> list[Any]:
 def test_rows_are_updated_as_the_interpreter_does(op: str) -> None:
     made, states = training(op)
     batches = batches_of(4)
-    wanted, _ = steps(made, states, "off", batches)
+    expected, _ = steps(made, states, "off", batches)
     found, (cluster,) = steps(made, states, "eager", batches)
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=3e-6, atol=1e-6)
     assert "train" in cluster.nodes
     assert [record.tier for record in cluster.signatures] == ["compiled"]
@@ -162,9 +162,9 @@ def test_sums_that_are_computed_with_go_into_rows_too() -> None:
     ]
     made = graph_def(*nodes, **INPUTS)
     batches = batches_of(4)
-    wanted, _ = steps(made, ["var", "m"], "off", batches)
+    expected, _ = steps(made, ["var", "m"], "off", batches)
     found, (cluster,) = steps(made, ["var", "m"], "eager", batches)
-    np.testing.assert_allclose(found, wanted, rtol=3e-6)
+    np.testing.assert_allclose(found, expected, rtol=3e-6)
     assert [record.tier for record in cluster.signatures] == ["compiled"]
     assert {"u", "sum", "train"} <= set(cluster.nodes)
 

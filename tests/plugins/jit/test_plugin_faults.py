@@ -103,10 +103,10 @@ def test_kernel_failing_to_trace_leaves_steps_interpreted(
     mode: str, error: Exception, make_host: Any
 ) -> None:
     with session(error, make_host, mode) as made:
-        with pytest.warns(PluginWarning, match="my own bug") as told:
+        with pytest.warns(PluginWarning, match="my own bug") as warnings:
             run_two_signatures(made)
         first, second = signatures(made)
-    assert len([one for one in told if one.category is PluginWarning]) == 1
+    assert len([one for one in warnings if one.category is PluginWarning]) == 1
     for record in (first, second):
         assert (record.tier, record.state) == ("straight-line", "compiler failed")
         assert "OnlyNumPy" in record.reason

@@ -258,9 +258,9 @@ def test_a_record_is_ready_for_json(graph: graphmill.Graph, graphmill_host: Host
     x, y = tanh_graph(graph)
     with graphmill.Session("", graph, config(jit="eager"), graphmill_host) as session:
         session.run(y, {x: [1, 2, 3]})
-        told = json.loads(json.dumps(session.explain(y, [x]).as_dict()))
-    assert told["fetches"] == ["y:0"]
-    ((cluster,),) = [found["clusters"] for found in told["compilations"].values()]
+        content = json.loads(json.dumps(session.explain(y, [x]).as_dict()))
+    assert content["fetches"] == ["y:0"]
+    ((cluster,),) = [found["clusters"] for found in content["compilations"].values()]
     assert cluster["source"].startswith("def cluster(args, a0):")
 
 

@@ -28,8 +28,8 @@ class Step:
     def __init__(self, num_devices: int | None = None) -> None:
         self.collectives = LocalCollectives(num_devices)
         self.cancellation = CancellationManager()
-        self.told: dict[int, tuple[Any, Any]] = {}
-        self.is_told = threading.Semaphore(0)
+        self.outcomes: dict[int, tuple[Any, Any]] = {}
+        self.has_outcome = threading.Semaphore(0)
 
     def join(self, device: int, on: int | None = None, **changes: Any) -> None:
         place = device if on is None else on
@@ -47,9 +47,9 @@ class Step:
         }
 
         def done(result: Any, error: Any) -> None:
-            assert device not in self.told
-            self.told[device] = result, error
-            self.is_told.release()
+            assert device not in self.outcomes
+            self.outcomes[device] = result, error
+            self.has_outcome.release()
 
         request = CollectiveRequest(**(given | changes))
         self.collectives.execute_async(request, self.cancellation, done)
@@ -59,23 +59,23 @@ def test_members_wait_for_the_last_and_are_ordered_by_device() -> None:
     step = Step()
     for device in (10, 2, 0):
         step.join(device, group_size=4)
-    assert not step.told
+    assert not step.outcomes
     step.join(1, group_size=4)
-    assert step.told == dict.fromkeys((0, 1, 2, 10), (["0", "1", "2", "10"], None))
+    assert step.outcomes == dict.fromkeys((0, 1, 2, 10), (["0", "1", "2", "10"], None))
 
 
 def test_given_ranks_order_the_members() -> None:
     step = Step()
     step.join(0, rank=1)
     step.join(1, rank=0)
-    assert step.told[0] == (["1", "0"], None)
+    assert step.outcomes[0] == (["1", "0"], None)
 
 
 def test_rounds_of_a_loop_do_not_mix() -> None:
     step = Step()
     step.join(0, iteration="5:0")
     step.join(1, iteration="5:1")
-    assert not step.told
+    assert not step.outcomes
 
 
 def test_an_instance_can_be_used_again() -> None:
@@ -83,7 +83,7 @@ def test_an_instance_can_be_used_again() -> None:
     for _ in range(2):
         step.join(0)
         step.join(1)
-        assert step.told.pop(0) == step.told.pop(1) == (["0", "1"], None)
+        assert step.outcomes.pop(0) == step.outcomes.pop(1) == (["0", "1"], None)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_member_that_does_not_fit_fails_all(
     step = Step()
     step.join(0)
     step.join(1, **changes)
-    own, other = step.told[1][1], step.told[0][1]
+    own, other = step.outcomes[1][1], step.outcomes[0][1]
     assert type(own) is type(other) is kind
     assert own is not other
     with pytest.raises(kind, match=why):
@@ -114,8 +114,8 @@ def test_the_same_device_cannot_wait_twice() -> None:
     step = Step()
     step.join(0)
     step.join(1, on=0, node="other")
-    assert "node node0 of the same device" in step.told[1][1].message
-    assert "is aborted by" in step.told[0][1].message
+    assert "node node0 of the same device" in step.outcomes[1][1].message
+    assert "is aborted by" in step.outcomes[0][1].message
 
 
 def test_a_full_group_takes_no_other_device() -> None:
@@ -123,7 +123,7 @@ def test_a_full_group_takes_no_other_device() -> None:
     step.join(0)
     step.join(1)
     step.join(2, instance_key=10)
-    assert "the group of 2 is full" in step.told[2][1].message
+    assert "the group of 2 is full" in step.outcomes[2][1].message
 
 
 def test_cancellation_fails_present_and_late_members() -> None:
@@ -132,7 +132,7 @@ def test_cancellation_fails_present_and_late_members() -> None:
     step.cancellation.start_cancel(errors.AbortedError("a neighbour has failed"))
     step.join(1)
     for device in (0, 1):
-        result, error = step.told[device]
+        result, error = step.outcomes[device]
         assert result is None
         assert isinstance(error, errors.CancelledError)
         assert error.is_derived
@@ -142,10 +142,10 @@ def test_cancellation_fails_present_and_late_members() -> None:
 def test_timeout_fails_present_and_late_members() -> None:
     step = Step()
     step.join(0, timeout=0.01)
-    assert step.is_told.acquire(timeout=30)
+    assert step.has_outcome.acquire(timeout=30)
     step.join(1)
     for device in (0, 1):
-        error = step.told[device][1]
+        error = step.outcomes[device][1]
         assert isinstance(error, errors.DeadlineExceededError)
         assert "not all 2 members arrived within 0.01 seconds" in error.message
 
@@ -155,7 +155,7 @@ def test_a_timeout_ends_with_the_collective() -> None:
     before = threading.active_count()
     step.join(0, timeout=1000)
     step.join(1, timeout=1000)
-    assert step.told[0] == (["0", "1"], None)
+    assert step.outcomes[0] == (["0", "1"], None)
     waiting = [found for found in threading.enumerate() if isinstance(found, threading.Timer)]
     assert all(timer.finished.is_set() for timer in waiting)
     assert threading.active_count() <= before + len(waiting)
@@ -169,12 +169,12 @@ def test_incompatible_members_fail_the_group() -> None:
     step.join(0, combine=refuse)
     step.join(1, combine=refuse)
     for device in (0, 1):
-        assert isinstance(step.told[device][1], errors.InternalError)
-        assert "ZeroDivisionError: nothing there" in step.told[device][1].message
+        assert isinstance(step.outcomes[device][1], errors.InternalError)
+        assert "ZeroDivisionError: nothing there" in step.outcomes[device][1].message
 
 
 def test_collective_group_larger_than_the_step_is_refused() -> None:
     step = Step(num_devices=1)
     step.join(0)
-    assert isinstance(step.told[0][1], errors.UnimplementedError)
-    assert "there are no collectives between sessions" in step.told[0][1].message
+    assert isinstance(step.outcomes[0][1], errors.UnimplementedError)
+    assert "there are no collectives between sessions" in step.outcomes[0][1].message

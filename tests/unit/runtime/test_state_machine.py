@@ -59,9 +59,9 @@ def test_an_unexpected_event_is_an_error_in_validation_mode(
     made.send(Push.PUSH)
     with pytest.raises(
         InternalError, match="'push' cannot happen; expected one of: 'pull'"
-    ) as told:
+    ) as error:
         made.send(Push.PUSH)
-    assert "the door: open -> shut (push)" in told.value.message
+    assert "the door: open -> shut (push)" in error.value.message
     assert made.state is Door.SHUT
 
 

@@ -122,9 +122,9 @@ def test_element_types_and_shapes() -> None:
 @pytest.mark.parametrize("spec", ["2,2:1,3", "3,1:-", "-:5,1", "-:-", "4,1:0,1"])
 def test_slices_across_pieces(spec: str) -> None:
     matrix = whole(CONTENTS["partitioned"])["matrix"]
-    wanted = TensorSlice.parse(spec)
+    expected = TensorSlice.parse(spec)
     with BundleReader(FOLDER / "partitioned") as reader:
-        assert_same(reader.read_slice("matrix", wanted), matrix[wanted.indices(matrix.shape)])
+        assert_same(reader.read_slice("matrix", expected), matrix[expected.indices(matrix.shape)])
 
 
 def test_slice_of_a_whole_tensor() -> None:

@@ -79,11 +79,11 @@ def test_any_slice_is_assembled_from_any_cut(rows: int, columns: int, data: st.D
         if start < stop
     ]
     first = data.draw(st.integers(0, rows - 1))
-    wanted = TensorSlice(((first, data.draw(st.integers(1, rows - first))), (0, FULL)))
+    expected = TensorSlice(((first, data.draw(st.integers(1, rows - first))), (0, FULL)))
     result = assemble(
-        "x", whole.shape, whole.dtype, wanted, pieces, lambda p: whole[p.indices(whole.shape)]
+        "x", whole.shape, whole.dtype, expected, pieces, lambda p: whole[p.indices(whole.shape)]
     )
-    np.testing.assert_array_equal(result, whole[wanted.indices(whole.shape)])
+    np.testing.assert_array_equal(result, whole[expected.indices(whole.shape)])
 
 
 def test_pieces_that_do_not_cover() -> None:

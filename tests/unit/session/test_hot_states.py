@@ -229,10 +229,10 @@ def test_a_plugin_whose_pass_raises_leaves_steps_interpreted(
 ) -> None:
     plugin = FaultyPass(phase, ValueError("the pass's own bug"))
     with session(plugin, make_host, mode) as made:
-        with pytest.warns(PluginWarning, match="the pass's own bug") as told:
+        with pytest.warns(PluginWarning, match="the pass's own bug") as warnings:
             run_two_graphs(made)
         first, *_ = explain_all(made)
-    assert len([one for one in told if one.category is PluginWarning]) == 1
+    assert len([one for one in warnings if one.category is PluginWarning]) == 1
     assert "'faulty'" in first.reason
     assert "FaultyPass" in first.reason
     assert "ValueError: the pass's own bug" in first.reason

@@ -199,16 +199,16 @@ def test_p4_failing_pass_names_pass_and_plugin() -> None:
 
 
 def test_s6_step_observers_are_notified_of_every_step(probe: Any) -> None:
-    told: list[Any] = []
+    observed: list[Any] = []
 
     class Observer:
         @graphmill.hookimpl
         def graphmill_step_started(self, step: Any) -> None:
-            told.append(("started", step.fetches, step.feeds))
+            observed.append(("started", step.fetches, step.feeds))
 
         @graphmill.hookimpl
         def graphmill_step_finished(self, step: Any, seconds: float, error: Any) -> None:
-            told.append(("finished", seconds >= 0, error and error.node))
+            observed.append(("finished", seconds >= 0, error and error.node))
 
     host = graphmill.Host(plugins=[Observer(), probe])
     bad = node_def("bad", "Probe>Raise", "x")
@@ -216,7 +216,7 @@ def test_s6_step_observers_are_notified_of_every_step(probe: Any) -> None:
         session.run("y:0", {"x:0": 1.0})
         with pytest.raises(errors.InvalidArgumentError):
             session.run("bad:0", {"x:0": 1.0})
-    assert told == [
+    assert observed == [
         ("started", ("y:0",), ("x:0",)),
         ("finished", True, None),
         ("started", ("bad:0",), ("x:0",)),

@@ -152,8 +152,9 @@ def _blocks(
         ],
     )
     verdict = (
-        f"{model}: {len(findings)} nodes that run may do more than {', '.join(accepted)}"
+        f"{model}: {len(findings)} reachable nodes may have effects other than "
+        f"{', '.join(accepted)}"
         if findings
-        else f"{model}: no signature reaches more than {', '.join(accepted)}"
+        else f"{model}: no signature reaches effects other than {', '.join(accepted)}"
     )
     return [*([table] if shown else []), verdict]

@@ -25,7 +25,7 @@ class DeviceMgr:
         self._devices = list(devices)
         if not self._devices:
             raise InvalidArgumentError(
-                "the session has no device: device_count asks for none, or no plugin supplies one"
+                "the session has no device: device_count requests none, or no plugin supplies one"
             )
         self._by_name: dict[str, Device] = {}
         for device in self._devices:

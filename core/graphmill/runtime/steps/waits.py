@@ -1,4 +1,4 @@
-"""`Wait`: describe what a node waits for, when somebody asks.
+"""`Wait`: describe on request what a node waits for.
 
 A kernel that waits registers with the cancellation of its step. One that registers through
 `OpKernelContext.wait` also says what it waits for, by a function that is only called to answer a

@@ -60,15 +60,15 @@ def thread_of(made: DirectoryWatch) -> threading.Thread:
 
 
 def test_watch_reports_each_table_and_requests_the_next() -> None:
-    engine, told = Directories(), queue.Queue[Any]()
-    made = watch(engine, told.put)
+    engine, tables = Directories(), queue.Queue[Any]()
+    made = watch(engine, tables.put)
     (_, seen, _), call = engine.next_call()
     assert seen == (1, 0)
     call.set_result(None)  # nothing new in that time
     (_, seen, _), call = engine.next_call()
     assert seen == (1, 0)
     call.set_result(table(1))
-    assert told.get(timeout=SECONDS) == table(1)
+    assert tables.get(timeout=SECONDS) == table(1)
     (_, seen, _), call = engine.next_call()
     assert seen == (1, 1)
     made.close()
@@ -78,15 +78,15 @@ def test_watch_reports_each_table_and_requests_the_next() -> None:
 
 def test_uncancellable_call_does_not_block_close(monkeypatch: Any) -> None:
     monkeypatch.setattr(directory_watch, "_END_SECONDS", 0.0)
-    engine, told = Directories(Call), queue.Queue[Any]()
-    made = watch(engine, told.put)
+    engine, tables = Directories(Call), queue.Queue[Any]()
+    made = watch(engine, tables.put)
     _, call = engine.next_call()
     made.close()
     assert thread_of(made).is_alive()
     call.set_result(table(1))
     thread_of(made).join(SECONDS)
     assert not thread_of(made).is_alive()
-    assert told.empty()
+    assert tables.empty()
 
 
 def test_a_directory_that_is_gone_for_good_ends_the_watch(caplog: Any) -> None:

@@ -299,9 +299,9 @@ def test_a_tensor_above_the_receivers_bound_is_refused() -> None:
 
 
 def test_request_for_unoffered_chunks_is_aborted() -> None:
-    wanted = proto.TensorTransferRequest(transfer_id=5, max_piece_bytes=1 << 20)
+    expected = proto.TensorTransferRequest(transfer_id=5, max_piece_bytes=1 << 20)
     with pytest.raises(errors.AbortedError, match="transfer 5 is unknown here"):
-        sender().piece(wanted)
+        sender().piece(expected)
 
 
 def test_offer_after_end_of_step_is_withdrawn() -> None:

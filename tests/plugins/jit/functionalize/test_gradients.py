@@ -24,8 +24,8 @@ def load(name: str) -> tuple[bytes, dict[str, Any], list[str], list[Any]]:
     with np.load(_FOLDER / f"{name}.npz") as arrays:
         feeds = {key[5:]: arrays[key] for key in arrays if key.startswith("feed ")}
         fetches = arrays["fetches"].tolist()
-        wanted = [arrays[f"want {index}"] for index in range(len(fetches))]
-    return (_FOLDER / f"{name}.pb").read_bytes(), feeds, fetches, wanted
+        expected = [arrays[f"want {index}"] for index in range(len(fetches))]
+    return (_FOLDER / f"{name}.pb").read_bytes(), feeds, fetches, expected
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -40,12 +40,12 @@ def test_interpreted(functionalizing: Any, name: str) -> None:
 
 def traced(name: str) -> tuple[list[Any], list[Any]]:
     """Return the results of the compiled graph, and the expected ones."""
-    message, feeds, fetches, wanted = load(name)
+    message, feeds, fetches, expected = load(name)
     ops = graphmill.default_host().ops
     full = graph_from_graph_def(proto.GraphDef.FromString(message), ops)
     client = build_client_graph(full, ops, list(feeds), fetches, []).graph
     functionalize(client)
-    return tracer.run(client, list(feeds.values())), wanted
+    return tracer.run(client, list(feeds.values())), expected
 
 
 @pytest.mark.parametrize("name", _NAMES)

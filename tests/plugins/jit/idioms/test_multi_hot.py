@@ -61,9 +61,9 @@ def test_counts_are_the_sums(shape, axes, keep_dims, jit) -> None:
                 result = session.run("bag:0", {"i:0": indices})
                 HOST.background.wait_idle(60)
             results.append(result)
-    wanted, got = results
-    assert got.dtype == wanted.dtype
-    np.testing.assert_array_equal(got, wanted)
+    expected, got = results
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_a_sum_of_one_hots_is_replaced() -> None:

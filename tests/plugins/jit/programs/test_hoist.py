@@ -28,8 +28,8 @@ def test_split_execution_matches_whole():
     arguments = (np.ones((3, 4), np.float32), np.ones((2, 4), np.float32), np.float32(9))
     hoisted, prepared, rest = split(function, *arguments, constants=(0, 2))
     outputs = jax.jit(hoisted.program)(*prepared, *rest)
-    for got, wanted in zip(outputs, function(*arguments), strict=True):
-        np.testing.assert_array_equal(got, wanted)
+    for got, expected in zip(outputs, function(*arguments), strict=True):
+        np.testing.assert_array_equal(got, expected)
     assert hoisted.moved == 3
 
 

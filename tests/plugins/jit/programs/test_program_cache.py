@@ -310,7 +310,7 @@ print(compiled.outcome, compiled.cache, result.tolist())
 
 
 def test_the_next_process_starts_compiled(folder: Path) -> None:
-    told = [
+    outcomes = [
         subprocess.run(
             [sys.executable, "-c", _PROCESS, str(folder)],
             capture_output=True,
@@ -320,7 +320,7 @@ def test_the_next_process_starts_compiled(folder: Path) -> None:
         for _ in range(2)
     ]
     values = "[0.0, 3.0, 10.0, 21.0]"
-    assert told == [f"compiled written {values}", f"loaded loaded {values}"]
+    assert outcomes == [f"compiled written {values}", f"loaded loaded {values}"]
 
 
 def test_jax_cached_program_is_not_stored_twice(

@@ -73,5 +73,5 @@ def test_a_list_may_be_handed_on(graphmill_host: Host) -> None:
 def test_where_a_graph_begins_it_is_no_cluster(graphmill_host: Host) -> None:
     made = graph("y = Neg(x)", x="float32[2]")
     fetch_unread(made)
-    told = Eligibility(graphmill_host).why_not(made.node("result_y_0"))
-    assert told == "it is an argument or result of the graph"
+    reason = Eligibility(graphmill_host).why_not(made.node("result_y_0"))
+    assert reason == "it is an argument or result of the graph"

@@ -74,7 +74,7 @@ def test_loop_with_growing_list_returns_the_list() -> None:
         "c(i: int32, l: variant) -> bool: "
         "n = Const(dtype=int32, value='int32: 3'); p = Less(i, n); return p"
     )
-    turn = (
+    body = (
         "b(i: int32, l: variant) -> (int32, variant): "
         "k = Const(dtype=int32, value='int32: 1'); j = AddV2(i, k); "
         "m = TensorListSetItem(l, i, j, resize_if_index_out_of_bounds=True); return j, m"
@@ -87,7 +87,7 @@ def test_loop_with_growing_list_returns_the_list() -> None:
         "l = TensorListReserve(s, n, element_dtype=int32)",
         "w = While([x, l], T=[int32, variant], cond=c, body=b)",
         "y = TensorListStack(w[1], s, element_dtype=int32)",
-        functions=(test, turn),
+        functions=(test, body),
         x="int32",
     )
     with HotSession(graph) as session:

@@ -24,7 +24,7 @@ def queue_ops() -> Any:
     return queue
 
 
-def total_of(queue: Any, turns: int, *, dequeues: int = 1) -> Any:
+def total_of(queue: Any, iterations: int, *, dequeues: int = 1) -> Any:
     """Return the sum of the elements that a loop dequeues."""
 
     def body(i: Any, total: Any) -> Any:
@@ -33,7 +33,7 @@ def total_of(queue: Any, turns: int, *, dequeues: int = 1) -> Any:
         return i + 1, total
 
     start = [np.int32(0), np.float32(0)]
-    return graphmill.while_loop(lambda i, _: ops.math.less(i, np.int32(turns)), body, start)[1]
+    return graphmill.while_loop(lambda i, _: ops.math.less(i, np.int32(iterations)), body, start)[1]
 
 
 def code_of(session: graphmill.Session) -> list[str]:

@@ -45,12 +45,12 @@ def drawn(graph: Any, feeds: Any, steps: int, mode: str = "eager", after_steps: 
 
 def assert_alike(graph: Any, feeds: Any = None) -> None:
     """Assert that a compiled graph draws the same numbers as an interpreted one."""
-    wanted, _ = drawn(graph, feeds, 6, "off")
-    assert len({np.asarray(value).tobytes() for value in wanted}) > 1
+    expected, _ = drawn(graph, feeds, 6, "off")
+    assert len({np.asarray(value).tobytes() for value in expected}) > 1
     for mode, after in (("eager", 0), ("tiered", 2)):
         found, used = drawn(graph, feeds, 6, mode, after)
         assert used == ["compiled"]
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=3e-7)
 
 
@@ -94,9 +94,9 @@ def test_straight_line_functions_have_own_generators_e10() -> None:
         *START, *loops, "y = Sub(wb[1], wd[1])", functions=(LESS, *texts), x="float32[3]"
     )
     feeds = {"x:0": np.zeros(3, np.float32)}
-    wanted, _ = drawn(made, feeds, 5, "off")
+    expected, _ = drawn(made, feeds, 5, "off")
     found, _ = drawn(made, feeds, 5, "tiered", 2)
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_untaken_branch_draws_nothing() -> None:
@@ -104,11 +104,11 @@ def test_untaken_branch_draws_nothing() -> None:
     other = "e(a: float32) -> float32: y = Neg(a); return y"
     call = "y = If(p, [x], Tcond=bool, Tin=[float32], Tout=[float32], then_branch=t, else_branch=e)"
     made = graph_def(call, "z = Neg(y)", functions=(then, other), p="bool", x="float32[3]")
-    turns = [True, False, False, True, True]
+    conditions = [True, False, False, True, True]
     values = []
     for mode in ("off", "eager"):
         with HotSession(made, mode) as hot:
-            feeds = [{"p:0": turn, "x:0": np.ones(3, np.float32)} for turn in turns]
+            feeds = [{"p:0": condition, "x:0": np.ones(3, np.float32)} for condition in conditions]
             values.append([hot.run("z:0", feed) for feed in feeds])
     np.testing.assert_array_equal(*values)
 
@@ -142,10 +142,10 @@ def test_steps_that_run_at_once_draw_different_numbers() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        wanted, _ = drawn(made, None, 10, "off")
+        expected, _ = drawn(made, None, 10, "off")
         rest = hot.run("y:0")
-    assert sorted(found) == sorted(value.tobytes() for value in wanted[1:9])
-    np.testing.assert_array_equal(rest, wanted[9])
+    assert sorted(found) == sorted(value.tobytes() for value in expected[1:9])
+    np.testing.assert_array_equal(rest, expected[9])
 
 
 def test_kernels_that_keep_no_variable_stay_out_of_programs() -> None:

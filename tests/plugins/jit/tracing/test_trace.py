@@ -120,7 +120,7 @@ def test_a_list_is_handed_on_in_a_loop() -> None:
         "c(i: int32, l: variant) -> bool: "
         "n = Const(dtype=int32, value='int32: 3'); p = Less(i, n); return p"
     )
-    turn = (
+    body = (
         "b(i: int32, l: variant) -> (int32, variant): "
         "k = Const(dtype=int32, value='int32: 1'); j = AddV2(i, k); "
         "m = TensorListSetItem(l, i, j); h = Identity(m); return j, h"
@@ -133,7 +133,7 @@ def test_a_list_is_handed_on_in_a_loop() -> None:
         "l = TensorListReserve(s, n, element_dtype=int32)",
         "w = While([x, l], T=[int32, variant], cond=c, body=b)",
         "y = TensorListStack(w[1], s, element_dtype=int32)",
-        functions=(test, turn),
+        functions=(test, body),
         x="int32",
     )
     with HotSession(made) as session:

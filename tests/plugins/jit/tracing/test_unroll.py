@@ -25,10 +25,10 @@ GROWING = (
 )
 
 
-def growing(*turns: str, **more: str) -> Any:
+def growing(*statements: str, **more: str) -> Any:
     return graph_def(
         "i = Const(dtype=int32, value='int32: 0')",
-        *turns,
+        *statements,
         "w = While([i, n, x], T=[int32, int32, float32], cond=c, body=b, "
         "output_shapes=[[], [], unknown])",
         "y = Neg(w[2])",
@@ -56,16 +56,16 @@ def test_dynamic_trip_count_loop_with_growing_values_is_interpreted() -> None:
 
 
 def test_long_loops_are_not_unrolled() -> None:
-    turns = 0
+    iterations = 0
 
     def body(args: list[Any], state: Any) -> Any:
-        nonlocal turns
-        turns += 1
+        nonlocal iterations
+        iterations += 1
         return [args[0] + np.int32(1)], state
 
     def cond(args: list[Any], state: Any) -> Any:
         return [args[0] >= 0], state
 
     with pytest.raises(NotTraceable, match="too many iterations"):
-        unrolled(cond, body, [np.int32(0)], {GUARD: True}, lambda: turns)
-    assert turns == MAX_UNROLLED_ITERATIONS
+        unrolled(cond, body, [np.int32(0)], {GUARD: True}, lambda: iterations)
+    assert iterations == MAX_UNROLLED_ITERATIONS

@@ -23,7 +23,7 @@ def test_far_integers_are_numbered_as_they_occur(value_of):
     numbers = np.random.default_rng(7).integers(0, _MANY, 3 * _MANY)
     x = np.array([value_of(number) for number in numbers.tolist()], np.int64)
     seen: dict[int, int] = {}
-    wanted = [seen.setdefault(value, len(seen)) for value in x.tolist()]
+    expected = [seen.setdefault(value, len(seen)) for value in x.tolist()]
     distinct, found = unique(x, out_idx=np.dtype(np.int32))
     assert distinct.tolist() == list(seen)
-    assert found.tolist() == wanted
+    assert found.tolist() == expected

@@ -15,8 +15,8 @@ ENCODED = encode_wav(SAMPLES, np.int32(8000)).item()
 
 
 def decoded(contents, **options):
-    wanted = {"desired_channels": -1, "desired_samples": -1, **options}
-    return decode_wav(string_scalar(contents), **wanted)
+    expected = {"desired_channels": -1, "desired_samples": -1, **options}
+    return decode_wav(string_scalar(contents), **expected)
 
 
 def test_written_data_is_read():

@@ -88,10 +88,10 @@ def test_reduce_of_a_group_of_one_gives_its_input() -> None:
 def test_reduce_is_deterministic_in_device_order() -> None:
     values = [np.float32(3.3) ** (index % 7) * 1e3 for index in range(12)]
     results = [run(lambda i: reduce(const([values[i]]), group_size=12), 12) for _ in range(3)]
-    wanted = np.float32(0)
+    expected = np.float32(0)
     for value in values:
-        wanted = np.float32(wanted + value)
-    assert {float(value[0]) for result in results for value in result} == {float(wanted)}
+        expected = np.float32(expected + value)
+    assert {float(value[0]) for result in results for value in result} == {float(expected)}
 
 
 def test_two_groups_reduce_at_once() -> None:

@@ -27,8 +27,8 @@ def test_few_channels(axes, name):
     x = RNG.standard_normal((2, *(axis.size for axis in axes), 3)).astype(np.float32)
     kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 3, 4)).astype(np.float32)
     got = getattr(nn_conv, name)(x, kernel, axes)
-    wanted = nn_conv.convolve(x, kernel, axes, 1)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    expected = nn_conv.convolve(x, kernel, axes, 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("axes", PLACES, ids=range(len(PLACES)))
@@ -36,8 +36,8 @@ def test_one_channel(axes):
     x = RNG.standard_normal((2, *(axis.size for axis in axes), 1)).astype(np.float32)
     kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 1, 4)).astype(np.float32)
     got = nn_conv.shifted_products(x, kernel, axes)
-    wanted = nn_conv.convolve(x, kernel, axes, 1)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    expected = nn_conv.convolve(x, kernel, axes, 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 VOLUMES = [
@@ -54,5 +54,5 @@ def test_volumes(axes):
     x = RNG.standard_normal((2, *(axis.size for axis in axes), 6)).astype(np.float32)
     kernel = RNG.standard_normal((*(axis.kernel for axis in axes), 6, 4)).astype(np.float32)
     got = nn_conv.over_slices(x, kernel, axes)
-    wanted = nn_conv.convolve(x, kernel, axes, 1)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    expected = nn_conv.convolve(x, kernel, axes, 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)

@@ -46,8 +46,8 @@ def test_any_window_gives_the_sums_of_its_taps(rows, cols, depth, width):
     weights = rng.standard_normal((rows.kernel, cols.kernel, depth, width))
     with jax.enable_x64(True), jax.disable_jit():
         got = np.asarray(spread_products(gradient, weights, (rows, cols)))
-    wanted = input_gradient(weights, gradient, (rows, cols), depth)
-    np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
+    expected = input_gradient(weights, gradient, (rows, cols), depth)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_windows_along_one_axis_are_spread_too():
@@ -69,10 +69,10 @@ def test_gradients_of_volumes_are_those_of_images():
     with jax.enable_x64(True):
         of_input = np.asarray(flipped_convolution(gradient, weights, VOLUME))
         of_weights = np.asarray(gradient_over_slices(x, gradient, VOLUME, weights.shape))
-    wanted = input_gradient(weights, gradient, tuple(VOLUME), 2)
-    np.testing.assert_allclose(of_input, wanted, rtol=1e-10, atol=1e-10)
-    wanted = kernel_gradient(x, gradient, tuple(VOLUME), 1)
-    np.testing.assert_allclose(of_weights, wanted, rtol=1e-10, atol=1e-10)
+    expected = input_gradient(weights, gradient, tuple(VOLUME), 2)
+    np.testing.assert_allclose(of_input, expected, rtol=1e-10, atol=1e-10)
+    expected = kernel_gradient(x, gradient, tuple(VOLUME), 1)
+    np.testing.assert_allclose(of_weights, expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -83,5 +83,5 @@ def test_the_gradient_of_weights_of_one_tap_is_a_product(stride):
     gradient = rng.standard_normal((2, *(axis.out for axis in axes), 3))
     with jax.enable_x64(True):
         got = np.asarray(gradient_product(x, gradient, axes))
-    wanted = kernel_gradient(x, gradient, axes, 1)
-    np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
+    expected = kernel_gradient(x, gradient, axes, 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)

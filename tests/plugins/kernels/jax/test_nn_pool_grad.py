@@ -40,8 +40,8 @@ def test_max_gradient_goes_to_the_maximum(window):
         out, transpose = jax.vjp(lambda value: max_pool(value, axes), x)
         return nn_pool_grad._max_gradient(x, out, gradient, axes), transpose(gradient)[0]
 
-    got, wanted = both(x, gradient)
-    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    got, expected = both(x, gradient)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -54,8 +54,8 @@ def test_small_and_large_windows_agree_on_equal_maxima(window, monkeypatch):
 
     got = jax.jit(run)(x, gradient)
     monkeypatch.setattr(nn_pool_grad, "_MANY_TAPS", 0)
-    wanted = jax.jit(lambda *given: run(*given))(x, gradient)
-    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    expected = jax.jit(lambda *given: run(*given))(x, gradient)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("rank", [2, 3])
@@ -69,5 +69,5 @@ def test_avg_gradient_is_shared_by_the_window(window, rank):
         _, transpose = jax.vjp(lambda value: avg_pool(value, axes), x)
         return nn_pool_grad._avg_gradient(x.shape, gradient, axes), transpose(gradient)[0]
 
-    got, wanted = both(x, gradient)
-    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    got, expected = both(x, gradient)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)

@@ -31,9 +31,9 @@ def direct(x, kernel, axes):
     return compiled(lambda *given: convolve(*given, 1), x, kernel, axes)
 
 
-def error(got, wanted) -> float:
+def error(got, expected) -> float:
     """Return the largest error relative to the largest value."""
-    return float(np.abs(np.asarray(got) - wanted).max() / np.abs(wanted).max())
+    return float(np.abs(np.asarray(got) - expected).max() / np.abs(expected).max())
 
 
 @pytest.mark.parametrize(
@@ -44,23 +44,23 @@ def error(got, wanted) -> float:
 def test_tiles_match_windows(batch, size, padding):
     x, kernel = normal(batch, size, size + 3, 5), normal(3, 3, 5, 4)
     axes = tuple(make_axis(length, 3, 1, 1, padding) for length in (size, size + 3))
-    wanted = direct(x, kernel, axes)
-    assert error(compiled(winograd, x, kernel, axes), wanted) < 1e-5
+    expected = direct(x, kernel, axes)
+    assert error(compiled(winograd, x, kernel, axes), expected) < 1e-5
 
 
 def test_explicit_padding_is_kept():
     x, kernel = normal(1, 16, 16, 3), normal(3, 3, 3, 2)
     axes = (make_axis(16, 3, 1, 1, "EXPLICIT", 2, 0), make_axis(16, 3, 1, 1, "EXPLICIT", 0, 3))
-    wanted = direct(x, kernel, axes)
-    assert error(compiled(winograd, x, kernel, axes), wanted) < 1e-5
+    expected = direct(x, kernel, axes)
+    assert error(compiled(winograd, x, kernel, axes), expected) < 1e-5
 
 
 @pytest.mark.parametrize(("stride", "dilation"), list(itertools.product((1, 2), (1, 2))))
 def test_gathered_taps_match_windows(stride, dilation):
     x, kernel = normal(2, 9, 8, 6), normal(3, 2, 6, 4)
     axes = tuple(make_axis(size, taps, stride, dilation, "SAME") for size, taps in ((9, 3), (8, 2)))
-    wanted = direct(x, kernel, axes)
-    assert error(compiled(gathered, x, kernel, axes), wanted) < 1e-5
+    expected = direct(x, kernel, axes)
+    assert error(compiled(gathered, x, kernel, axes), expected) < 1e-5
 
 
 def conv2d(x, kernel, data_format: str):

@@ -34,9 +34,9 @@ def test_the_results_are_those_of_numpy(
     monkeypatch.setattr(_lapack, "_WORTH_SHARING", 1)
     x = definite(*shape)
     found = arrays_of(getattr(lapack(np), name)(x))
-    wanted = arrays_of(getattr(np.linalg, name)(x))
-    assert len(found) == len(wanted)
-    for ours, theirs in zip(found, wanted, strict=True):
+    expected = arrays_of(getattr(np.linalg, name)(x))
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
         assert ours.dtype == theirs.dtype
 

@@ -99,8 +99,8 @@ def test_wide_dilations_match_unclamped_windows(
     assert axis.padded < 400
     for window in range(axis.out):
         for tap in range(kernel):
-            wanted = window * stride + tap * dilation - before
+            expected = window * stride + tap * dilation - before
             found = window * stride + tap * axis.dilation - axis.before
             assert (found if 0 <= found < size else None) == (
-                wanted if 0 <= wanted < size else None
+                expected if 0 <= expected < size else None
             )

@@ -102,8 +102,8 @@ def test_batches_with_known_layouts_match_the_values(batches):
             for given in batch
         ]
         for key in TYPES:
-            wanted = [[v for k, v in given if k == key.decode()] for given in batch]
-            assert column_rows(headers, contents, key) == wanted
+            expected = [[v for k, v in given if k == key.decode()] for given in batch]
+            assert column_rows(headers, contents, key) == expected
 
 
 def floats(*values: float) -> bytes:

@@ -40,9 +40,9 @@ def test_bits_are_those_of_tensorflow(op, graphmill_host):
     for case in CASES:
         if case.op != op:
             continue
-        wanted = stored_answers(case.stem)[case.id].answer.outputs
+        expected = stored_answers(case.stem)[case.id].answer.outputs
         got = runner.run(case).outputs
-        for ours, theirs in zip(got, wanted, strict=True):
+        for ours, theirs in zip(got, expected, strict=True):
             if op in LAST_BIT and np.asarray(theirs).dtype == np.float64:
                 np.testing.assert_allclose(ours, theirs, rtol=1e-14, err_msg=case.id)
             else:

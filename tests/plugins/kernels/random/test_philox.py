@@ -30,10 +30,10 @@ def test_small_counter_batches_match_one_large_batch(
 def test_numbers_of_numpy_are_skipped_as_those_of_python_are(
     key: int, low: int, high: int, count: int
 ) -> None:
-    wanted = _philox.Philox(key, low, high).skip(count)
+    expected = _philox.Philox(key, low, high).skip(count)
     with np.errstate(over="ignore"):
         found = _philox.Philox(key, np.uint64(low), np.uint64(high)).skip(count)
-    assert (int(found.low), int(found.high)) == (wanted.low, wanted.high)
+    assert (int(found.low), int(found.high)) == (expected.low, expected.high)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

@@ -38,15 +38,15 @@ def test_sets_with_distant_values(operation: str, first, second) -> None:
     indices, values, shape = sparse_to_sparse_set_operation(
         *sparse(first), *sparse(second), operation, True
     )
-    wanted = []
+    expected = []
     for row in range(6):
         sets = [{value for place, value in given if place == row} for given in (first, second)]
         made = sorted(OPERATIONS[operation](*sets))
-        wanted += [(row * FAR, place, value) for place, value in enumerate(made)]
+        expected += [(row * FAR, place, value) for place, value in enumerate(made)]
     assert [
         (*index, value) for index, value in zip(indices.tolist(), values, strict=True)
-    ] == wanted
-    assert shape.tolist() == [6 * FAR, max((place for _, place, _ in wanted), default=-1) + 1]
+    ] == expected
+    assert shape.tolist() == [6 * FAR, max((place for _, place, _ in expected), default=-1) + 1]
 
 
 @given(st.lists(st.lists(st.binary(max_size=2), min_size=3, max_size=3), min_size=1, max_size=4))

@@ -38,8 +38,8 @@ def test_optional_device_types_are_listed_with_their_plugin(
     outcome = graphmill_cli("devices", host=host)
     (line,) = (line for line in outcome.out.splitlines() if line.startswith("BOXED"))
     assert "strict_device" in line
-    told = json.loads(graphmill_cli("devices", "--json", host=host).out)["on_request"]
-    assert "strict_device" in told["BOXED"]
+    report = json.loads(graphmill_cli("devices", "--json", host=host).out)["on_request"]
+    assert "strict_device" in report["BOXED"]
 
 
 def test_without_any_device_it_is_an_error(graphmill_cli: Callable[..., Any]) -> None:

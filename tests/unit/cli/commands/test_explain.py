@@ -83,8 +83,8 @@ def test_jit_report_has_clusters_tiers_and_counts(graphmill_cli, digits) -> None
     pytest.importorskip("jax")
     outcome = graphmill_cli("explain", str(digits / "saved_model_tf2"), "--jit", "--json")
     assert outcome.code == 0, outcome.err
-    told = json.loads(outcome.out)
-    jit = told["jit"]
+    report = json.loads(outcome.out)
+    jit = report["jit"]
     assert (jit["mode"], jit["reason"], jit["num_steps"]) == ("tiered", "", 20)
     (cluster,) = jit["clusters"]
     (signature,) = cluster["signatures"]
@@ -94,7 +94,7 @@ def test_jit_report_has_clusters_tiers_and_counts(graphmill_cli, digits) -> None
     assert "source" not in cluster
     outside = {note["node"] for note in jit["outside"]}
     assert not outside & set(cluster["nodes"])
-    assert {node["node"] for node in told["nodes"]} == outside | set(cluster["nodes"])
+    assert {node["node"] for node in report["nodes"]} == outside | set(cluster["nodes"])
 
 
 def test_zero_steps_show_the_clusters_and_run_nothing(graphmill_cli, digits) -> None:
@@ -147,12 +147,12 @@ def test_the_keys_of_json_stay(graphmill_cli, digits) -> None:
     outcome = graphmill_cli(
         "explain", str(digits / "digits_frozen.pb"), "--jit", "--source", "--steps", "9", "--json"
     )
-    told = json.loads(outcome.out)
-    jit = told["jit"]
+    report = json.loads(outcome.out)
+    jit = report["jit"]
     cluster = jit["clusters"][0]
     signature = cluster["signatures"][0]
-    assert {"model", "nodes", "jit"} <= told.keys()
-    assert told["nodes"][0].keys() >= {
+    assert {"model", "nodes", "jit"} <= report.keys()
+    assert report["nodes"][0].keys() >= {
         "node",
         "op",
         "device",

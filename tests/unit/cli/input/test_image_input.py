@@ -44,21 +44,21 @@ def test_pixels_have_the_range_that_is_asked_for(
     image = np.zeros((8, 8), dtype)
     image[0, 0] = np.iinfo(dtype).max
     Image.fromarray(image).save(tmp_path / "x.png")
-    told: list[str] = []
-    options = ImageOptions(pixels=pixels, tell=told.append)
+    notes: list[str] = []
+    options = ImageOptions(pixels=pixels, tell=notes.append)
     array = load(Source("image", "file", str(tmp_path / "x.png")), GREY, options)
     assert (array.min(), array[0, 0, 0, 0]) == pytest.approx((low, high))
     assert array.dtype == np.float32
-    (line,) = told
+    (line,) = notes
     assert f"x.png are scaled to {pixels or '0..1'}" in line
     assert ("--pixels" in line) is (not pixels)
 
 
 def test_pixels_of_integers_cannot_be_fractions(grey: Source) -> None:
     spec = InputSpec("image", dtypes.uint8, (-1, 8, 8, 1))
-    told: list[str] = []
-    load(grey, spec, ImageOptions(pixels="0..255", tell=told.append))
-    assert told == []
+    notes: list[str] = []
+    load(grey, spec, ImageOptions(pixels="0..255", tell=notes.append))
+    assert notes == []
     with pytest.raises(errors.InvalidArgumentError, match=r"cannot have pixels in -1\.\.1"):
         load(grey, spec, ImageOptions(pixels="-1..1"))
 

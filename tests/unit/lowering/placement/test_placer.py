@@ -144,8 +144,8 @@ def test_references_and_handles_are_colocated_with_users_p1() -> None:
         ops.state.read_variable_op(handle, dtype="float32", name="read")
     devices = Placing().devices
     place(graph, PlacementOptions(devices, graphmill.default_host().kernels))
-    wanted = ["ref", "assign", "handle", "read"]
-    assert {graph.node(n).assigned_device for n in wanted} == {PREFIX + "CPU:1"}
+    expected = ["ref", "assign", "handle", "read"]
+    assert {graph.node(n).assigned_device for n in expected} == {PREFIX + "CPU:1"}
 
 
 def test_a_generator_follows_its_consumers_p1(placing: Placing) -> None:

@@ -59,12 +59,12 @@ def test_axes_are_put_in_and_taken_out() -> None:
 @given(KNOWN, KNOWN)
 def test_static_shapes_broadcast_as_in_numpy(one: list[int], other: list[int]) -> None:
     try:
-        wanted: object = np.broadcast_shapes(tuple(one), tuple(other))
+        expected: object = np.broadcast_shapes(tuple(one), tuple(other))
     except ValueError:
         with pytest.raises(InvalidArgumentError):
             TensorShape(one).broadcast_with(TensorShape(other))
     else:
-        assert TensorShape(one).broadcast_with(TensorShape(other)) == wanted
+        assert TensorShape(one).broadcast_with(TensorShape(other)) == expected
 
 
 @given(SHAPES, SHAPES)

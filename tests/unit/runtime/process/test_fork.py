@@ -58,7 +58,7 @@ def test_lock_is_free_in_the_child(make: Callable[[], threading.Lock]) -> None:
 
 
 def test_tracked_objects_are_notified_in_order_in_child_only() -> None:
-    told: list[int] = []
+    notified: list[int] = []
 
     class Owner:
         def __init__(self, number: int) -> None:
@@ -66,11 +66,11 @@ def test_tracked_objects_are_notified_in_order_in_child_only() -> None:
             fork.track_forks(self)
 
         def after_fork_in_child(self) -> None:
-            told.append(self.number)
+            notified.append(self.number)
 
     owners = [Owner(number) for number in range(20)]
-    assert exit_code_in_child(lambda: told == list(range(20))) == 0
-    assert not told
+    assert exit_code_in_child(lambda: notified == list(range(20))) == 0
+    assert not notified
     del owners
 
 

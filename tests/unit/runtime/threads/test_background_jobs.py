@@ -82,13 +82,13 @@ def test_a_job_may_forget_its_own_owner() -> None:
 
 
 def test_job_failure_is_reported_and_isolated(monkeypatch: pytest.MonkeyPatch) -> None:
-    told, done = [], []
-    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    reported, done = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_value))
     work = BackgroundWork()
     work.submit(None, lambda: done.append(1 // 0))
     work.submit(None, lambda: done.append("next"))
     assert work.wait_idle(30)
-    assert isinstance(told[0], ZeroDivisionError)
+    assert isinstance(reported[0], ZeroDivisionError)
     assert done == ["next"]
 
 

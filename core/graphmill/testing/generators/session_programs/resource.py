@@ -36,7 +36,7 @@ class Stateless(Model):
     """The model of a resource whose steps never wait."""
 
     def apply(self, event: tuple[Any, ...]) -> Outcome:
-        """Return what the event says."""
+        """Return the outcome that the event states."""
         return Outcome.OK if event and event[0] == "ok" else Outcome.MAY_FAIL
 
     def copy(self) -> Model:

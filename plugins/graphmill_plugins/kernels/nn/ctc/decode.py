@@ -74,10 +74,10 @@ def ctc_greedy_decoder(
         )
     best, peaks = _likeliest(inputs)
     is_within = np.arange(len(inputs))[:, None] < sequence_length
-    is_told = is_within & (best != blank)
+    is_emitted = is_within & (best != blank)
     if merge_repeated:
-        is_told[1:] &= best[1:] != best[:-1]
-    rows, steps = np.nonzero(is_told.T)
+        is_emitted[1:] &= best[1:] != best[:-1]
+    rows, steps = np.nonzero(is_emitted.T)
     counts = np.bincount(rows, minlength=len(sequence_length))
     indices = np.empty((len(rows), 2), np.int64)
     indices[:, 0] = rows
