@@ -1,4 +1,4 @@
-"""A few hundred seeded inputs of each fuzz target, and all past finds, raise no untyped error."""
+"""Seeded inputs of each fuzz target, and all stored failures, raise no untyped error."""
 
 from __future__ import annotations
 

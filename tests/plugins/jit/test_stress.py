@@ -134,7 +134,7 @@ def test_no_update_is_lost_while_tiers_are_swapped() -> None:
         assert session.run("read:0") == 1000
 
 
-def test_nothing_stays_of_clusters_that_were_compiled() -> None:
+def test_repeated_compilations_use_no_more_memory() -> None:
     """Repeating 200 compilations of the same programs uses no more memory."""
 
     def compile_some(count: int) -> None:

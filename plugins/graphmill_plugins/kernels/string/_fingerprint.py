@@ -34,7 +34,7 @@ class _LengthClass:
         self.factor = _K2 + self.sizes.astype(_U64) * _U64(2)
 
     def word(self, position: int) -> Any:
-        """Return 8 bytes of each as an integer; a negative position counts from the end."""
+        """Return 8 bytes of each string as an integer; a negative position counts from the end."""
         base = self.starts if position >= 0 else self.starts + self.sizes
         return self._words_at(base + position)
 
