@@ -49,7 +49,12 @@ fails a test.
   does.
 - **Sessions** report settings at once: an unknown device type in `device_count`, an unknown
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
-  the session is made. Debug watches of nodes that do not exist are errors.
+  the session is made. Debug watches of nodes that do not exist are errors. With
+  `optimize_for_static_graph`, the graph cannot be extended after the first step; TensorFlow 2.21
+  extends it all the same.
+- **`CallableOptions`**: an unknown tensor is `NotFound`, in TensorFlow `InvalidArgument`. A
+  connection may start at a tensor that is fed. `fetch_devices` works with and without
+  `fetch_skip_sync`.
 - **Errors**: `error.op` is the type of the failing op, and `error.node` the name of its node. In
   TensorFlow `op` is the operation.
 - **Placement**: of a node that no step needs, only the requested device is checked (and nothing

@@ -396,6 +396,11 @@ class Session:
         if self._loaded is not None:
             self._loaded.close()
 
+    @staticmethod
+    def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:
+        """Clear containers of a server and close its sessions, see `graphmill.reset`."""
+        reset(target, containers, config)
+
     def as_default(self) -> AbstractContextManager[Self]:
         """Make this the default session in a `with` block, which does not close the session."""
         return self._default()

@@ -58,6 +58,8 @@ def test_s10_reset_of_another_target_is_not_found() -> None:
         graphmill.reset("smoke://x")
     with pytest.raises(errors.InvalidArgumentError, match="config"):
         graphmill.reset(config=5)
+    with pytest.raises(errors.NotFoundError, match="smoke"):
+        graphmill.Session.reset("smoke://x", ["c"])
 
 
 def test_s10_containers_are_cleared_by_name() -> None:
