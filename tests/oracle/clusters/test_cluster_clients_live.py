@@ -84,11 +84,23 @@ def outcome_on(command: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def outcomes():
-    return outcome_on(our_server), outcome_on(their_server)
+def ours():
+    return outcome_on(our_server)
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return outcome_on(their_server)
+
+
+def test_clients_run_all_parts_on_our_cluster(ours):
+    assert list(ours) == PARTS
+
+
+def test_clients_run_all_parts_on_tensorflows_cluster(theirs):
+    assert list(theirs) == PARTS
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_clients_of_tensorflow_see_no_difference(outcomes, part):
-    ours, theirs = outcomes
+def test_clients_of_tensorflow_see_no_difference(ours, theirs, part):
     assert ours[part] == theirs[part]
