@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 TARGETS = sorted(path.stem.removeprefix("fuzz_") for path in HERE.glob("fuzz_*.py"))
 FINDS = sorted((HERE / "corpus").rglob("*.bin"))
+LIBRARIES = {"image": "PIL", "grpc_message": "grpc"}
 RUNS = {"saved_model": 60, "graph_def": 150}
 DEFAULT_RUNS = 300
+
+
+def skip_without_library(target: str) -> None:
+    if target in LIBRARIES:
+        pytest.importorskip(LIBRARIES[target])
 
 
 @cache
@@ -31,8 +37,7 @@ def module(name: str) -> ModuleType:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutated_inputs_give_results_or_typed_errors(name: str) -> None:
-    if name == "image":
-        pytest.importorskip("PIL")
+    skip_without_library(name)
     target, harness = module(f"fuzz_{name}"), module("harness")
     inputs = harness.mutated(
         target.seeds(), harness.words_of(name), RUNS.get(name, DEFAULT_RUNS), seed=1
@@ -43,8 +48,7 @@ def test_mutated_inputs_give_results_or_typed_errors(name: str) -> None:
 
 @pytest.mark.parametrize("find", FINDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_past_find_stays_mended(find: Path) -> None:
-    if find.parent.name == "image":
-        pytest.importorskip("PIL")
+    skip_without_library(find.parent.name)
     target = module(f"fuzz_{find.parent.name}")
     assert module("harness").fault_of(target.fuzz, find.read_bytes()) == ""
 

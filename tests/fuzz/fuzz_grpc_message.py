@@ -1,0 +1,78 @@
+"""Fuzz target: requests to a worker, as its server gets them from the network.
+
+The first byte chooses the method. Requests that wait for other tasks by design are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import graphmill
+from graphmill import errors, proto
+from graphmill.spi.cluster import DeviceMgr, create_devices
+from graphmill_plugins.distributed.worker.service import WorkerService
+
+_METHODS = (
+    "GetStatus",
+    "CreateWorkerSession",
+    "DeleteWorkerSession",
+    "RegisterGraph",
+    "DeregisterGraph",
+    "RunGraph",
+    "CleanupGraph",
+    "CleanupAll",
+    "Logging",
+    "GetStepSequence",
+    "MarkRecvFinished",
+)
+
+
+def seeds() -> list[bytes]:
+    """Return one request of each method."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        graph.constant(1.0, name="c")
+    register = proto.RegisterGraphRequest(session_handle="s", graph_def=graph.as_graph_def())
+    server = proto.ServerDef(job_name="worker", protocol="grpc")
+    server.cluster.job.add(name="worker").tasks[0] = "127.0.0.1:1"
+    known = {
+        "CreateWorkerSession": proto.CreateWorkerSessionRequest(
+            session_handle="s", server_def=server
+        ),
+        "RegisterGraph": register,
+        "RunGraph": proto.RunGraphRequest(session_handle="s", graph_handle="g", step_id=1),
+    }
+    requests = [known.get(name) or getattr(proto, f"{name}Request")() for name in _METHODS]
+    return [
+        bytes([number]) + request.SerializeToString() for number, request in enumerate(requests)
+    ]
+
+
+@cache
+def _behaviours() -> dict[str, Any]:
+    server = proto.ServerDef(job_name="worker", protocol="grpc")
+    server.cluster.job.add(name="worker").tasks[0] = "127.0.0.1:1"
+    host, name = graphmill.default_host(), "/job:worker/replica:0/task:0"
+    devices = DeviceMgr(create_devices(host, proto.ConfigProto(), name))
+    return WorkerService(host, devices, server).behaviours()
+
+
+def fuzz(data: bytes) -> None:
+    """Call a method."""
+    if not data:
+        return
+    call = SimpleNamespace(code=0, fields=None, on_end=lambda callback: True)
+    method = _METHODS[data[0] % len(_METHODS)]
+    with contextlib.suppress(errors.OpError):
+        _behaviours()[method](data[1:], call)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from harness import main
+
+    main(sys.modules[__name__])

@@ -1,0 +1,110 @@
+"""Run all fuzz targets for a while, and report how many inputs they had and what they found.
+
+    python tools/fuzz_nightly.py            an hour for each target, as many at a time as cores
+    python tools/fuzz_nightly.py --seconds 600 --only graph_def --only image
+
+A target runs in batches of new seeds with the mutator of `tests/fuzz/harness.py`, each in a process
+of its own with lowest priority, so that a crash or a hang is a find, too. Finds are written to
+`tests/fuzz/corpus/NAME`. It exits with 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from _checkout import ROOT
+
+_FOLDER = ROOT / "tests" / "fuzz"
+_BATCH = 20_000
+_BATCH_SECONDS = 1_800
+"""A batch that takes longer hangs."""
+_SUMMARY = re.compile(r"^\w+: (\d+) inputs, (\d+) finds$", re.MULTILINE)
+
+
+@dataclass
+class Report:
+    """What the runs of one target gave."""
+
+    name: str
+    inputs: int = 0
+    finds: list[str] = field(default_factory=list)
+
+
+def targets() -> list[str]:
+    """Return the names of all targets."""
+    return sorted(path.stem.removeprefix("fuzz_") for path in _FOLDER.glob("fuzz_*.py"))
+
+
+def run_target(name: str, seconds: float, first_seed: int) -> Report:
+    """Run batches of a target until the time is over."""
+    report = Report(name)
+    end = time.monotonic() + seconds
+    seed = first_seed
+    while time.monotonic() < end:
+        add_batch(report, *run_batch(name, seed), seed)
+        seed += 1
+    return report
+
+
+def run_batch(name: str, seed: int) -> tuple[int, str]:
+    """Run one batch; return the exit status of its process, and what it printed."""
+    script = _FOLDER / f"fuzz_{name}.py"
+    command = [sys.executable, str(script), "--runs", str(_BATCH), "--seed", str(seed)]
+    folders = [str(ROOT / "core"), str(ROOT / "plugins"), os.environ.get("PYTHONPATH", "")]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    nice = ["nice", "-n", "19"] if os.name == "posix" else []
+    try:
+        done = subprocess.run(
+            [*nice, *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=variables,
+            timeout=_BATCH_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return 0, f"{name}: hangs\n"
+    return done.returncode, done.stdout + done.stderr[-2_000:]
+
+
+def add_batch(report: Report, status: int, output: str, seed: int) -> None:
+    """Add what a batch printed to the report of its target."""
+    summary = _SUMMARY.search(output)
+    if summary is None:
+        report.finds.append(f"seed {seed}: exit status {status}: {output.strip()[-500:]}")
+        return
+    report.inputs += int(summary[1])
+    lines = output[: summary.start()].splitlines()
+    found = [line for line in lines if line.startswith(f"{report.name}: ")]
+    report.finds += [f"seed {seed}: {line}" for line in found]
+
+
+def main() -> int:
+    """Run the targets and print the report."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=3_600, help="time for each target")
+    parser.add_argument("--only", action="append", choices=targets(), help="a target; repeatable")
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 86_400 * 1_000)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    names = options.only or targets()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        reports = list(
+            pool.map(lambda name: run_target(name, options.seconds, options.seed), names)
+        )
+    for report in reports:
+        print(f"{report.name}: {report.inputs} inputs, {len(report.finds)} finds")
+        for find in report.finds:
+            print(f"    {find}")
+    return 1 if any(report.finds for report in reports) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
