@@ -262,6 +262,29 @@ def test_animation_is_held_to_the_budget_as_a_whole() -> None:
     assert whole.shape == (10, 600, 600, 3)
 
 
+def test_padded_batches_of_datasets_are_held_to_the_budget() -> None:
+    graph, shapes = graphmill.Graph(), [[None, 10**7]]
+    with graph.as_default():
+        source = ops.dataset.tensor_slice_dataset(
+            [np.ones((2, 1), np.float32)], output_shapes=[[1]]
+        )
+        batches = ops.dataset.padded_batch_dataset_v2(
+            source, 2, [np.array([10**7])], [np.float32(0)], False, output_shapes=shapes
+        )
+        iterator = ops.dataset.iterator(
+            shared_name="", container="", output_types=["float32"], output_shapes=shapes
+        )
+        start = ops.dataset.make_iterator(batches, iterator)
+        following = ops.dataset.iterator_get_next(
+            iterator, output_types=["float32"], output_shapes=shapes
+        )
+    config = {"graphmill": {"memory_budget_bytes": BUDGET}}
+    with graphmill.Session(graph=graph, config=config) as session:
+        session.run(start)
+        with pytest.raises(errors.ResourceExhaustedError, match="the padded batch"):
+            session.run(following)
+
+
 def test_negative_budget_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="memory_budget_bytes"):
         run(GREEDY["Fill"], "off", budget=-1)
