@@ -104,7 +104,8 @@ def save(
         raise UnimplementedError(f"{target} is a URL; save to a local folder, then copy it")
     if files.exists(target) or files.is_dir(target):
         raise AlreadyExistsError(f"{target} exists already; choose a new folder for the model")
-    by_key = {DEFAULT_SIGNATURE: signatures} if hasattr(signatures, "method_name") else signatures
+    is_one = isinstance(signatures, proto.SignatureDef)
+    by_key: Any = {DEFAULT_SIGNATURE: signatures} if is_one else signatures
     graph = session.graph
     named_assets = _named_assets(graph, assets or {})
     used = saver or (Saver(graph=graph) if graph.variables else None)
@@ -146,9 +147,11 @@ def _tensor_info(name: str, tensor: Any) -> TensorInfo:
         raise InvalidArgumentError(
             f"{name!r} is a {type(tensor).__name__}, expected a tensor of a graph"
         )
-    info = proto.TensorInfo(name=tensor.name, dtype=tensor.dtype.base_dtype.enum)
+    dtype: Any = tensor.dtype.base_dtype.enum
+    info = proto.TensorInfo(name=tensor.name, dtype=dtype)
     shape = tensor.shape
-    sizes = None if shape.rank is None else [-1 if size is None else size for size in shape]
+    is_known = shape.rank is not None
+    sizes = tuple(-1 if size is None else size for size in shape) if is_known else None
     shape_to_proto(sizes, info.tensor_shape)
     return info
 

@@ -78,7 +78,8 @@ def direct_accesses(packages: Iterable[str]) -> Iterator[list[str]]:
         if not _WATCH.is_installed:
             _WATCH.is_installed = True
             sys.addaudithook(_WATCH)
-        _WATCH.found = found = []
+        found: list[str] = []
+        _WATCH.found = found
         _WATCH.packages = tuple(packages)
         try:
             yield found

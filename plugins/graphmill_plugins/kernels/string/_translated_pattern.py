@@ -102,7 +102,7 @@ class TranslatedPattern:
 
 def _longest(steps: Callable[[int], float]) -> int:
     """Return the length of the longest text that takes at most `_MAX_STEPS` steps."""
-    return bisect_right(range(_MAX_STEPS), _MAX_STEPS, key=steps) - 1
+    return bisect_right(range(_MAX_STEPS), float(_MAX_STEPS), key=steps) - 1
 
 
 def _expanded(rewrite: Rewrite, match: re.Match[str]) -> list[bytes]:

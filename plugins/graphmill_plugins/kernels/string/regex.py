@@ -86,7 +86,7 @@ def _simple_replacer(text: bytes, pattern: Pattern, new: bytes) -> _Replace | No
     char_class = _CLASS.fullmatch(text)
     if char_class is None:
         return None
-    matched = b"".join(filter(pattern.full_match, _ASCII))
+    matched = b"".join([character for character in _ASCII if pattern.full_match(character)])
     if not matched:
         return lambda item: item
     if not new:
