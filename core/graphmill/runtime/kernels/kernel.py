@@ -399,7 +399,7 @@ class OpKernelConstruction:
 
     @property
     def broker(self) -> Broker:
-        """What opens files, and decides about other effects, for a kernel declared `brokered`."""
+        """The object that opens files and decides about other effects, for a `brokered` kernel."""
         if self._broker is None:
             from graphmill.access.broker import UNRESTRICTED  # most graphs open no files
 

@@ -47,7 +47,7 @@ def _index(given: Value) -> list[list[int]]:
 
 
 @dataclass(slots=True)
-class _Wanting:
+class _WaitingBatch:
     """A step with a batch that waits for the gradients of some of its rows."""
 
     keys: list[int]
@@ -64,7 +64,7 @@ class Gradients:
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
         self._available: dict[int, Value] = {}
-        self._wanting: dict[int, _Wanting] = {}
+        self._wanting: dict[int, _WaitingBatch] = {}
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
@@ -94,7 +94,7 @@ class Gradients:
             self._available[key] = gradient
             if wanted is not None:
                 missing = {other for other in wanted if other not in self._available}
-                self._wanting[key] = _Wanting(wanted, missing, done)
+                self._wanting[key] = _WaitingBatch(wanted, missing, done)
             for batch_key, batch in list(self._wanting.items()):
                 batch.missing.discard(key)
                 if not batch.missing:
@@ -114,7 +114,7 @@ class Gradients:
         if any(batch.missing.intersection(wanted) for batch in self._wanting.values()):
             raise InvalidArgumentError("Missing tensor wanted by more than one batch.")
 
-    def _joined(self, batch: _Wanting) -> Call:
+    def _joined(self, batch: _WaitingBatch) -> Call:
         parts = [self._available.pop(key, None) for key in batch.keys]
         if any(part is None for part in parts):
             return partial(batch.done, error=InternalError("bad bookkeeping of available tensors."))
