@@ -44,6 +44,9 @@ class Effect(NamedTuple):
     asks: str = ""
 
 
+REFUSED: Final = (graphmill.errors.PermissionDeniedError, graphmill.errors.CancelledError)
+"""How a refused step ends: a refusal in a function cancels the step of its caller, which may end
+with the cancellation before it gets the refusal, and then has its text."""
 READ: Final = ("fs.read:{folder}",)
 LIST: Final = ("fs.list:{folder}",)
 WRITE: Final = ("fs.write:{folder}",)

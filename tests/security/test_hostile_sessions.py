@@ -12,6 +12,7 @@ import pytest
 from tests.security.hostile import (
     EFFECTS,
     PLACES,
+    REFUSED,
     contents,
     feeds,
     hidden_graph,
@@ -59,7 +60,7 @@ def test_effect_is_refused_in_each_step_of_a_tier(
     before = contents(folder)
     with graphmill.Session(graph=graph, config=config) as session:
         for _ in range(STEPS):
-            with recorded(folder) as events, pytest.raises(errors.PermissionDeniedError):
+            with recorded(folder) as events, pytest.raises(REFUSED, match="may not"):
                 session.run(PLACES[place].fetch, feeds(PLACES[place], path))
             assert events == []
             graphmill.default_host().background.wait_idle(30)
@@ -75,10 +76,10 @@ def test_effect_is_refused_by_each_executor(name: str, executor: str, folder: Pa
     with (
         recorded(folder) as events,
         graphmill.Session(graph=graph, config=config, trust=False) as session,
-        pytest.raises(errors.PermissionDeniedError) as caught,
+        pytest.raises(REFUSED, match="may not") as caught,
     ):
         session.run("y:0", feeds(PLACES["a call"], path))
-    assert caught.value.op == EFFECTS[name].op
+    assert f"the op {EFFECTS[name].op} may not" in caught.value.message
     assert events == []
 
 
@@ -118,7 +119,7 @@ def test_effect_is_refused_in_each_kind_of_step(
     with (
         recorded(folder) as events,
         graphmill.Session(graph=graph, trust=False) as session,
-        pytest.raises(errors.PermissionDeniedError),
+        pytest.raises(REFUSED, match="may not"),
     ):
         call(session, feeds(PLACES["a nested function"], path))
     assert events == []
@@ -170,7 +171,7 @@ def test_no_spelling_of_a_path_leaves_the_allowed_folder(
     with (
         recorded(folder) as events,
         graphmill.Session(graph=graph, allow=[f"fs.write:{free}"]) as session,
-        pytest.raises(errors.PermissionDeniedError),
+        pytest.raises(REFUSED, match="may not"),
     ):
         session.run("y:0", feeds(PLACES["the graph"], path))
     assert events == []
@@ -279,7 +280,7 @@ def test_a_folder_swapped_for_a_link_is_not_followed(folder: Path) -> None:
         for _ in range(2000):
             try:
                 assert broker.read_bytes(f"{free}/now/one.txt") == b"allowed"
-            except (errors.PermissionDeniedError, errors.NotFoundError):
+            except errors.OpError:  # a race may be lost in many ways, but not by reading
                 continue
     finally:
         has_ended.set()
@@ -328,8 +329,8 @@ def test_effect_is_refused_on_the_device_of_a_plugin(
     with (
         recorded(folder) as events,
         graphmill.Session(graph=graph, host=host, config=config) as session,
-        pytest.raises(errors.PermissionDeniedError) as caught,
+        pytest.raises(REFUSED, match="may not") as caught,
     ):
         session.run(PLACES[place].fetch, feeds(PLACES[place], path))
-    assert caught.value.op == EFFECTS[name].op
+    assert f"the op {EFFECTS[name].op} may not" in caught.value.message
     assert events == []
