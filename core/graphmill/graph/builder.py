@@ -61,6 +61,7 @@ class Graph(ShapedGraph):
         ops: the registry in which `create_op` looks up definitions.
         control_flow: the loops and conditionals that are being built, and their nodes.
         variables: its variables, in order of creation.
+        summaries: its summaries for TensorBoard (`graphmill.summary`), in order of creation.
     """
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
@@ -77,6 +78,7 @@ class Graph(ShapedGraph):
         self._locations = NodeLocations()
         self.ops = OpRegistry() if ops is None else ops
         self.variables: list[Variable] = []
+        self.summaries: list[Tensor] = []
         super().__init__()
 
     @classmethod

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill import ops
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
-from graphmill.ops.inputs.default_graph import get_default_graph
 from graphmill.proto.summary_pb2 import SummaryMetadata
 
 if TYPE_CHECKING:
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
     from graphmill.graph.tensor import Tensor
 
-_OPS: Final = frozenset(
-    {"ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2", "TensorSummaryV2"}
-)
-"""The ops of the nodes that this module makes, which `merge_all` collects."""
 _ILLEGAL: Final = re.compile(r"[^-/\w.]")
 
 
@@ -110,12 +105,13 @@ def merge(inputs: Sequence[Any], name: str = "Merge/MergeSummary") -> Tensor:
 
 
 def merge_all(graph: Graph | None = None) -> Tensor | None:
-    """Merge all summaries of a graph, by default of the current one; None if there are none."""
-    found: Any = graph or get_default_graph()
-    nodes = [node for node in found.nodes if node.op in _OPS]
-    if not nodes:
-        return None
-    return merge([found.outputs_of(node)[0] for node in nodes])
+    """Merge all summaries that were added to a graph, by default the current one.
+
+    Returns:
+        A serialized `Summary`, a string scalar; None if there are none.
+    """
+    summaries = (graph or infer_graph()).summaries
+    return merge(summaries) if summaries else None
 
 
 def text_metadata(name: str) -> SummaryMetadata:
@@ -130,4 +126,6 @@ def _add(name: str, tensor: Any, make: Callable[..., Tensor]) -> Tensor:
     graph = infer_graph(tensor)
     with graph.as_default(), graph.name_scope(_ILLEGAL.sub("_", name)) as scope:
         tag = scope.rstrip("/")
-        return make(tag.encode(), tensor, name=scope)
+        summary = make(tag.encode(), tensor, name=scope)
+    graph.summaries.append(summary)
+    return summary
