@@ -149,6 +149,7 @@ KIT = Part(
         "generators/dataflow_graphs.py",
         "generators/control_flow_graphs.py",
         "generators/variable_graphs.py",
+        "generators/session_programs/",
     ),
     allowed={
         # Nodes that are made, ops whose kernels are tested, and names of twins.
