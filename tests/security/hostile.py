@@ -44,9 +44,8 @@ class Effect(NamedTuple):
     asks: str = ""
 
 
-REFUSED: Final = (graphmill.errors.PermissionDeniedError, graphmill.errors.CancelledError)
-"""How a refused step ends: a refusal in a function cancels the step of its caller, which may end
-with the cancellation before it gets the refusal, and then has its text."""
+REFUSED: Final = graphmill.errors.PermissionDeniedError
+"""How a refused step ends, wherever the node is."""
 READ: Final = ("fs.read:{folder}",)
 LIST: Final = ("fs.list:{folder}",)
 WRITE: Final = ("fs.write:{folder}",)

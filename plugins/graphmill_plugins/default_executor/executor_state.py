@@ -10,7 +10,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from graphmill.errors import InternalError, OpError
+from graphmill.errors import CancelledError, InternalError, OpError
 from graphmill.spi import (
     DEAD,
     OpKernelContext,
@@ -310,10 +310,16 @@ class ExecutorState:
         self._finish_if_done()
 
     def _fail(self, error: OpError) -> None:
-        """Keep the first error; later ones are marked as derived."""
-        if self._error is None:
+        """Keep the first error; later ones are marked as derived.
+
+        A node of a called function may fail, cancel the step and be reported last, because the
+        function's other nodes end first.
+        """
+        first = self._error
+        was_cancelled = isinstance(first, CancelledError) and first.is_derived
+        if first is None or (was_cancelled and not error.is_derived):
             self._error = error
-        else:
+        elif error is not first:
             error.is_derived = True
 
     def _finish_if_done(self) -> None:

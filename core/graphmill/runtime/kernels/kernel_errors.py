@@ -19,7 +19,6 @@ from graphmill.errors import (
 )
 from graphmill.registry import Provenance
 from graphmill.runtime.dead import DEAD
-from graphmill.runtime.value_shape import shape_of_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,11 +58,14 @@ def step_cancelled(reason: OpError | None) -> OpError:
     """Return the error of a step that was cancelled for `reason`.
 
     A deadline belongs to the step; another reason may be shared by many steps, so each step gets a
-    copy to which its node is added.
+    copy to which its node is added. If the reason is the error of a node, which the step reports
+    itself, the copy is derived.
     """
     if isinstance(reason, DeadlineExceededError):
         return reason
-    return CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
+    made = CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
+    made.is_derived = reason is not None and reason.node is not None
+    return made
 
 
 def not_a_scalar(value: Value) -> InvalidArgumentError:
@@ -128,8 +130,10 @@ def _inputs_note(node: Node, inputs: Sequence[Value]) -> str:
 def _shape_text(value: Value, dtype: DType) -> str:
     if value is DEAD:
         return "dead"
-    is_described = hasattr(value, "shape") or dtype.kind == "h"
-    return str(list(shape_of_value(value, dtype))) if is_described else type(value).__name__
+    if dtype.kind == "h" and not hasattr(value, "shape"):
+        return "[]"
+    shape = getattr(value, "shape", None)  # None of a variable without a value
+    return str(list(shape)) if isinstance(shape, tuple) else type(value).__name__
 
 
 def done_twice(node_name: str) -> InternalError:
