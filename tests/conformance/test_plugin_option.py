@@ -65,7 +65,9 @@ def test_sound_distribution_passes(installed: Path) -> None:
     cases = str(installed / "cases.toml")
     done = tried(installed, "--graphmill-plugin", "graphmill-tried", "--graphmill-cases", cases)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("PASSED") == 5, done.stdout  # three tiers, and two lists of ops
+    assert done.stdout.count("PASSED") == 6, (
+        done.stdout
+    )  # three tiers, two lists of ops, the broker
 
 
 def test_faulty_plugin_fails_and_is_named(installed: Path) -> None:

@@ -50,3 +50,11 @@ def test_a_step_that_is_cancelled_has_no_such_note() -> None:
     with graphmill.Session(graph=graph) as session, pytest.raises(OpError) as raised:
         session.run(got, options={"timeout_in_ms": 20})
     assert not any("inputs of" in note for note in getattr(raised.value, "__notes__", []))
+
+
+def test_a_variable_without_a_value_has_no_shape() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        handle = ops.state.variable_v2(shape=[2], dtype="float32", name="v")
+        ops.state.assign_add(handle, [1.0, 2.0], name="add")
+    assert notes_of(graph, "add:0", {}, "DEFAULT").startswith("inputs of 'add': v float32_ref ")

@@ -211,6 +211,7 @@ def test_plugin_control_flow_errors_match_tensorflow_ops(
             for _ in range(STEPS):
                 with pytest.raises(graphmill.errors.InvalidArgumentError) as caught:
                     made.run("y:0", {"x:0": 2.0})
+                caught.value.defined_at = None  # the graph of twins comes from a message
                 messages.append(str(caught.value).replace(PREFIX, ""))
                 host.background.wait_idle()
     assert len(set(messages)) == 1
