@@ -7,9 +7,9 @@ step never run at the same time, and their state needs no locks.
 
 from __future__ import annotations
 
-from queue import SimpleQueue
-from threading import get_ident
-from typing import TYPE_CHECKING
+from queue import Empty, SimpleQueue
+from threading import get_ident, main_thread
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from graphmill.runtime.process.shutdown import SHUTDOWN
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from graphmill.runtime.threads.thread_pool import ThreadPool
+
+_T = TypeVar("_T")
+
+_SIGNAL_SECONDS: Final = 0.5
+"""After how long a waiting main thread looks for signals."""
 
 
 class StepRunner:
@@ -59,10 +64,26 @@ class StepRunner:
         """Run posted actions, and wait for more, until `is_done` returns true after one."""
         self.owner = get_ident()
         while not is_done():
-            if self.watches and self._posted.empty():
+            if self._posted.empty():
                 for watch in tuple(self.watches):
                     watch()
+                if self.owner == main_thread().ident:
+                    get_in_main_thread(self._posted)()
+                    continue
             self._posted.get()()
+
+
+def get_in_main_thread(queue: SimpleQueue[_T]) -> _T:
+    """Return the next item of a queue; in the main thread, a signal can always end the wait.
+
+    CPython runs handlers of signals between instructions. A signal that arrives after the last one
+    and before the thread blocks would be noticed only when something else wakes the thread.
+    """
+    while True:
+        try:
+            return queue.get(timeout=_SIGNAL_SECONDS)
+        except Empty:
+            continue
 
 
 SHUTDOWN.idle_code.add(StepRunner.run_until.__code__)

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal
 
 from graphmill.runtime.steps import cancel_grace
+from graphmill.runtime.steps.step_runner import get_in_main_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +59,7 @@ def run_in_abandonable_thread(
         token = cancellation.register(lambda: events.put("cancelled"))
     threading.Thread(target=drive, daemon=True, name=f"graphmill-step-{args.step_id}").start()
     try:
-        if (cancellation is not None and token is None) or events.get() == "cancelled":
+        if (cancellation is not None and token is None) or _next(events) == "cancelled":
             events.get(timeout=PATIENCE)
     except Empty:
         raise cancel_grace.not_ended(
@@ -69,3 +70,8 @@ def run_in_abandonable_thread(
             cancellation.deregister(token)
     if failures:
         raise failures[0]
+
+
+def _next(events: SimpleQueue[StepEvent]) -> StepEvent:
+    is_main = threading.current_thread() is threading.main_thread()
+    return get_in_main_thread(events) if is_main else events.get()
