@@ -45,6 +45,8 @@ NO_DERIVATIVE = {
     "ImageProjectiveTransformV2": "is transformed back, which is not the adjoint",
     "ImageProjectiveTransformV3": "is transformed back, which is not the adjoint",
     "LeakyReluGrad": "is linear in pieces of the second input",
+    "MaxPoolGrad": "is linear in pieces of the first input, and windows of the cases tie",
+    "MaxPoolGradV2": "is linear in pieces of the first input, and windows of the cases tie",
     "MatrixDiagPartV2": "cases pad",
     "MatrixDiagPartV3": "cases pad",
     "MatrixDiagV2": "the padding gets no gradient, in TensorFlow neither",
