@@ -49,6 +49,8 @@ ELSEWHERE = {
     # Tools of tests, in processes of their own.
     ("core/graphmill/testing/runners/subprocess_runner.py", "setrlimit"),
     ("core/graphmill/testing/oracle/tensorflow_oracle.py", "environ.setdefault"),
+    # The kit's search for kernels that open files themselves; nothing else imports it.
+    ("core/graphmill/testing/direct_access.py", "addaudithook"),
     # The command line's own process: it prints warnings in its own form, `doctor` in a table.
     ("core/graphmill/cli/main.py", "catch_warnings"),
     ("core/graphmill/cli/commands/doctor.py", "catch_warnings"),
