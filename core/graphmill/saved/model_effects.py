@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.ops.definition.effects import effects_of
 from graphmill.ops.definition.op_traits import Source
+from graphmill.saved.signature import tensor_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_def import OpDef
     from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.proto.graph_pb2 import GraphDef
-    from graphmill.proto.meta_graph_pb2 import MetaGraphDef, TensorInfo
+    from graphmill.proto.meta_graph_pb2 import MetaGraphDef
     from graphmill.proto.node_def_pb2 import NodeDef
     from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 
@@ -66,7 +67,7 @@ def effects_of_meta_graph(
         kernels: the kernels of the host.
     """
     roots = {
-        key: [_node_of(name) for info in signature.outputs.values() for name in _tensors(info)]
+        key: [_node_of(name) for info in signature.outputs.values() for name in tensor_names(info)]
         for key, signature in meta_graph.signature_def.items()
         if not key.startswith("__saved_model_")
     }
@@ -237,23 +238,6 @@ def _initializers(meta_graph: MetaGraphDef) -> Iterator[str]:
     for collection in _INIT_COLLECTIONS:
         for name in meta_graph.collection_def[collection].node_list.value:
             yield _node_of(name)
-
-
-def _tensors(info: TensorInfo) -> Iterator[str]:
-    """Yield the names of the tensors that a signature's output consists of."""
-    kind = info.WhichOneof("encoding")
-    if kind == "coo_sparse":
-        sparse = info.coo_sparse
-        yield from (
-            sparse.values_tensor_name,
-            sparse.indices_tensor_name,
-            sparse.dense_shape_tensor_name,
-        )
-    elif kind == "composite_tensor":
-        for component in info.composite_tensor.components:
-            yield from _tensors(component)
-    else:
-        yield info.name
 
 
 def _node_of(tensor: str) -> str:

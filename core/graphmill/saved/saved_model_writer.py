@@ -20,6 +20,7 @@ from graphmill.graph.tensor import Tensor
 from graphmill.ops.attrs.attr_value import shape_to_proto
 from graphmill.saved.assets import FOLDER as ASSETS
 from graphmill.saved.saved_model import VARIABLES
+from graphmill.saved.signature import tensor_names
 from graphmill.train.saver import Saver, meta_graph_of
 
 if TYPE_CHECKING:
@@ -159,8 +160,8 @@ def _tensor_info(name: str, tensor: Any) -> TensorInfo:
 def _check_signature(key: str, signature: SignatureDef, graph: Graph) -> None:
     for ports in (signature.inputs, signature.outputs):
         for port, info in ports.items():
-            for name in filter(None, (info.name, *info.coo_sparse.ListFields())):
-                if isinstance(name, str) and not graph.has_node(name.partition(":")[0]):
+            for name in tensor_names(info):
+                if not graph.has_node(name.partition(":")[0]):
                     raise InvalidArgumentError(
                         f"the tensor '{name}' of {port!r} in signature {key!r} is not in the "
                         "session's graph"

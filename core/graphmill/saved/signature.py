@@ -225,3 +225,20 @@ def _shape_text(shape: Shape) -> str:
     if shape is None:
         return ""
     return "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def tensor_names(info: TensorInfo) -> Iterator[str]:
+    """Yield the names of the tensors that an input or output of a signature consists of."""
+    kind = info.WhichOneof("encoding")
+    if kind == "coo_sparse":
+        sparse = info.coo_sparse
+        yield from (
+            sparse.values_tensor_name,
+            sparse.indices_tensor_name,
+            sparse.dense_shape_tensor_name,
+        )
+    elif kind == "composite_tensor":
+        for component in info.composite_tensor.components:
+            yield from tensor_names(component)
+    else:
+        yield info.name

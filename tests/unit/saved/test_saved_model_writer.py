@@ -135,6 +135,9 @@ def test_signatures_and_assets_must_belong_to_the_graph(program: Program, tmp_pa
         signature.outputs["z"].name = "elsewhere:0"
         with pytest.raises(InvalidArgumentError, match="'elsewhere:0' of 'z' in signature 'serve'"):
             saved_model.save(session, tmp_path / "model", {"serve": signature})
+        signature.outputs["z"].coo_sparse.values_tensor_name = "nowhere:0"
+        with pytest.raises(InvalidArgumentError, match="'nowhere:0' of 'z'"):
+            saved_model.save(session, tmp_path / "model", {"serve": signature})
         foreign = {other.vocabulary: "a.txt"}
         with pytest.raises(InvalidArgumentError, match=r"asset 'a\.txt' is not in"):
             saved_model.save(session, tmp_path / "model", program.signature, assets=foreign)
