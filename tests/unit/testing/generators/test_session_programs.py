@@ -107,6 +107,23 @@ def test_model_of_a_barrier_counts_complete_elements() -> None:
     assert model.apply(("take", 1)) is Outcome.OK
 
 
+def test_closed_barrier_is_cancelled_only_if_an_element_is_incomplete() -> None:
+    """TensorFlow does not answer otherwise."""
+    model = Barrier("b", SeededChooser(1)).model()
+    assert model.apply(("insert", 0, b"a")) is Outcome.OK
+    assert model.apply(("close",)) is Outcome.OK
+    assert model.copy().apply(("cancel",)) is Outcome.MAY_FAIL
+    assert model.apply(("insert", 1, b"a")) is Outcome.OK
+    assert model.apply(("cancel",)) is Outcome.UNDEFINED
+
+
+def test_taking_nothing_from_a_closed_barrier_may_fail() -> None:
+    model = Barrier("b", SeededChooser(1)).model()
+    assert model.apply(("take", 0)) is Outcome.OK
+    assert model.apply(("close",)) is Outcome.OK
+    assert model.apply(("take", 0)) is Outcome.MAY_FAIL
+
+
 def test_staging_area_does_not_time_out_and_waits_for_another_step() -> None:
     area = StagingArea("s", SeededChooser(1))
     get, put = Step("s", ("get",), ("s_get:0",)), Step("s", ("put",), (), ("s_put",))

@@ -273,6 +273,8 @@ class _BarrierModel(Model):
             return Outcome.OK
         if kind in ("close", "cancel"):
             was = self.closed
+            if was and kind == "cancel" and not self.open:
+                return Outcome.UNDEFINED  # in TensorFlow the step never ends, even with a timeout
             self.closed, self.cancelled = True, self.cancelled or kind == "cancel"
             return Outcome.MAY_FAIL if was else Outcome.OK
         if kind == "insert":
@@ -298,6 +300,8 @@ class _BarrierModel(Model):
         return Outcome.OK
 
     def _take(self, kind: str, count: int) -> Outcome:
+        if count == 0 and self.closed:
+            return Outcome.MAY_FAIL
         if count <= self.ready:
             self.ready -= count
             return Outcome.OK
