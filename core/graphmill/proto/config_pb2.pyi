@@ -379,6 +379,7 @@ class GraphmillOptions(_message.Message):
     MEMORY_BUDGET_BYTES_FIELD_NUMBER: _builtins.int
     POLICY_FIELD_NUMBER: _builtins.int
     ALLOW_FIELD_NUMBER: _builtins.int
+    JIT_MAX_CLUSTER_SIZE_FIELD_NUMBER: _builtins.int
     jit: _builtins.str
     """Compilation of graphs that run often: "off"; "tiered" (the default), behind the steps that
     run; "eager", before the first result.
@@ -402,6 +403,10 @@ class GraphmillOptions(_message.Message):
     policy: _builtins.str
     """"pure": the graph may do only what `allow` lists besides computing; "trusted": everything;
     empty: "pure" for a graph that was loaded or came over a wire, else "trusted".
+    """
+    jit_max_cluster_size: _builtins.int
+    """How many nodes a cluster has at most, those of called functions included; a larger one is
+    split. 0 for the default.
     """
     @_builtins.property
     def forbid_effects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -429,10 +434,11 @@ class GraphmillOptions(_message.Message):
         memory_budget_bytes: _builtins.int = ...,
         policy: _builtins.str = ...,
         allow: _abc.Iterable[_builtins.str] | None = ...,
+        jit_max_cluster_size: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_min_cluster_size", b"jit_min_cluster_size", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allow", b"allow", "deterministic", b"deterministic", "forbid_effects", b"forbid_effects", "jit", b"jit", "jit_after_steps", b"jit_after_steps", "jit_cache_bytes", b"jit_cache_bytes", "jit_cache_dir", b"jit_cache_dir", "jit_max_cluster_size", b"jit_max_cluster_size", "jit_min_cluster_size", b"jit_min_cluster_size", "memory_budget_bytes", b"memory_budget_bytes", "policy", b"policy", "transport", b"transport"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

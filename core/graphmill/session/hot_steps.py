@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from graphmill.session.hot_states import HotGraph
 
 MODES: Final = ("off", "tiered", "eager")
-_COUNTS: Final = ("jit_after_steps", "jit_min_cluster_size", "jit_cache_bytes")
+_COUNTS: Final = (
+    "jit_after_steps",
+    "jit_min_cluster_size",
+    "jit_max_cluster_size",
+    "jit_cache_bytes",
+)
 _AFTER_STEPS: Final = 3
 _MAX_NODES: Final = 2_000  # of a graph that is rebuilt before its first step
 _NO_STEPS: Final = -1  # value of `after_steps` if graphs are never rebuilt

@@ -173,6 +173,7 @@ def test_seeded_random_numbers_are_the_same_in_each_session(graphmill_host: Host
         ("jit", "on"),
         ("jit_after_steps", -1),
         ("jit_min_cluster_size", -2),
+        ("jit_max_cluster_size", -3),
         ("jit_cache_bytes", -1),
     ],
 )

@@ -78,10 +78,11 @@ def fetch_unread(made: Graph) -> None:
             made.add_node(name, results, [(node, output)], attrs=results.with_defaults(attrs))
 
 
-def form(made: Graph, min_size: int = 1) -> Graph:
+def form(made: Graph, min_size: int = 1, max_size: int = 0) -> Graph:
     """Form the clusters of a graph, and return it."""
     config = jit_config("tiered")
     config.graphmill.jit_min_cluster_size = min_size
+    config.graphmill.jit_max_cluster_size = max_size
     form_clusters(made, PassOptions(config, [], graphmill.default_host()))  # type: ignore[arg-type]
     return made
 

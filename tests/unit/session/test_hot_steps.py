@@ -101,7 +101,7 @@ def test_executor_can_refuse_rebuild(
     assert hot.seen == 0
 
 
-@pytest.mark.parametrize("key", ["jit_after_steps", "jit_min_cluster_size"])
+@pytest.mark.parametrize("key", ["jit_after_steps", "jit_min_cluster_size", "jit_max_cluster_size"])
 def test_config_that_means_nothing_is_refused(key: str, host: Host) -> None:
     with pytest.raises(InvalidArgumentError, match=key):
         session(host, **{key: -1})

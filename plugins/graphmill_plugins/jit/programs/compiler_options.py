@@ -7,10 +7,13 @@ core. The measurements are in `docs/explanation/lowerings.md`.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
+
+from graphmill_plugins.jit.programs.hoist import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 _YNN: Final = "xla_cpu_experimental_ynn_fusion_type"
 _DISABLED: Final = "xla_disable_hlo_passes"
 _BARRIER_PASS: Final = "cse_barrier_expander"
+_FUSION_PASS: Final = "fusion"
+_MANY_OPERATIONS: Final = 1500
+_SMALL: Final = 4096  # size in bytes of a tensor that stays in the nearest cache
+_LOOPS: Final = frozenset({"while", "scan"})  # what is compiled once runs often
 _SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
 _SUMS_AND_PRODUCTS: Final = f"{_SUMS},LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
@@ -29,15 +36,31 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
 
     The options depend only on the program, not on timings, so they are the same on every machine.
     """
-    names = set(primitives(closed.jaxpr)) if platform == "cpu" else set()
+    if platform != "cpu":
+        return {}
+    names = Counter(primitives(closed.jaxpr))
     options: dict[str, Any] = {}
-    if names & {"conv_general_dilated", "dot_general"}:
+    if names.keys() & {"conv_general_dilated", "dot_general"}:
         # In programs with convolutions, which Eigen computes, its products are also faster.
         options[_YNN] = _SUMS if "conv_general_dilated" in names else _SUMS_AND_PRODUCTS
-    if "optimization_barrier" in names:
+    if _is_fusion_slow(closed.jaxpr, names):
+        options[_DISABLED] = _FUSION_PASS
+    elif "optimization_barrier" in names:
         # This pass would remove the barriers before the fusion that they must prevent.
         options[_DISABLED] = _BARRIER_PASS
     return {name: value for name, value in options.items() if _is_supported(name, value)}
+
+
+def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
+    """Return whether fusing the program's operations would take long and gain little.
+
+    The time that XLA takes to fuse and to compile what it fused grows faster than the program. The
+    gain is memory traffic, of which small tensors cause none.
+    """
+    if sum(names.values()) < _MANY_OPERATIONS or names.keys() & _LOOPS:
+        return False
+    sizes = [bytes_of(variable) for eqn in jaxpr.eqns for variable in eqn.outvars]
+    return sum(sizes) <= _SMALL * len(sizes)
 
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Form clusters: regions of a graph that are compiled and replaced by one node each.
 
-`grouping` chooses the nodes of each cluster, `contraction` replaces them.
+`grouping` chooses the nodes of each cluster, `splitting` divides those that are too large, and
+`contraction` replaces them.
 
 Semantics: the purpose is that of `tensorflow/compiler/jit/mark_for_compilation_pass.cc`.
 """
@@ -19,6 +20,7 @@ from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
 from graphmill_plugins.jit.regions.grouping import MIN_SIZE, find_clusters, nodes_in_loops, weight
 from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
+from graphmill_plugins.jit.regions.splitting import MAX_SIZE
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         device = devices[0] if devices else None
         bodies = bodies_on(device, options)
         eligibility = Eligibility(options.host, refusal, device, bodies)
-        for members in find_clusters(graph, eligibility, outside):
+        max_size = options.config.graphmill.jit_max_cluster_size or MAX_SIZE
+        for members in find_clusters(graph, eligibility, outside, max_size=max_size):
             size = sum(weight(node, eligibility.choices) for node in members)
             if size < min_size:
                 reason = _too_small(size, min_size)

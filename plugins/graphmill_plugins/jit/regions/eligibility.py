@@ -63,6 +63,7 @@ class Eligibility:
         self._refusal = refusal
         self._functions: dict[str, str | None] = {}
         self._num_calls: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self.waits = WaitingNodes(self.choices)
         self.lists = ListLengthAnalysis(self.choices.bodies)
 
@@ -88,6 +89,10 @@ class Eligibility:
             return NOT_DISTINCT
         return None
 
+    def size(self, node: Node) -> int:
+        """Return the number of operations of an eligible node, those of its functions included."""
+        return 1 + sum(self._sizes.get(f.name, 0) for f in followed_functions(node))
+
     def _why_not_functions(self, names: Iterable[str], node: Node) -> str | None:
         reasons = (self._why_not_function(name, node) for name in names)
         return next((reason for reason in reasons if reason is not None), None)
@@ -104,6 +109,7 @@ class Eligibility:
         except OpError as error:
             return f"function {name}: {error.message}"
         num_calls = 1
+        size = 0
         for inner in body.graph.nodes:
             if is_argument_or_result(inner):
                 continue
@@ -113,7 +119,9 @@ class Eligibility:
             if reason is not None:
                 return f"{inner.name} ({inner.op}) in function {name}: {reason}"
             num_calls += sum(self._num_calls.get(f.name, 1) for f in followed_functions(inner))
+            size += self.size(inner)
         self._num_calls[name] = num_calls
+        self._sizes[name] = size
         if num_calls > _MAX_CALLS:
             return f"function {name} expands to {num_calls:,} calls, more than {_MAX_CALLS:,}"
         return None

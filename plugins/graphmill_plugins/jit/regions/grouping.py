@@ -18,6 +18,7 @@ from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_source, is
 from graphmill_plugins.jit.regions.contraction import control_inputs
 from graphmill_plugins.jit.regions.pytree_edges import PytreeEdges
 from graphmill_plugins.jit.regions.shared_structures import shared_structures
+from graphmill_plugins.jit.regions.splitting import MAX_SIZE, READ_BY_SEVERAL, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -43,6 +44,7 @@ def find_clusters(
     eligibility: Eligibility,
     outside: dict[Node, str] | None = None,
     names_variable: Callable[[Node], bool] = is_source_or_argument,
+    max_size: int = MAX_SIZE,
 ) -> list[list[Node]]:
     """Return the clusters of a graph, each in topological order and without constants.
 
@@ -51,6 +53,7 @@ def find_clusters(
         eligibility: decides which nodes can be in a cluster.
         outside: gets the nodes that are in no cluster, with the reason.
         names_variable: whether a node's handles are only of variables.
+        max_size: the number of nodes from which a cluster is split (see `splitting`).
     """
     outside = {} if outside is None else outside
     in_loop, waiting = nodes_in_loops(graph), eligibility.waits.among(graph)
@@ -70,8 +73,35 @@ def find_clusters(
         shared = shared_structures(graph, groups, names_variable, pytrees.carries)
         shared |= repeated.incomplete([frozenset(members) for members in groups])
         if shared.keys() <= refused.keys():
-            return groups
+            break
         refused |= shared
+
+    def fits(parts: list[list[Node]]) -> bool:
+        """Return whether no structure or pattern of one cluster lies in several parts."""
+        shared = shared_structures(graph, parts, names_variable, pytrees.carries)
+        return not (shared or repeated.incomplete([frozenset(part) for part in parts]))
+
+    return [
+        part
+        for members in groups
+        for part in _parts(members, eligibility.size, max_size, fits, outside)
+    ]
+
+
+def _parts(
+    members: list[Node],
+    size_of: Callable[[Node], int],
+    max_size: int,
+    fits: Callable[[list[list[Node]]], bool],
+    outside: dict[Node, str],
+) -> list[list[Node]]:
+    """Return the parts of a cluster; the cluster itself if it is small or indivisible."""
+    parts = split(members, size_of, max_size)
+    if len(parts) == 1 or not fits(parts):
+        return [members]
+    inside = {node for part in parts for node in part}
+    outside.update({node: READ_BY_SEVERAL for node in members if node not in inside})
+    return parts
 
 
 def _grouped(

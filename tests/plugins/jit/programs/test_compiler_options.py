@@ -79,3 +79,25 @@ def test_inner_programs_are_looked_into():
         return jax.lax.fori_loop(0, 3, lambda _, b: b @ a, a)
 
     assert "dot_general" in set(primitives(jax.make_jaxpr(loop)(np.ones((4, 4))).jaxpr))
+
+
+def chain(length, size):
+    def compute(x):
+        for _ in range(length // 2):
+            x = jax.numpy.tanh(x) + x
+        return x
+
+    return compute, jax.make_jaxpr(compute)(np.ones(size, np.float32))
+
+
+def test_many_operations_on_small_tensors_are_not_fused():
+    """Fusing them takes XLA longer than it saves."""
+    (value,) = compiler_options_for(chain(1600, 8)[1]).values()
+    assert value == "fusion"
+
+
+def test_large_tensors_few_operations_and_loops_are_fused():
+    compute, _ = chain(1600, 8)
+    loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 9, lambda _, y: compute(y), x))
+    programs = [chain(1600, 4096)[1], chain(800, 8)[1], loop(np.ones(8, np.float32))]
+    assert [compiler_options_for(program) for program in programs] == [{}, {}, {}]

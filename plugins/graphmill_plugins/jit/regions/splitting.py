@@ -1,0 +1,121 @@
+"""Split clusters that are too large for one program.
+
+XLA takes more than twice as long for a program of twice the size: seconds for some thousand
+operations, minutes for ten thousand. A large cluster therefore becomes several of bounded size,
+which are compiled one after the other and used as they are ready.
+
+The nodes are put into a topological order that follows one path as far as it goes, and the order is
+cut. So no path leaves a part and comes back, and few values pass from part to part. Nodes that
+write variables, and what depends on them, are in the last part together: writes stay one call.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from graphmill_plugins.jit.ir.handles import HANDLE_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from graphmill.spi import Edge, Node
+
+MAX_SIZE: Final = 2500
+"""The number of nodes, with those of called functions, from which a cluster is split."""
+READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
+
+
+def split(
+    members: Sequence[Node], size_of: Callable[[Node], int], max_size: int = MAX_SIZE
+) -> list[list[Node]]:
+    """Return the parts of a cluster, each in topological order; one if it is small enough.
+
+    A node that reads a variable for several parts is in none: as the output of a program its value
+    would be copied in each step.
+
+    Args:
+        members: the cluster, in topological order.
+        size_of: the number of operations of a node.
+        max_size: the number of operations from which a cluster is split.
+    """
+    sizes = {node: size_of(node) for node in members}
+    if sum(sizes.values()) <= max_size:
+        return [list(members)]
+    last = _writers(members)
+    order = _depth_first([node for node in members if node not in last])
+    parts = _cut(order, sizes, max_size)
+    if last:
+        parts.append([node for node in members if node in last])
+    shared = _read_by_several(parts)
+    return [[node for node in part if node not in shared] for part in parts]
+
+
+def _writers(members: Sequence[Node]) -> set[Node]:
+    """Return the nodes that take a handle without returning a value, and their descendants."""
+    inside = set(members)
+    found: set[Node] = set()
+    for node in members:
+        is_writer = _takes_handle(node) and not any(_data_consumers(node, inside))
+        if is_writer or any(edge.src in found for edge in _in_edges(node)):
+            found.add(node)
+    return found
+
+
+def _read_by_several(parts: Sequence[Sequence[Node]]) -> set[Node]:
+    """Return the nodes that take a handle and whose values are read in several parts."""
+    part_of = {node: index for index, part in enumerate(parts) for node in part}
+    return {
+        node
+        for node in part_of
+        if _takes_handle(node)
+        and len({part_of[reader] for reader in _data_consumers(node, part_of)}) > 1
+    }
+
+
+def _takes_handle(node: Node) -> bool:
+    return any(dtype.is_ref or dtype.base_dtype.name in HANDLE_TYPES for dtype in node.input_types)
+
+
+def _data_consumers(node: Node, inside: Collection[Node]) -> Iterator[Node]:
+    return (edge.dst for edge in node.out_edges if not edge.is_control and edge.dst in inside)
+
+
+def _in_edges(node: Node) -> Iterable[Edge]:
+    return (*node.in_edges, *node.control_in_edges)
+
+
+def _depth_first(members: Sequence[Node]) -> list[Node]:
+    """Return the nodes in a topological order in which each comes soon after its inputs."""
+    inside = set(members)
+    inputs = {
+        node: [edge.src for edge in _in_edges(node) if edge.src in inside] for node in members
+    }
+    read = {src for sources in inputs.values() for src in sources}
+    order: list[Node] = []
+    seen: set[Node] = set()
+    for last in (node for node in members if node not in read):
+        stack = [(last, iter(inputs[last]))]
+        seen.add(last)
+        while stack:
+            node, pending = stack[-1]
+            src = next((one for one in pending if one not in seen), None)
+            if src is None:
+                order.append(node)
+                stack.pop()
+            else:
+                seen.add(src)
+                stack.append((src, iter(inputs[src])))
+    return order
+
+
+def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[list[Node]]:
+    """Cut an order into the smallest number of parts of about equal size."""
+    total = sum(sizes[node] for node in order)
+    count = math.ceil(total / max_size)
+    parts: list[list[Node]] = [[] for _ in range(count)]
+    before = 0
+    for node in order:
+        parts[before * count // total].append(node)
+        before += sizes[node]
+    return [part for part in parts if part]

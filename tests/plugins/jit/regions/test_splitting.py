@@ -1,0 +1,167 @@
+"""Clusters that are too large for one program are split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit.small_graphs import OPS, fetch_unread, form, graph
+
+import graphmill
+from graphmill import ops
+from graphmill.graph.algorithms import topological_order
+from graphmill.graph.formats.import_export import graph_from_graph_def
+from graphmill.testing.differential import compiled_graphs
+from graphmill.testing.generators.dataflow_graphs import random_graph
+from graphmill_plugins.jit.regions.eligibility import Eligibility
+from graphmill_plugins.jit.regions.grouping import find_clusters
+from graphmill_plugins.jit.regions.splitting import READ_BY_SEVERAL, split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.graph.graph import Graph
+    from graphmill.graph.node import Node
+    from graphmill.plugin.host import Host
+
+X = {"x": "float32[2]"}
+TWO_CHAINS = [
+    *("a0 = Neg(x)", "b0 = Abs(x)", "a1 = Neg(a0)", "b1 = Abs(b0)"),
+    *("a2 = Neg(a1)", "b2 = Abs(b1)", "y = AddV2(a2, b2)"),
+]
+TRAINING = [
+    "v = VarHandleOp(dtype=float32, shape=[2], shared_name='v')",
+    "r = ReadVariableOp(v, dtype=float32)",
+    *("a = Mul(r, x)", "b = Tanh(a)", "c = Neg(b)", "d = Mul(c, r)", "e = Sqrt(x)"),
+    "w = AssignSubVariableOp(v, d)",
+    "done = Abs(e, after=[w])",
+]
+
+
+def parts_of(
+    made: Graph, host: Host, max_size: int, outside: dict[Node, str] | None = None
+) -> list[list[str]]:
+    found = find_clusters(made, Eligibility(host), outside, max_size=max_size)
+    return [[node.name for node in members] for members in found]
+
+
+def one(node: Node) -> int:
+    del node
+    return 1
+
+
+def members_of(made: Graph) -> list[Node]:
+    return [node for node in topological_order(made) if node.op not in ("Placeholder", "_Retval")]
+
+
+def test_cluster_of_the_largest_size_stays_whole() -> None:
+    members = members_of(graph(*TWO_CHAINS, **X))
+    assert split(members, one, 7) == [members]
+
+
+def test_parts_follow_one_path_before_the_next(graphmill_host: Host) -> None:
+    """Few values pass from part to part."""
+    parts = parts_of(graph(*TWO_CHAINS, **X), graphmill_host, 4)
+    assert parts == [["a0", "a1", "a2", "b0"], ["b1", "b2", "y"]]
+
+
+def test_parts_have_about_equal_sizes() -> None:
+    nodes = ["n0 = Neg(x)", *(f"n{i} = Neg(n{i - 1})" for i in range(1, 21))]
+    members = members_of(graph(*nodes, **X))
+    assert [len(part) for part in split(members, one, 10)] == [7, 7, 7]
+
+
+def test_functions_count_with_their_bodies() -> None:
+    members = members_of(graph("a = Neg(x)", "b = Abs(a)", "c = Tanh(b)", **X))
+    sizes = {"a": 1, "b": 50, "c": 1}
+    parts = split(members, lambda node: sizes[node.name], 10)
+    assert [[node.name for node in part] for part in parts] == [["a", "b"], ["c"]]
+
+
+def test_writes_of_variables_stay_in_one_part(graphmill_host: Host) -> None:
+    """All writes of a step remain one call; a node that waits for one follows it."""
+    outside: dict[Node, str] = {}
+    parts = parts_of(graph(*TRAINING, **X), graphmill_host, 3, outside)
+    assert set(parts[-1]) == {"w", "done"}
+    assert {"r"} == {node.name for node, reason in outside.items() if reason == READ_BY_SEVERAL}
+
+
+def test_structure_is_not_split(graphmill_host: Host) -> None:
+    """A program holds all nodes that use a tensor list."""
+    made = graph(
+        *(
+            "shape = Const(dtype=int32, value='int32: [2]')",
+            "size = Const(dtype=int32, value='int32: 1')",
+        ),
+        "l = TensorListReserve(shape, size, element_dtype=float32)",
+        "zero = Const(dtype=int32, value='int32: 0')",
+        "a = Neg(x)",
+        "s = TensorListSetItem(l, zero, a)",
+        "g = TensorListGetItem(s, zero, shape, element_dtype=float32)",
+        *("y = Abs(g)", "z = Tanh(y)"),
+        **X,
+    )
+    assert len(parts_of(made, graphmill_host, 2)) == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_split_graphs_stay_acyclic(seed: int, graphmill_host: Host) -> None:
+    made = graph_from_graph_def(random_graph(seed, OPS, nodes=60).graph_def, OPS)
+    whole = {
+        node for members in find_clusters(made, Eligibility(graphmill_host)) for node in members
+    }
+    parts = find_clusters(made, Eligibility(graphmill_host), max_size=3)
+    assert {node for part in parts for node in part} <= whole
+    assert all(len(part) <= 3 for part in parts) or len(parts) < len(whole)
+    fetch_unread(made)
+    form(made, max_size=3)
+    assert len(topological_order(made)) == len(made)
+
+
+@pytest.mark.jax
+@pytest.mark.divided
+@pytest.mark.parametrize("kind", compiled_graphs.KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_split_clusters_compute_the_same(
+    kind: str, seed: int, graphmill_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsplit = compiled_graphs.jit_config
+
+    def split_config(*arguments: Any) -> Any:
+        config = unsplit(*arguments)
+        config.graphmill.jit_max_cluster_size = 2 + seed
+        return config
+
+    monkeypatch.setattr(compiled_graphs, "jit_config", split_config)
+    assert compiled_graphs.find_jit_difference(kind, 900 + seed, graphmill_host) == ""
+
+
+@pytest.mark.jax
+def test_failed_check_leaves_variables_of_a_split_step_unchanged(graphmill_host: Host) -> None:
+    made = graphmill.Graph()
+    with made.as_default():
+        x = made.placeholder("float32", [2], name="x")
+        v = graphmill.Variable(np.zeros(2, np.float32), name="v")
+        value = x
+        for _ in range(6):
+            value = ops.math.tanh(value)
+        checked = ops.array.check_numerics(value, message="not finite")
+        update = v.assign_add(checked)
+        init = graphmill.global_variables_initializer()
+    config = {"graphmill": {"jit": "eager", "jit_max_cluster_size": 3}}
+    with graphmill.Session(graph=made, config=config, host=graphmill_host) as session:
+        session.run(init)
+        session.run(update, {x: [1.0, 1.0]})
+        before = session.run(v)
+        with pytest.raises(graphmill.errors.InvalidArgumentError, match="not finite"):
+            session.run(update, {x: [1.0, np.nan]})
+        after = session.run(v)
+        record = session.explain(update, [x])
+    np.testing.assert_array_equal(before, after)
+    assert _num_clusters(record) > 1
+
+
+def _num_clusters(record: Any) -> int:
+    found: Sequence[Any] = [c for one in record.compilations.values() for c in one.clusters]
+    return len(found)
