@@ -38,7 +38,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "array.unique",
         "array.variant",
     ),
-    "audio": ("audio.spectrogram", "audio.wav"),
+    "audio": ("audio.microfrontend", "audio.spectrogram", "audio.wav"),
     "control_flow": ("control_flow.ops", "control_flow.transfer"),
     "data_flow": (
         "data_flow.barrier",

@@ -42,6 +42,7 @@ OPS: dict[str, str] = {
     "array.slice": "Slice StridedSlice StridedSliceGrad TensorStridedSliceUpdate",
     "array.unique": "ListDiff Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where",
     "array.variant": "ZerosLike",
+    "audio.microfrontend": "AudioMicrofrontend",
     "audio.spectrogram": "AudioSpectrogram Mfcc",
     "audio.wav": "DecodeWav EncodeWav",
     "control_flow.ops": (

@@ -118,7 +118,7 @@ _GROUPS: Final = (
     (
         "it is not implemented yet",
         (
-            "AudioMicrofrontend DebugIdentityV2 "
+            "DebugIdentityV2 "
             "SnapshotDataset DecodeJxl CalibrationStatisticsSaver "
             "_FusedQuantizedConv2D _FusedQuantizedDepthwiseConv2D _QuantizedMatMul "
             "_QuantizedMaxPool3D"
