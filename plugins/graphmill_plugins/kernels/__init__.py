@@ -175,6 +175,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "quantized.convert",
         "quantized.fake_quant",
         "quantized.fused_convolution",
+        "quantized.fused_ops",
         "quantized.fused_product",
         "quantized.layers",
         "quantized.norm",

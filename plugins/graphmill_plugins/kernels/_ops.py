@@ -427,6 +427,7 @@ OPS: dict[str, str] = {
         "QuantizedDepthwiseConv2DWithBiasAndRelu "
         "QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize"
     ),
+    "quantized.fused_ops": "_FusedQuantizedConv2D _FusedQuantizedDepthwiseConv2D _QuantizedMatMul",
     "quantized.fused_product": (
         "QuantizedMatMulWithBias QuantizedMatMulWithBiasAndDequantize "
         "QuantizedMatMulWithBiasAndRelu QuantizedMatMulWithBiasAndReluAndRequantize "
@@ -435,7 +436,7 @@ OPS: dict[str, str] = {
     "quantized.layers": (
         "QuantizeDownAndShrinkRange QuantizedAvgPool QuantizedBiasAdd QuantizedConcat "
         "QuantizedConcatV2 QuantizedConv2D QuantizedMatMul QuantizedMaxPool QuantizedRelu "
-        "QuantizedRelu6 QuantizedReshape"
+        "QuantizedRelu6 QuantizedReshape _QuantizedMaxPool3D"
     ),
     "quantized.norm": "QuantizedBatchNormWithGlobalNormalization QuantizedInstanceNorm",
     "quantized.packed": "XlaDequantize",

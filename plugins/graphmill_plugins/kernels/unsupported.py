@@ -117,12 +117,7 @@ _GROUPS: Final = (
     ),
     (
         "it is not implemented yet",
-        (
-            "DebugIdentityV2 "
-            "SnapshotDataset DecodeJxl CalibrationStatisticsSaver "
-            "_FusedQuantizedConv2D _FusedQuantizedDepthwiseConv2D _QuantizedMatMul "
-            "_QuantizedMaxPool3D"
-        ),
+        ("DebugIdentityV2 SnapshotDataset DecodeJxl CalibrationStatisticsSaver"),
     ),
 )
 REASONS: Final = {op: reason for reason, ops in _GROUPS for op in ops.split()}

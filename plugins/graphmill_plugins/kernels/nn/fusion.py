@@ -111,14 +111,14 @@ def make_fusion(
     first, *rest = fused
     takes_side_input = rest[:1] == [_SIDE] and first == _BIAS
     rest = rest[takes_side_input:]
-    if first not in (_BIAS, _NORM) or len(rest) > 1 or not _ACTIVATIONS.issuperset(rest):
+    if first not in (_BIAS, _NORM) or len(rest) > 1 or not ACTIVATIONS.issuperset(rest):
         raise UnimplementedError(f"Fusion is not implemented: [{','.join(fused)}]")
     fusion = Fusion(
         xp,
         ("bias",) if first == _BIAS else _NORM_INPUTS,
         takes_side_input,
         attrs["epsilon"],
-        _activation(xp, rest[0], T, attrs["leakyrelu_alpha"]) if rest else None,
+        activation(xp, rest[0], T, attrs["leakyrelu_alpha"]) if rest else None,
     )
     fusion.check(f"{name} with {first}", attrs["num_args"])
     return fusion
@@ -143,10 +143,12 @@ _OF_TYPE: Final[Mapping[str, Callable[[ArrayNamespace, np.dtype[Any]], Function]
     "GeluApproximate": _gelu_approximate,
     "GeluExact": _gelu_exact,
 }
-_ACTIVATIONS: Final = {"LeakyRelu", *_PLAIN, *_OF_TYPE}
+ACTIVATIONS: Final = {"LeakyRelu", *_PLAIN, *_OF_TYPE}
+"""The names of activations."""
 
 
-def _activation(xp: ArrayNamespace, name: str, T: np.dtype[Any], alpha: float) -> Function:
+def activation(xp: ArrayNamespace, name: str, T: np.dtype[Any], alpha: float) -> Function:
+    """Return an activation of `ACTIVATIONS` for an element type; `alpha` is that of LeakyRelu."""
     if name == "LeakyRelu":
         leaky: Function = leaky_relu(xp, alpha, T)
         return leaky

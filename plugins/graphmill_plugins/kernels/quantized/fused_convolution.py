@@ -5,7 +5,7 @@ TensorFlow runs these ops only with oneDNN and constant filters. See `_fusion` f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def _types(op: str) -> dict[str, tuple[DType, ...]]:
     return found
 
 
-def _sums(
+def sums(
     xp: ArrayNamespace,
     op: str,
     x: Value,
@@ -80,6 +80,7 @@ def _sums(
     padding: str,
     dilations: Sequence[int],
     padding_list: Sequence[int] = (),
+    explicit_paddings: Sequence[int] = (),
     **_others: Any,
 ) -> Value:
     """Return the sums of a convolution, in int32.
@@ -93,7 +94,7 @@ def _sums(
         padding="EXPLICIT" if padding_list else padding,
         data_format="NHWC",
         dilations=dilations,
-        explicit_paddings=padding_list,
+        explicit_paddings=padding_list or explicit_paddings,
     )
     if x.ndim != 4 or w.ndim != 4 or x.shape[3] != w.shape[2]:
         raise InvalidArgumentError(
@@ -124,6 +125,64 @@ def _summand(
     return summand.astype(_F) * scale
 
 
+class Operands(NamedTuple):
+    """The inputs of a fused convolution.
+
+    Attributes:
+        x, w: the images and the weights.
+        ranges: the ends of their ranges; those of the weights may be vectors.
+        bias: None for none.
+        summand: the tensor that is added, and the ends of its range if it is quantized.
+        out_ends: the ends of the range of an output of 8 bits.
+    """
+
+    x: Value
+    w: Value
+    ranges: tuple[Value, ...]
+    bias: Value | None
+    summand: Sequence[Value]
+    out_ends: tuple[Value, ...]
+
+
+def finished(
+    xp: ArrayNamespace,
+    fusion: Fusion,
+    operands: Operands,
+    total: Value,
+    out_type: np.dtype[Any],
+    saturates: np.dtype[Any],
+) -> Ranged:
+    """Return the output for the sums of a convolution.
+
+    Args:
+        xp: the array namespace.
+        fusion: what is fused.
+        operands: the inputs.
+        total: the sums, in int32.
+        out_type: the type of the output.
+        saturates: the type to whose limits values are clipped.
+
+    Raises:
+        InvalidArgumentError: the shapes do not fit each other.
+    """
+    x, w, ranges, bias, summand, out_ends = operands
+    low, high = (sole("input range", end) for end in ranges[:2])
+    ranges = (low, high, *ranges[2:])
+    scale = farthest(xp, low, high) / top(x.dtype)
+    scales = weight_scales(xp, ranges[2], ranges[3], total.shape[-1])
+    floats = scaled(xp, total, scale * scales, bias)
+    if fusion.requantizes:
+        ends = tuple(sole("output range", end) for end in out_ends)
+        out_scale = farthest(xp, *ends) / top(out_type)
+    else:
+        ends = product_range(x, w, ranges, is_symmetric=True)
+        out_scale = xp.max(scales) * scale
+    if fusion.summand:
+        floats = floats + _summand(xp, total.shape, summand[0], summand[1:])
+    found = quantized_floats(xp, floats, out_scale, saturates, relu=fusion.relu)
+    return (found.astype(plain(out_type)), *ends)
+
+
 def _fused(op: str) -> Callable[..., Ranged]:
     """Return the kernel function of an op."""
     fusion = Fusion.of(op)
@@ -133,26 +192,13 @@ def _fused(op: str) -> Callable[..., Ranged]:
         xp: ArrayNamespace, *inputs: Value, out_type: np.dtype[Any], **attrs: Any
     ) -> Ranged:
         x, w = inputs[:2]
-        total = _sums(xp, op, x, w, **attrs)
-        low, high = (sole("input range", end) for end in inputs[first : first + 2])
-        ranges = (low, high, *inputs[first + 2 : first + 4])
+        total = sums(xp, op, x, w, **attrs)
         rest = inputs[first + 4 :]
-        scale = farthest(xp, low, high) / top(x.dtype)
-        scales = weight_scales(xp, ranges[2], ranges[3], total.shape[-1])
         bias = inputs[2] if fusion.bias else None
-        floats = scaled(xp, total, scale * scales, bias)
-        if fusion.requantizes:
-            ends = tuple(sole("output range", end) for end in rest[:2])
-            out_scale = farthest(xp, *ends) / top(out_type)
-            rest = rest[2:]
-        else:
-            ends = product_range(x, w, ranges, is_symmetric=True)
-            out_scale = xp.max(scales) * scale
-        if fusion.summand:
-            floats = floats + _summand(xp, total.shape, rest[0], rest[1:])
-        dtype = np.dtype(np.int8) if "Signed" in op else out_type
-        found = quantized_floats(xp, floats, out_scale, dtype, relu=fusion.relu)
-        return (found.astype(plain(out_type)), *ends)
+        out_ends, summand = (rest[:2], rest[2:]) if fusion.requantizes else ((), rest)
+        operands = Operands(x, w, inputs[first : first + 4], bias, summand, out_ends)
+        saturates = np.dtype(np.int8) if "Signed" in op else out_type
+        return finished(xp, fusion, operands, total, out_type, saturates)
 
     return convolve
 

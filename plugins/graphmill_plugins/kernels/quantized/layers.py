@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import (
     centred,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import ArrayNamespace, Value
     from graphmill_plugins.kernels._quantize import Ranged
+    from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
 
 _F = np.float32
 _SMALL = (dtypes.quint8, dtypes.qint8)
@@ -228,11 +229,10 @@ def _pooled(
     op: str,
     x: Value,
     ends: Sequence[Value],
-    windows: tuple[tuple[int, ...], tuple[int, ...], str],
+    plan: PoolPlan,
 ) -> Ranged:
     """Take the maximum, or the mean rounded towards zero, of each window."""
-    plan = pool_windows(op, *windows, "NHWC").plan(x.shape)
-    is_max = op == "QuantizedMaxPool"
+    is_max = op != "QuantizedAvgPool"
     empty = int(lowest(x.dtype)) if is_max else 0
     total = xp.full(plan.out, np.int32(empty))
     count = np.zeros(plan.out, np.int32)
@@ -257,8 +257,32 @@ def quantized_max_pool(
     padding: str,
 ) -> Ranged:
     """Take the maximum of each window."""
-    ends = (min_input, max_input)
-    return _pooled(xp, "QuantizedMaxPool", x, ends, (ksize, strides, padding))
+    plan = pool_windows("QuantizedMaxPool", ksize, strides, padding, "NHWC").plan(x.shape)
+    return _pooled(xp, "QuantizedMaxPool", x, (min_input, max_input), plan)
+
+
+@kernel("_QuantizedMaxPool3D", types={"T": _SMALL}, expensive=True)
+def quantized_max_pool_3d(
+    xp: ArrayNamespace,
+    input: Value,  # noqa: A002 - the name of the op's input
+    min_input: Value,
+    max_input: Value,
+    ksize: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: str,
+    data_format: str,
+) -> Ranged:
+    """Take the maximum of each window of volumes.
+
+    Raises:
+        UnimplementedError: the channels come first; TensorFlow reads such windows as NDHWC.
+    """
+    name = "_QuantizedMaxPool3D"
+    if data_format != "NDHWC":
+        raise UnimplementedError(f"{name} supports NDHWC only, got data_format={data_format}")
+    windows = pool_windows(name, ksize, strides, padding, data_format, rank=5)
+    plan = windows.gradient_plan(input.shape)  # oneDNN's windows start at the first element
+    return _pooled(xp, name, input, (min_input, max_input), plan)
 
 
 @kernel("QuantizedAvgPool", types={"T": _SMALL}, expensive=True)
@@ -272,8 +296,8 @@ def quantized_avg_pool(
     padding: str,
 ) -> Ranged:
     """Take the mean of each window."""
-    ends = (min_input, max_input)
-    return _pooled(xp, "QuantizedAvgPool", x, ends, (ksize, strides, padding))
+    plan = pool_windows("QuantizedAvgPool", ksize, strides, padding, "NHWC").plan(x.shape)
+    return _pooled(xp, "QuantizedAvgPool", x, (min_input, max_input), plan)
 
 
 @kernel("QuantizedRelu", types={"Tinput": (dtypes.quint8, dtypes.qint32)})
