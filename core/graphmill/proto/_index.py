@@ -21,6 +21,8 @@ MODULE_OF: dict[str, str] = {
     "BundleEntryProto": "tensor_bundle_pb2",
     "BundleHeaderProto": "tensor_bundle_pb2",
     "BytesList": "feature_pb2",
+    "CalibrationStatistics": "calibration_statistics_pb2",
+    "CalibrationStatisticsMap": "calibration_statistics_pb2",
     "CallableOptions": "config_pb2",
     "CapturedTensor": "saved_object_graph_pb2",
     "CheckpointState": "checkpoint_state_pb2",
@@ -37,6 +39,7 @@ MODULE_OF: dict[str, str] = {
     "ClusterDef": "cluster_pb2",
     "ClusterDeviceFilters": "device_filters_pb2",
     "Code": "error_codes_pb2",
+    "CodeLocation": "debug_event_pb2",
     "CollectionDef": "meta_graph_pb2",
     "CompleteGroupRequest": "worker_pb2",
     "CompleteGroupResponse": "worker_pb2",
@@ -54,8 +57,12 @@ MODULE_OF: dict[str, str] = {
     "CreateWorkerSessionResponse": "worker_pb2",
     "DataClass": "summary_pb2",
     "DataType": "types_pb2",
+    "DebugEvent": "debug_event_pb2",
+    "DebugMetadata": "debug_event_pb2",
     "DebugOptions": "debug_pb2",
     "DebugTensorWatch": "debug_pb2",
+    "DebuggedDevice": "debug_event_pb2",
+    "DebuggedGraph": "debug_event_pb2",
     "DebuggedSourceFile": "debug_pb2",
     "DebuggedSourceFiles": "debug_pb2",
     "DeleteWorkerSessionRequest": "worker_pb2",
@@ -69,6 +76,7 @@ MODULE_OF: dict[str, str] = {
     "DictValue": "struct_pb2",
     "Event": "event_pb2",
     "Example": "example_pb2",
+    "Execution": "debug_event_pb2",
     "ExecutorOpts": "worker_pb2",
     "ExtendSessionRequest": "master_pb2",
     "ExtendSessionResponse": "master_pb2",
@@ -92,6 +100,8 @@ MODULE_OF: dict[str, str] = {
     "GradientDef": "function_pb2",
     "GraphDebugInfo": "graph_debug_info_pb2",
     "GraphDef": "graph_pb2",
+    "GraphExecutionTrace": "debug_event_pb2",
+    "GraphOpCreation": "debug_event_pb2",
     "GraphOptions": "config_pb2",
     "GraphmillOptions": "config_pb2",
     "HistogramProto": "histogram_pb2",
@@ -188,7 +198,9 @@ MODULE_OF: dict[str, str] = {
     "SessionMetadata": "config_pb2",
     "SharedMemory": "tensor_transfer_pb2",
     "SignatureDef": "meta_graph_pb2",
+    "SourceFile": "debug_event_pb2",
     "SourceMetadata": "event_pb2",
+    "StackFrameWithId": "debug_event_pb2",
     "StatusProto": "status_pb2",
     "StepSequence": "worker_pb2",
     "StepStats": "step_stats_pb2",
@@ -199,6 +211,7 @@ MODULE_OF: dict[str, str] = {
     "TaggedRunMetadata": "event_pb2",
     "TaskDeviceFilters": "device_filters_pb2",
     "TensorConnection": "config_pb2",
+    "TensorDebugMode": "debug_event_pb2",
     "TensorDescription": "tensor_description_pb2",
     "TensorInfo": "meta_graph_pb2",
     "TensorProto": "tensor_pb2",
@@ -232,6 +245,7 @@ MODULE_OF: dict[str, str] = {
 if TYPE_CHECKING:
     from graphmill.proto import allocation_description_pb2 as allocation_description_pb2
     from graphmill.proto import attr_value_pb2 as attr_value_pb2
+    from graphmill.proto import calibration_statistics_pb2 as calibration_statistics_pb2
     from graphmill.proto import checkpoint_state_pb2 as checkpoint_state_pb2
     from graphmill.proto import chunk_pb2 as chunk_pb2
     from graphmill.proto import cluster_pb2 as cluster_pb2
@@ -239,6 +253,7 @@ if TYPE_CHECKING:
     from graphmill.proto import control_flow_pb2 as control_flow_pb2
     from graphmill.proto import coordination_config_pb2 as coordination_config_pb2
     from graphmill.proto import cost_graph_pb2 as cost_graph_pb2
+    from graphmill.proto import debug_event_pb2 as debug_event_pb2
     from graphmill.proto import debug_pb2 as debug_pb2
     from graphmill.proto import device_attributes_pb2 as device_attributes_pb2
     from graphmill.proto import device_filters_pb2 as device_filters_pb2
@@ -298,6 +313,8 @@ if TYPE_CHECKING:
     from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto as BundleEntryProto
     from graphmill.proto.tensor_bundle_pb2 import BundleHeaderProto as BundleHeaderProto
     from graphmill.proto.feature_pb2 import BytesList as BytesList
+    from graphmill.proto.calibration_statistics_pb2 import CalibrationStatistics as CalibrationStatistics
+    from graphmill.proto.calibration_statistics_pb2 import CalibrationStatisticsMap as CalibrationStatisticsMap
     from graphmill.proto.config_pb2 import CallableOptions as CallableOptions
     from graphmill.proto.saved_object_graph_pb2 import CapturedTensor as CapturedTensor
     from graphmill.proto.checkpoint_state_pb2 import CheckpointState as CheckpointState
@@ -314,6 +331,7 @@ if TYPE_CHECKING:
     from graphmill.proto.cluster_pb2 import ClusterDef as ClusterDef
     from graphmill.proto.device_filters_pb2 import ClusterDeviceFilters as ClusterDeviceFilters
     from graphmill.proto.error_codes_pb2 import Code as Code
+    from graphmill.proto.debug_event_pb2 import CodeLocation as CodeLocation
     from graphmill.proto.meta_graph_pb2 import CollectionDef as CollectionDef
     from graphmill.proto.worker_pb2 import CompleteGroupRequest as CompleteGroupRequest
     from graphmill.proto.worker_pb2 import CompleteGroupResponse as CompleteGroupResponse
@@ -331,8 +349,12 @@ if TYPE_CHECKING:
     from graphmill.proto.worker_pb2 import CreateWorkerSessionResponse as CreateWorkerSessionResponse
     from graphmill.proto.summary_pb2 import DataClass as DataClass
     from graphmill.proto.types_pb2 import DataType as DataType
+    from graphmill.proto.debug_event_pb2 import DebugEvent as DebugEvent
+    from graphmill.proto.debug_event_pb2 import DebugMetadata as DebugMetadata
     from graphmill.proto.debug_pb2 import DebugOptions as DebugOptions
     from graphmill.proto.debug_pb2 import DebugTensorWatch as DebugTensorWatch
+    from graphmill.proto.debug_event_pb2 import DebuggedDevice as DebuggedDevice
+    from graphmill.proto.debug_event_pb2 import DebuggedGraph as DebuggedGraph
     from graphmill.proto.debug_pb2 import DebuggedSourceFile as DebuggedSourceFile
     from graphmill.proto.debug_pb2 import DebuggedSourceFiles as DebuggedSourceFiles
     from graphmill.proto.worker_pb2 import DeleteWorkerSessionRequest as DeleteWorkerSessionRequest
@@ -346,6 +368,7 @@ if TYPE_CHECKING:
     from graphmill.proto.struct_pb2 import DictValue as DictValue
     from graphmill.proto.event_pb2 import Event as Event
     from graphmill.proto.example_pb2 import Example as Example
+    from graphmill.proto.debug_event_pb2 import Execution as Execution
     from graphmill.proto.worker_pb2 import ExecutorOpts as ExecutorOpts
     from graphmill.proto.master_pb2 import ExtendSessionRequest as ExtendSessionRequest
     from graphmill.proto.master_pb2 import ExtendSessionResponse as ExtendSessionResponse
@@ -369,6 +392,8 @@ if TYPE_CHECKING:
     from graphmill.proto.function_pb2 import GradientDef as GradientDef
     from graphmill.proto.graph_debug_info_pb2 import GraphDebugInfo as GraphDebugInfo
     from graphmill.proto.graph_pb2 import GraphDef as GraphDef
+    from graphmill.proto.debug_event_pb2 import GraphExecutionTrace as GraphExecutionTrace
+    from graphmill.proto.debug_event_pb2 import GraphOpCreation as GraphOpCreation
     from graphmill.proto.config_pb2 import GraphOptions as GraphOptions
     from graphmill.proto.config_pb2 import GraphmillOptions as GraphmillOptions
     from graphmill.proto.histogram_pb2 import HistogramProto as HistogramProto
@@ -465,7 +490,9 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import SessionMetadata as SessionMetadata
     from graphmill.proto.tensor_transfer_pb2 import SharedMemory as SharedMemory
     from graphmill.proto.meta_graph_pb2 import SignatureDef as SignatureDef
+    from graphmill.proto.debug_event_pb2 import SourceFile as SourceFile
     from graphmill.proto.event_pb2 import SourceMetadata as SourceMetadata
+    from graphmill.proto.debug_event_pb2 import StackFrameWithId as StackFrameWithId
     from graphmill.proto.status_pb2 import StatusProto as StatusProto
     from graphmill.proto.worker_pb2 import StepSequence as StepSequence
     from graphmill.proto.step_stats_pb2 import StepStats as StepStats
@@ -476,6 +503,7 @@ if TYPE_CHECKING:
     from graphmill.proto.event_pb2 import TaggedRunMetadata as TaggedRunMetadata
     from graphmill.proto.device_filters_pb2 import TaskDeviceFilters as TaskDeviceFilters
     from graphmill.proto.config_pb2 import TensorConnection as TensorConnection
+    from graphmill.proto.debug_event_pb2 import TensorDebugMode as TensorDebugMode
     from graphmill.proto.tensor_description_pb2 import TensorDescription as TensorDescription
     from graphmill.proto.meta_graph_pb2 import TensorInfo as TensorInfo
     from graphmill.proto.tensor_pb2 import TensorProto as TensorProto

@@ -172,6 +172,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "quantized": (
         "quantized.arithmetic",
         "quantized.calibration",
+        "quantized.calibration_saver",
         "quantized.convert",
         "quantized.fake_quant",
         "quantized.fused_convolution",

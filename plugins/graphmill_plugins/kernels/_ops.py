@@ -411,6 +411,7 @@ OPS: dict[str, str] = {
     "parsing.tensor": "DecodeCompressed DecodePaddedRaw DecodeRaw ParseTensor SerializeTensor",
     "quantized.arithmetic": "QuantizedAdd QuantizedMul",
     "quantized.calibration": "CustomAggregator",
+    "quantized.calibration_saver": "CalibrationStatisticsSaver",
     "quantized.convert": "Dequantize QuantizeV2",
     "quantized.fake_quant": (
         "FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars "

@@ -7,7 +7,7 @@ stablehlo/cc/calibration/calibration_parameters.h.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,9 +43,15 @@ def _histogram(x: Value, smallest: Value, largest: Value, bins: int) -> Value:
     if smallest == largest:
         index = np.zeros(x.size, np.int64)
     else:
-        span = (largest - smallest) / np.float32(bins)
-        power = 2.0 ** math.ceil(math.log2(span)) if np.isfinite(span) else np.inf
-        width = np.float32(power)
+        width = bin_width(smallest, largest, bins)
         lower = np.floor(smallest / width) * width
         index = np.floor((x.ravel() - lower) / width).astype(np.int64)
     return np.bincount(np.clip(index, 0, bins - 1), minlength=bins).astype(np.int64)
+
+
+def bin_width(smallest: Any, largest: Any, bins: int) -> Any:
+    """Return the power of two, as float32, that is the width of bins between two floats."""
+    span = (largest - smallest) / np.float32(bins)
+    if not span > 0:
+        return np.float32(0)
+    return np.float32(2.0 ** math.ceil(math.log2(span)) if np.isfinite(span) else np.inf)
