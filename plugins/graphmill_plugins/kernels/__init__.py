@@ -106,7 +106,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "io": ("io.checkpoint", "io.file", "io.reader", "io.remap"),
     "linalg": ("linalg.einsum", "linalg.decompositions", "linalg.solve"),
-    "logging": ("logging.debug", "logging.ops"),
+    "logging": ("logging.debug", "logging.debug_events", "logging.ops"),
     "lookup": ("lookup.ops", "lookup.text_file"),
     "math": (
         "math.cast",

@@ -294,6 +294,7 @@ OPS: dict[str, str] = {
         "Copy CopyHost DebugIdentity DebugIdentityV3 DebugNanCount DebugNumericSummary "
         "DebugNumericSummaryV2"
     ),
+    "logging.debug_events": "DebugIdentityV2",
     "logging.ops": "Assert Print PrintV2 Timestamp",
     "lookup.ops": (
         "AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable "
