@@ -106,14 +106,66 @@ def adjust_hue(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
     _check_rgb(images)
     _check_scalar("delta", delta)
     wide = images.astype(np.float32)
-    r, g, b = wide[..., 0], wide[..., 1], wide[..., 2]
+    rotated = _rotated(xp, wide, delta)
+    if xp is np and np.isfinite(rotated).all():
+        return rotated.astype(images.dtype)
+    is_finite = xp.isfinite(wide).all(axis=-1, keepdims=True)
+    return xp.where(is_finite, rotated, _rotated_by_order(xp, wide, delta)).astype(images.dtype)
+
+
+def _rotated(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
+    """Return float32 images with rotated hues, if all channels are finite."""
+    r, g, b = images[..., 0], images[..., 1], images[..., 2]
     high = xp.maximum(xp.maximum(r, g), b)
     low = xp.minimum(xp.minimum(r, g), b)
     span = high - low
-    hue = _hue(xp, r, g, b, high, span) + delta * np.float32(6)
-    hue = hue - xp.floor(hue / np.float32(6)) * np.float32(6)
-    channels = [low + share * span for share in _shares(xp, hue)]
-    return xp.stack(channels, axis=-1).astype(images.dtype)
+    hue = _turned(xp, _hue(xp, r, g, b, high, span), delta)
+    return xp.stack([low + share * span for share in _shares(xp, hue)], axis=-1)
+
+
+def _turned(xp: ArrayNamespace, hue: Value, delta: Value) -> Value:
+    """Add `delta` of the circle to hues in sixths."""
+    hue = hue + delta * np.float32(6)
+    return hue - xp.floor(hue / np.float32(6)) * np.float32(6)
+
+
+def _rotated_by_order(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
+    """Return float32 images with rotated hues, also if channels are infinite or NaN.
+
+    As in TensorFlow, comparisons choose which channel is the lowest, the middle and the highest
+    one, and NaN compares false.
+    """
+    r, g, b = images[..., 0], images[..., 1], images[..., 2]
+    orders = (  # sector of the circle, condition, lowest, middle and highest channel
+        (1, (r < g) & (b < r), b, r, g),
+        (3, (r < g) & (b > g), r, g, b),
+        (2, r < g, r, b, g),
+        (0, b < g, b, g, r),
+        (4, b > r, g, r, b),
+    )
+    sector, low, middle, high = xp.full(r.shape, np.float32(5)), g, b, r
+    for number, condition, *channels in reversed(orders):
+        sector = xp.where(condition, np.float32(number), sector)
+        low, middle, high = (
+            xp.where(condition, channel, other)
+            for channel, other in zip(channels, (low, middle, high), strict=True)
+        )
+    share = (middle - low) / (high - low)
+    hue = sector + xp.where(sector % 2 == 0, share, np.float32(1) - share)
+    hue = _turned(xp, xp.where(high == low, np.float32(0), hue), delta)
+    sector = xp.where(xp.isnan(hue), np.float32(6), xp.floor(hue))
+    share = hue - xp.floor(hue)
+    share = xp.where(sector % 2 == 0, share, np.float32(1) - share)
+    middle = low + share * (high - low)
+    places = ((high, middle, low, low, middle), (middle, high, high, middle, low))
+    places += ((low, low, middle, high, high),)
+    channels = []
+    for at_sector, last in zip(places, (high, low, middle), strict=True):
+        channel = last
+        for number, value in enumerate(at_sector):
+            channel = xp.where(sector == number, value, channel)
+        channels.append(channel)
+    return xp.stack(channels, axis=-1)
 
 
 def _rgb_to_hsv(xp: ArrayNamespace, images: Value) -> tuple[Value, Value, Value]:
