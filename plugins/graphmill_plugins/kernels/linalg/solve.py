@@ -68,6 +68,10 @@ def adjoint_of(xp: ArrayNamespace, x: Value) -> Value:
 
 
 def _invertible(solve: Callable[..., Value], *arrays: Value) -> Value:
+    matrix = arrays[0]
+    if isinstance(matrix, np.ndarray) and matrix.shape[-1] and np.isnan(matrix[..., 0, 0]).any():
+        # TensorFlow finds no pivot then; NaN elsewhere makes the result NaN.
+        raise InvalidArgumentError("Input matrix is not invertible.")
     try:
         return solve(*arrays)
     except np.linalg.LinAlgError:
