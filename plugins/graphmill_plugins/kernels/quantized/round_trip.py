@@ -96,6 +96,8 @@ def _round_trip(
         high = x.max(axis=axes, keepdims=True, initial=-np.inf)
     low, high, scale, inverse = _ends(xp, low, high, signed_input, bits, narrow_range)
     if range_given:
+        # With one signed bit, the range begins at 0 * inf, which TensorFlow's maximum ignores.
+        low = xp.where(low == low, low, x.dtype.type(-np.inf))
         x = xp.maximum(xp.minimum(x, high), low)  # the range may lie on one side of 0
     moved = unfused(xp, x * scale)
     half = x.dtype.type(0.5)
