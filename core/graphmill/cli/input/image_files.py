@@ -42,6 +42,10 @@ def read_image(
             picture = _with_channels(image, channels)
     except pil.DecompressionBombError as error:
         raise ResourceExhaustedError(f"{name} has too many pixels: {error}") from error
+    except pil.UnidentifiedImageError as error:
+        raise InvalidArgumentError(
+            f"{name} is not an image that can be read: it is neither a PNG nor a JPEG file"
+        ) from error
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidArgumentError(f"{name} is not an image that can be read: {error}") from error
     if size is not None and picture.size != (size[1], size[0]):
