@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphmill import (
+        batch,
         comparison,
         dtypes,
         errors,
@@ -89,6 +90,7 @@ __all__ = [
     "TensorShape",
     "Variable",
     "as_dtype",
+    "batch",
     "case",
     "comparison",
     "cond",
@@ -125,7 +127,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("comparison", "dtypes", "errors", "ops", "saved_model", "summary"),
+    *("batch", "comparison", "dtypes", "errors", "ops", "saved_model", "summary"),
     *("tf_record", "timeline", "train"),
 }
 _HOMES = {

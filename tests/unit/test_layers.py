@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("session", "explain"),
     ("distributed",),
     (
+        "batch",
         "comparison",
         "summary",
         "saved",

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.commands.run_batch import (
+    batch_options,
+    check_batch_options,
+    refuse_with_each,
+    run_batch,
+)
 from graphmill.cli.input import input_args
 from graphmill.cli.options import (
     Settings,
@@ -61,7 +67,7 @@ if TYPE_CHECKING:
     help="The range of the pixels of images for inputs of floats; 0..1 unless given.",
 )
 @click.option("--outdir", help="Also write each output to a .npy file in this folder.")
-@click.option("--overwrite", is_flag=True, help="Let --outdir replace existing files.")
+@click.option("--overwrite", is_flag=True, help="Let --outdir or --out replace existing files.")
 @click.option("--trace", help="Write a trace for Perfetto or chrome://tracing to this file.")
 @click.option(
     "--trace-steps",
@@ -70,6 +76,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="For --trace: run this many steps; from the fourth on, compiled code may run.",
 )
+@batch_options
 @dir_option
 @click.option("--inputs", default="", help="Inputs as in saved_model_cli: 'x=f.npy;y=g.npz[k]'.")
 @click.option("--input_exprs", default="", help="Inputs as expressions: 'x=np.ones((1, 3))'.")
@@ -78,6 +85,7 @@ if TYPE_CHECKING:
 @pass_settings
 def run(
     settings: Settings,
+    /,
     *,
     arguments: tuple[str, ...],
     folder: str | None,
@@ -101,6 +109,7 @@ def run(
     overwrite: bool,
     trace: str | None,
     trace_steps: int,
+    **batch: Any,
 ) -> None:
     """Run MODEL on inputs and print its outputs.
 
@@ -109,6 +118,9 @@ def run(
     FILE[KEY]), .json, .txt, .png or .jpg; VALUE a literal such as 0.5 or [[1, 2]].
 
     For example: graphmill run MODEL image=@seven.png --top 3 --device NPU
+
+    With --each, run MODEL on all rows of files, and write a row of outputs for each to --out:
+    graphmill run MODEL --each 'pics/*.png' --batch 32 --out result.csv
     """
     from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.model.loaded_model import load_model
@@ -122,6 +134,23 @@ def run(
         *input_args.parse_expressions(input_exprs),
         *input_args.parse_examples(input_examples),
     ])  # fmt: skip
+    if check_batch_options(batch):
+        refuse_with_each(top=top, labels=labels, outdir=outdir, trace=trace)
+        settings_of_run = {
+            "tags": tags,
+            "signature": signature,
+            "fetches": fetches,
+            "device": device,
+            "executor": executor,
+            "forbid": forbid,
+            "allow": allow,
+            "trust": trust,
+            "timeout": timeout,
+            "resize": resize,
+            "pixels": pixels or "",
+        }
+        code = run_batch(settings, model, sources, batch, settings_of_run, overwrite=overwrite)
+        click.get_current_context().exit(code)
     names = read_labels(labels) if labels is not None else None
     with stage(f"loading {model}"):
         host, config = session_placement(

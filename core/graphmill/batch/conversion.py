@@ -1,0 +1,139 @@
+"""Convert rows to the arrays that one step of a model takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphmill.batch.contents import ImageBytes
+from graphmill.batch.row import Failure
+from graphmill.cli.input.image_input import image_array
+from graphmill.cli.input.input_args import Source
+from graphmill.cli.input.input_values import fit
+from graphmill.errors import InvalidArgumentError, OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphmill.batch.row import Row
+    from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.cli.input.input_spec import InputSpec
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that one step runs.
+
+    Attributes:
+        rows: all of them.
+        good: those that could be converted.
+        values: for each input the values of the good rows, stacked; without the first dimension
+            if the model has no batch dimension.
+        failures: the others, with their errors.
+    """
+
+    rows: Sequence[Row]
+    good: Sequence[Row]
+    values: Mapping[str, Array]
+    failures: Sequence[Failure]
+
+    @property
+    def position(self) -> int:
+        """The bytes of all files that were read up to the end of this batch."""
+        return self.rows[-1].position
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The index of its first row, and the one after its last."""
+        return self.rows[0].index, self.rows[-1].index + 1
+
+
+class RowConverter:
+    """Convert rows to arrays.
+
+    A model has a batch dimension if the first dimension of an input is unknown, or 1 in all of
+    them; otherwise each step runs one row, which has the whole shape of the input.
+
+    Args:
+        specs: the inputs that rows feed, as the model has them.
+        images: how images become arrays.
+
+    Attributes:
+        row_specs: the inputs without their batch dimension.
+        max_rows: how many rows a step can take; None for any number.
+    """
+
+    def __init__(self, specs: Mapping[str, InputSpec], images: ImageOptions) -> None:
+        self._specs = specs
+        self._images = images
+        first = [spec.shape[0] if spec.shape else 0 for spec in specs.values() if spec.shape != ()]
+        ranks_are_known = all(spec.shape is not None for spec in specs.values())
+        is_one = bool(first) and all(size == 1 for size in first)
+        self.has_batch = not ranks_are_known or -1 in first or is_one
+        self.max_rows = 1 if is_one or not self.has_batch else None
+        self.row_specs = {name: self._row_spec(spec) for name, spec in specs.items()}
+
+    def convert(self, rows: Sequence[Row]) -> Batch:
+        """Return the rows as arrays; rows that do not fit are failures."""
+        good: list[Row] = []
+        failures: list[Failure] = []
+        converted: list[dict[str, Array]] = []
+        for row in rows:
+            try:
+                values = self._values(row)
+                _check_shapes(values, converted, row)
+            except OpError as error:
+                failures.append(Failure(row, error))
+            else:
+                good.append(row)
+                converted.append(values)
+        stacked = {
+            name: self._stack([values[name] for values in converted]) for name in self._specs
+        } if good else {}  # fmt: skip
+        return Batch(rows, good, stacked, failures)
+
+    def _row_spec(self, spec: InputSpec) -> InputSpec:
+        if not self.has_batch or spec.shape is None:
+            return spec
+        if spec.shape == ():
+            raise InvalidArgumentError(
+                f"{spec} has no batch dimension, so that rows cannot feed it; "
+                f"give it one value for all rows: {spec.name}=VALUE"
+            )
+        return replace(spec, shape=spec.shape[1:])
+
+    def _values(self, row: Row) -> dict[str, Array]:
+        if isinstance(row.content, OpError):
+            raise row.content
+        place = row.place
+        values = row.content.values(self.row_specs, place)
+        return {name: self._array(name, values[name], place) for name in self._specs}
+
+    def _array(self, name: str, value: Any, place: str) -> Array:
+        source = Source(name, "file", place)
+        if isinstance(value, ImageBytes):
+            array = image_array(source, value.data, self._specs[name], self._images)
+            return array[0] if self.has_batch else array
+        return fit(value, source, self.row_specs[name])
+
+    def _stack(self, arrays: list[Array]) -> Array:
+        return np.stack(arrays) if self.has_batch else arrays[0]
+
+
+def _check_shapes(values: dict[str, Array], others: list[dict[str, Array]], row: Row) -> None:
+    """Raise if an input with unknown sizes has another shape than in the rows before."""
+    if not others:
+        return
+    for name, array in values.items():
+        expected = others[0][name].shape
+        if array.shape != expected:
+            error = InvalidArgumentError(
+                f"{row.place}: input {name!r} has shape {list(array.shape)}, but the rows before "
+                f"it in its batch have {list(expected)}"
+            )
+            error.add_note("try: --batch 1 (batch_size=1), or rows of equal shape; --resize")
+            raise error

@@ -1,0 +1,1 @@
+"""Write the results of a batch run: `.csv`, `.jsonl`, `.npz`, `.parquet`."""

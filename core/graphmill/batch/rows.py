@@ -1,0 +1,240 @@
+"""Read the rows of files one after the other."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import zipfile
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphmill import files, tf_record
+from graphmill.batch.contents import (
+    Arrays,
+    Cells,
+    Columns,
+    JsonText,
+    Members,
+    Record,
+    TextLine,
+    WholeFile,
+    choose_columns,
+    only_input,
+)
+from graphmill.batch.row import Row
+from graphmill.errors import DataLossError, InvalidArgumentError, OpError
+from graphmill.files.stream import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+    from graphmill.batch.row import Content
+    from graphmill.batch.sources import SourceFile
+    from graphmill.cli.input.input_spec import InputSpec
+
+    Parts = Iterator[tuple[int | None, Content | OpError, int]]
+    """Line, content, and bytes read, of each row of a file."""
+
+
+class RowReader:
+    """Read the rows of files for the inputs of a model.
+
+    Args:
+        specs: the inputs that rows feed, without their batch dimension.
+        columns: the columns of tables that the only input takes; empty to choose by name.
+        whole_files: whether a text file is one text, rather than one on each line.
+        tell: is called with remarks, such as on columns that no input takes.
+
+    Raises (from `read`):
+        OpError: a file cannot be opened, or a table's header does not fit the inputs.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, InputSpec],
+        columns: Sequence[str] = (),
+        *,
+        whole_files: bool = False,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self._specs = specs
+        self._columns = columns
+        self._whole_files = whole_files
+        self._tell = tell or (lambda _: None)
+        self._told: set[tuple[str, ...]] = set()
+        self._formats: dict[str, Callable[[SourceFile], Parts]] = {
+            "image": self._whole_file,
+            "txt": self._whole_file if whole_files else self._text_lines,
+            "csv": self._table,
+            "jsonl": self._json_lines,
+            "tfrecord": self._records,
+            "npy": self._array,
+            "npz": self._archive,
+        }
+
+    def read(self, sources: Iterable[SourceFile]) -> Iterator[Row]:
+        """Yield the rows of all files, in order; a damaged part of a file is a row's error."""
+        index, before = 0, 0
+        for source in sources:
+            for line, content, position in self._formats[source.format](source):
+                yield Row(index, source.label, line, content, before + position)
+                index += 1
+            before += source.size
+
+    def values(self, values: Iterable[Any]) -> Iterator[Row]:
+        """Yield a row for each value from Python: a mapping by input, or the only input's value."""
+        for index, value in enumerate(values):
+            content = Members(dict(value) if hasattr(value, "keys") else value)
+            yield Row(index, "", None, content)
+
+    def _whole_file(self, source: SourceFile) -> Parts:
+        yield None, WholeFile(source.path), source.size
+
+    def _text_lines(self, source: SourceFile) -> Parts:
+        for number, line, position in _lines(source):
+            yield number, TextLine(line), position
+
+    def _json_lines(self, source: SourceFile) -> Parts:
+        for number, line, position in _lines(source):
+            if line.strip():
+                yield number, JsonText(line), position
+
+    def _table(self, source: SourceFile) -> Parts:
+        with closing(_Counted(source.path)) as raw:
+            text = io.TextIOWrapper(
+                cast("BinaryIO", raw), "utf-8-sig", "surrogateescape", newline=""
+            )
+            delimiter = "\t" if source.path.lower().endswith(".tsv") else ","
+            table = csv.reader(text, delimiter=delimiter, strict=True)
+            columns = self._header(table, source)
+            while True:
+                line = table.line_num + 1
+                try:
+                    cells = next(table, None)
+                except csv.Error as error:
+                    fault = InvalidArgumentError(f"{source.label}:{line} is not CSV: {error}")
+                    yield line, fault, raw.position
+                    continue
+                if cells is None:
+                    return
+                if cells:
+                    yield line, Cells(columns, cells), raw.position
+
+    def _header(self, table: Iterator[list[str]], source: SourceFile) -> Columns:
+        try:
+            header = next(table, None)
+        except csv.Error as error:
+            raise InvalidArgumentError(f"{source.label}:1 is not CSV: {error}") from error
+        if not header:
+            raise InvalidArgumentError(f"{source.label} is empty, expected a header of columns")
+        columns = choose_columns(header, self._specs, self._columns, f"{source.label}:1")
+        unused = tuple(columns.unused[:10])
+        if unused and unused not in self._told:
+            self._told.add(unused)
+            self._tell(f"{source.label}: no input takes these columns: {', '.join(unused)}")
+        return columns
+
+    def _records(self, source: SourceFile) -> Parts:
+        compression = "GZIP" if source.path.lower().endswith(".gz") else ""
+        records = tf_record.tf_record_iterator(source.path, compression)
+        position = 0
+        for number in itertools.count(1):
+            try:
+                record = next(records, None)
+            except DataLossError as error:
+                rest = "the rest of the file is skipped"
+                fault = DataLossError(f"{source.label}:{number}: {error.message}; {rest}")
+                yield number, fault, source.size
+                return
+            if record is None:
+                return
+            position = min(position + len(record) + 16, source.size)
+            yield number, Record(record), position
+
+    def _array(self, source: SourceFile) -> Parts:
+        name, spec = only_input(self._specs, source.label)
+        try:
+            array = np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            fault = InvalidArgumentError(f"{source.label} is not a .npy file: {error}")
+            yield None, fault, source.size
+            return
+        yield from self._rows_of({name: array}, {name: spec}, source)
+
+    def _archive(self, source: SourceFile) -> Parts:
+        try:
+            with np.load(io.BytesIO(files.read_bytes(source.path)), allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+        except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+            fault = InvalidArgumentError(f"{source.label} is not a .npz file: {error}")
+            yield None, fault, source.size
+            return
+        if len(self._specs) == len(arrays) == 1:
+            arrays = dict(zip(self._specs, arrays.values(), strict=True))
+        yield from self._rows_of(arrays, self._specs, source)
+
+    def _rows_of(
+        self, arrays: dict[str, Any], specs: Mapping[str, InputSpec], source: SourceFile
+    ) -> Parts:
+        """Yield one row if the arrays have the rank of a row, else one for each element."""
+        known = {name: arrays[name] for name in specs if name in arrays}
+        if not known or any(_is_row(array, specs[name]) for name, array in known.items()):
+            yield None, Arrays(known), source.size
+            return
+        counts = {len(array) for array in known.values()}
+        if len(counts) > 1:
+            raise InvalidArgumentError(
+                f"{source.label}: its arrays have different numbers of rows: "
+                f"{', '.join(map(str, sorted(counts)))}"
+            )
+        (count,) = counts
+        for row in range(count):
+            element = {name: array[row] for name, array in known.items()}
+            yield row + 1, Arrays(element), source.size * (row + 1) // count
+
+
+def _is_row(array: np.ndarray[Any, Any], spec: InputSpec) -> bool:
+    return array.ndim == 0 or (spec.shape is not None and array.ndim <= len(spec.shape))
+
+
+class _Counted(io.BufferedIOBase):
+    """A stream that knows how many bytes were read."""
+
+    def __init__(self, path: str) -> None:
+        self._stream: BinaryIO = open_stream(path)
+        self.position = 0
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next bytes."""
+        data = self._stream.read(-1 if size is None else size)
+        self.position += len(data)
+        return data
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return the next bytes."""
+        return self.read(size if size >= 0 else 1 << 16)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        super().close()
+
+
+def _lines(source: SourceFile) -> Iterator[tuple[int, str, int]]:
+    """Yield number, text and end position of each line."""
+    position = 0
+    with closing(open_stream(source.path)) as stream:
+        for number, line in enumerate(stream, 1):
+            position += len(line)
+            text = line.decode("utf-8", "surrogateescape")
+            if number == 1:
+                text = text.removeprefix("\ufeff")
+            yield number, text.rstrip("\r\n"), position

@@ -1,0 +1,158 @@
+"""`BatchSettings`: everything that decides what a batch run computes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphmill.batch.conversion import RowConverter
+from graphmill.batch.rows import RowReader
+from graphmill.batch.runner import BatchRunner
+from graphmill.cli.input.image_input import ImageOptions
+from graphmill.cli.input.input_args import Source
+from graphmill.cli.input.input_values import load as load_input
+from graphmill.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.plugin.host import Host
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """The model, and how rows become its inputs. All values are JSON data.
+
+    Attributes:
+        model: the path of a SavedModel, GraphDef or MetaGraph.
+        batch_size: the number of rows in a step.
+        tags, signature, fetches: as for `graphmill run`.
+        device, executor, forbid, allow, trust: as for `graphmill run`.
+        timeout: the seconds that a step may take; None for no limit.
+        keep_going: whether rows that fail are reported and left out.
+        columns: the columns of tables that the only input takes; empty to choose by name.
+        whole_files: whether a text file is one text, rather than one on each line.
+        resize, pixels: how images are converted; see `ImageOptions`.
+        sources: inputs that are the same for all rows, as the fields of a `Source` of the command
+            line.
+    """
+
+    model: str
+    batch_size: int = 32
+    tags: str | None = None
+    signature: str | None = None
+    fetches: tuple[str, ...] = ()
+    device: str | None = None
+    executor: str | None = None
+    forbid: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    trust: bool = False
+    timeout: float | None = None
+    keep_going: bool = False
+    columns: tuple[str, ...] = ()
+    whole_files: bool = False
+    resize: bool = False
+    pixels: str = ""
+    sources: tuple[tuple[str, str, str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A model that is ready to run rows."""
+
+    runner: BatchRunner
+    reader: RowReader
+
+
+def load(settings: BatchSettings, host: Host, threads: int = 0) -> LoadedModel:
+    """Load the model.
+
+    Args:
+        settings: name the model and its session's options.
+        host: the host to run it on.
+        threads: the threads that one kernel may use; 0 for the default.
+    """
+    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.cli.model.placement import session_placement
+
+    host, config = session_placement(
+        host,
+        settings.device,
+        settings.executor,
+        settings.forbid,
+        settings.allow,
+        trust=settings.trust,
+    )
+    if threads:
+        config.intra_op_parallelism_threads = threads
+    return load_model(
+        settings.model,
+        host,
+        tags=settings.tags,
+        signature=settings.signature,
+        fetches=settings.fetches,
+        config=config,
+    )
+
+
+def prepare(
+    settings: BatchSettings,
+    model: LoadedModel,
+    constants: Mapping[str, Any],
+    tell: Callable[[str], None],
+) -> Prepared:
+    """Return what reads rows and runs them.
+
+    Args:
+        settings: how rows are read and run.
+        model: the model.
+        constants: the inputs that are the same for all rows, as the model takes them.
+        tell: is called with remarks, each once.
+
+    Raises:
+        OpError: `constants` has an input that the model has not, or leaves none for the rows.
+    """
+    typed = {source[0]: Source(*source) for source in settings.sources}
+    fixed = {*constants, *typed}
+    model.ports({*model.inputs, *fixed})
+    specs = {name: port.spec() for name, port in model.inputs.items() if name not in fixed}
+    if not specs:
+        error = InvalidArgumentError(f"{model.name} has no input that rows could feed")
+        error.add_note("the values of inputs on the command line are the same for all rows")
+        raise error
+    told: set[str] = set()
+
+    def tell_once(remark: str) -> None:
+        if remark not in told:
+            told.add(remark)
+            tell(remark)
+
+    def tell_pixels(remark: str) -> None:
+        # It names the image; all images of a run are scaled alike.
+        tell_once(f"the pixels of images are scaled {remark.partition(' are scaled ')[2]}")
+
+    images = ImageOptions(resize=settings.resize, pixels=settings.pixels, tell=tell_pixels)
+    values = {
+        name: load_input(source, model.ports({*model.inputs, name})[name].spec(), images)
+        for name, source in typed.items()
+    }
+    converter = RowConverter(specs, images)
+    reader = RowReader(
+        converter.row_specs, settings.columns, whole_files=settings.whole_files, tell=tell_once
+    )
+    runner = BatchRunner(
+        model,
+        converter,
+        constants={**constants, **values},
+        batch_size=settings.batch_size,
+        timeout=settings.timeout,
+        keep_going=settings.keep_going,
+    )
+    return Prepared(runner, reader)
+
+
+def threads_of_a_job(jobs: int) -> int:
+    """Return how many threads a kernel may use if several processes share the processor."""
+    return 0 if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)

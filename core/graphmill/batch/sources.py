@@ -1,0 +1,158 @@
+"""Find the files of a batch run: files, folders, patterns, and standard input."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from graphmill import files
+from graphmill.cli.input import image_files
+from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
+from graphmill.files.status import typed_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STDIN: Final = "-"
+FORMATS: Final = {
+    **dict.fromkeys(image_files.SUFFIXES, "image"),
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "txt",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
+    ".tfrecord.gz": "tfrecord",
+    ".npy": "npy",
+    ".npz": "npz",
+}
+"""The format of a file by its suffix."""
+STDIN_FORMATS: Final = ("csv", "jsonl", "txt", "tfrecord", "paths")
+"""What standard input may hold; `paths` are names of files, one on each line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file with rows.
+
+    Attributes:
+        path: where it is.
+        format: a value of `FORMATS`.
+        label: how messages and results name it.
+        size: its size in bytes.
+        stamp: changes if the file's content does.
+    """
+
+    path: str
+    format: str
+    label: str
+    size: int
+    stamp: str
+
+
+def find_sources(
+    each: Iterable[str], *, stdin_copy: str | None = None, stdin_format: str | None = None
+) -> list[SourceFile]:
+    """Return the files that the patterns name, in order; those of a folder are sorted by name.
+
+    Args:
+        each: files, folders, patterns such as `pics/*.png`, or `-` for standard input.
+        stdin_copy: the file that holds what was read from standard input.
+        stdin_format: its format, one of `STDIN_FORMATS`.
+
+    Raises:
+        NotFoundError: there is no such file, or a pattern or folder has none.
+        InvalidArgumentError: the format of a file is not supported.
+    """
+    found: list[SourceFile] = []
+    for item in each:
+        if item == STDIN:
+            found += _stdin_files(stdin_copy, stdin_format)
+        else:
+            found += [_source(path) for path in _paths(files.as_path(item))]
+    return found
+
+
+def copy_stdin(path: str) -> None:
+    """Write what standard input holds to a file.
+
+    Raises:
+        OpError: the file cannot be written.
+    """
+    with files.open_writer(path) as writer:
+        while chunk := sys.stdin.buffer.read(1 << 20):
+            writer.write(chunk)
+
+
+def format_of(path: str) -> str:
+    """Return the format of a file, by its suffix.
+
+    Raises:
+        InvalidArgumentError: it is not supported.
+    """
+    name = path.lower()
+    for suffix, kind in FORMATS.items():
+        if name.endswith(suffix):
+            return kind
+    raise InvalidArgumentError(
+        f"{path} is of an unsupported file type; supported are {' '.join(FORMATS)}"
+    )
+
+
+def _paths(item: str) -> list[str]:
+    if files.is_dir(item):
+        paths = [files.join(item, name) for name in files.list_dir(item) if name[0] != "."]
+        paths = [path for path in paths if path.lower().endswith(tuple(FORMATS))]
+        if not paths:
+            raise NotFoundError(f"folder {item} has no file of a type in {' '.join(FORMATS)}")
+        return paths
+    if files.exists(item):
+        return [item]
+    if any(character in item for character in "*?["):
+        shows_hidden = posixpath.basename(item).startswith(".")
+        paths = [
+            path
+            for path in files.matching(item)
+            if (shows_hidden or not posixpath.basename(path).startswith("."))
+            and not files.is_dir(path)
+        ]
+        if not paths:
+            raise NotFoundError(f"no file matches {item}")
+        return paths
+    folder = Path(item).parent
+    near = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    raise NotFoundError(f"there is no file {item}{suggest(Path(item).name, near)}")
+
+
+def _source(path: str, kind: str | None = None, label: str | None = None) -> SourceFile:
+    size, stamp = _size_and_stamp(path)
+    return SourceFile(path, kind or format_of(path), label or path, size, stamp)
+
+
+def _size_and_stamp(path: str) -> tuple[int, str]:
+    if files.is_url(path):
+        size = files.open_reader(path).size
+        return size, str(size)
+    with typed_errors(path):
+        status = Path(path).stat()
+    return status.st_size, f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _stdin_files(copy: str | None, kind: str | None) -> list[SourceFile]:
+    if copy is None:
+        raise InvalidArgumentError("standard input can be read by a run that writes a file only")
+    if kind not in STDIN_FORMATS:
+        error = InvalidArgumentError("the format of standard input is not known")
+        error.add_note(f"try: --format with one of {', '.join(STDIN_FORMATS)}")
+        raise error
+    content = files.read_bytes(copy)
+    if kind == "paths":
+        lines = content.decode("utf-8", "surrogateescape").splitlines()
+        return [_source(files.as_path(line)) for line in lines if line.strip()]
+    digest = hashlib.sha256(content).hexdigest()
+    return [SourceFile(copy, kind, "stdin", len(content), digest)]
