@@ -62,6 +62,8 @@ class Graph(ShapedGraph):
         control_flow: the loops and conditionals that are being built, and their nodes.
         variables: its variables, in order of creation.
         summaries: its summaries for TensorBoard (`graphmill.summary`), in order of creation.
+        queue_runners: the threads that fill its queues (`graphmill.train.QueueRunner`).
+        collections: further collections by key; see `add_to_collection`.
     """
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
@@ -79,6 +81,8 @@ class Graph(ShapedGraph):
         self.ops = OpRegistry() if ops is None else ops
         self.variables: list[Variable] = []
         self.summaries: list[Tensor] = []
+        self.queue_runners: list[Any] = []
+        self.collections: dict[str, list[Any]] = {}
         super().__init__()
 
     @classmethod
@@ -305,6 +309,20 @@ class Graph(ShapedGraph):
                 f"{len(node.output_types)} outputs"
             )
         return Tensor(node, index)
+
+    def add_to_collection(self, name: str, value: Any) -> None:
+        """Add a value to a collection: a tensor, a node, a number or bytes."""
+        self.collections.setdefault(name, []).append(value)
+
+    def get_collection(self, name: str) -> list[Any]:
+        """Return the values of a collection; those of TensorFlow have TensorFlow's keys."""
+        own: dict[str, list[Any]] = {
+            "variables": list(self.variables),
+            "trainable_variables": [item for item in self.variables if item.trainable],
+            "summaries": list(self.summaries),
+            "queue_runners": list(self.queue_runners),
+        }
+        return [*own.get(name, []), *self.collections.get(name, [])]
 
     def as_graph_def(self) -> proto.GraphDef:
         """Return the graph as a message, functions included."""

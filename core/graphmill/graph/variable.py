@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
     from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
+    from graphmill.proto import VariableDef
 
 
 class Variable(Tensor):
@@ -89,6 +90,33 @@ class Variable(Tensor):
             self.handle, self.initializer, read = build(self, scope)
         super().__init__(read.op, read.value_index)
         graph.variables.append(self)
+
+    @classmethod
+    def from_proto(cls, definition: VariableDef, graph: Graph) -> Variable:
+        """Return the variable that nodes of a graph make up; it is not added to the graph's.
+
+        Args:
+            definition: a `VariableDef` message, which names the nodes.
+            graph: the graph with these nodes.
+
+        Raises:
+            OpError: the graph lacks a node or tensor.
+        """
+        variable = cls.__new__(cls)
+        variable.handle = graph.get_tensor_by_name(definition.variable_name)
+        variable.variable_name = definition.variable_name.partition(":")[0]
+        variable.initializer = graph.get_operation_by_name(definition.initializer_name)
+        variable.is_resource = definition.is_resource
+        variable.trainable = definition.trainable
+        shape = variable.handle.op.attrs.get("shape")
+        is_known = shape is not None and all(size >= 0 for size in shape)
+        variable.static_shape = tuple(shape) if is_known else None
+        read = graph.get_tensor_by_name(definition.snapshot_name)
+        Tensor.__init__(variable, read.op, read.value_index)
+        # Programs before TensorFlow 1.5 did not write the name of the initial value.
+        initial = definition.initial_value_name
+        variable.initial_value = graph.get_tensor_by_name(initial) if initial else read
+        return variable
 
     @property
     def value_dtype(self) -> DType:

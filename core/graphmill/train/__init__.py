@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
+    from graphmill.train.coordinator import Coordinator
     from graphmill.train.global_step import (
         create_global_step,
         get_global_step,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         StopAtStepHook,
         SummarySaverHook,
     )
+    from graphmill.train.meta_graph import export_meta_graph, import_meta_graph, write_graph
     from graphmill.train.monitored_session import MonitoredSession, MonitoredTrainingSession
     from graphmill.train.moving_average import ExponentialMovingAverage
     from graphmill.train.optimizer import Optimizer
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
         GradientDescentOptimizer,
         MomentumOptimizer,
         RMSPropOptimizer,
+    )
+    from graphmill.train.queue_runner import (
+        QueueRunner,
+        add_queue_runner,
+        start_queue_runners,
     )
     from graphmill.train.saver import Saver, get_checkpoint_state
     from graphmill.train.scaffold import Scaffold
@@ -60,6 +67,7 @@ __all__ = [
     "AdamOptimizer",
     "CheckpointSaverHook",
     "ChiefSessionCreator",
+    "Coordinator",
     "ExponentialMovingAverage",
     "FtrlOptimizer",
     "GradientDescentOptimizer",
@@ -70,6 +78,7 @@ __all__ = [
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "Optimizer",
+    "QueueRunner",
     "RMSPropOptimizer",
     "Saver",
     "Scaffold",
@@ -82,17 +91,25 @@ __all__ = [
     "StopAtStepHook",
     "SummarySaverHook",
     "WorkerSessionCreator",
+    "add_queue_runner",
     "create_global_step",
+    "export_meta_graph",
     "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
+    "import_meta_graph",
     "latest_checkpoint",
     "list_variables",
     "load_checkpoint",
+    "start_queue_runners",
+    "write_graph",
 ]
 
 _HOMES = {
     "graphmill.saved.checkpoint": ("latest_checkpoint", "list_variables", "load_checkpoint"),
+    "graphmill.train.coordinator": ("Coordinator",),
+    "graphmill.train.meta_graph": ("export_meta_graph", "import_meta_graph", "write_graph"),
+    "graphmill.train.queue_runner": ("QueueRunner", "add_queue_runner", "start_queue_runners"),
     "graphmill.train.global_step": (
         "create_global_step",
         "get_global_step",

@@ -45,6 +45,7 @@ class Saver:
         name: str = "save",
         *,
         graph: Graph | None = None,
+        saver_def: Any = None,
     ) -> None:
         """Add the nodes that save and restore variables to a graph.
 
@@ -55,17 +56,32 @@ class Saver:
             keep_checkpoint_every_n_hours: one checkpoint in this many hours is never deleted.
             name: name of the scope of the nodes.
             graph: the graph; by default that of the variables, else the default graph.
+            saver_def: a `SaverDef` message that names the nodes if the graph has them already;
+                the numbers of checkpoints to keep are those of the message then.
 
         Raises:
-            InvalidArgumentError: there are no variables, or two have the same name.
+            InvalidArgumentError: there are no variables, or two have the same name; or both
+                `var_list` and `saver_def` are given.
+            OpError: the graph lacks a node that `saver_def` names.
         """
-        named = _named(var_list, graph)
-        self._graph: Any = next(iter(named.values())).graph
+        if saver_def is not None:
+            if var_list is not None:
+                raise InvalidArgumentError("give either var_list or saver_def")
+            max_to_keep = saver_def.max_to_keep
+            keep_checkpoint_every_n_hours = saver_def.keep_checkpoint_every_n_hours or 10000.0
+        named = _named(var_list, graph) if saver_def is None else {}
+        own = graph if saver_def is None else (infer_graph() if graph is None else graph)
+        self._graph: Any = next(iter(named.values())).graph if named else own
         self._max_to_keep = max_to_keep or 0
         self._hours = keep_checkpoint_every_n_hours
         self._next_to_keep = time.time() + keep_checkpoint_every_n_hours * 3600
         self._checkpoints: list[tuple[str, float]] = []
         target = self._graph
+        if saver_def is not None:
+            self._filename = target.get_tensor_by_name(saver_def.filename_tensor_name)
+            self._save = target.get_tensor_by_name(saver_def.save_tensor_name)
+            self._restore = target.get_operation_by_name(saver_def.restore_op_name)
+            return
         with target.as_default(), target.control_dependencies(None), target.name_scope(name):
             self._filename, self._save, self._restore = _add_nodes(target, named)
 
@@ -190,7 +206,34 @@ def meta_graph_of(graph: Any) -> Any:
         message.collection_def["variables"].bytes_list.value.append(content)
         if variable.trainable:
             message.collection_def["trainable_variables"].bytes_list.value.append(content)
+    for runner in graph.queue_runners:
+        content = runner.to_proto().SerializeToString()
+        message.collection_def["queue_runners"].bytes_list.value.append(content)
+    lists = {**graph.collections, **({"summaries": graph.summaries} if graph.summaries else {})}
+    for key, values in lists.items():
+        _add_collection(message.collection_def[key], key, values)
     return message
+
+
+def _add_collection(collection: Any, key: str, values: Sequence[Any]) -> None:
+    """Write the values of a collection, which have one kind."""
+    for value in values:
+        if hasattr(value, "initializer"):
+            collection.bytes_list.value.append(variable_def(value).SerializeToString())
+        elif isinstance(value, bytes):
+            collection.bytes_list.value.append(value)
+        elif isinstance(value, bool | int):
+            collection.int64_list.value.append(value)
+        elif isinstance(value, float):
+            collection.float_list.value.append(value)
+        elif hasattr(value, "name"):
+            collection.node_list.value.append(value.name)
+        elif hasattr(value, "TypeName"):
+            collection.any_list.value.append(value)
+        else:
+            raise InvalidArgumentError(
+                f"collection {key!r} has a {type(value).__name__}, which a MetaGraph cannot hold"
+            )
 
 
 def variable_def(variable: Variable) -> Any:

@@ -1,0 +1,186 @@
+"""Import and export MetaGraphs: a graph with its variables, collections, and saver.
+
+Semantics: tensorflow/python/framework/meta_graph.py, tensorflow/python/training/saver.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.message import DecodeError
+
+from graphmill import files, proto
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph.formats.import_export import extend_graph
+from graphmill.graph.infer_graph import infer_graph
+from graphmill.graph.variable import Variable
+from graphmill.train.queue_runner import queue_runners_of
+from graphmill.train.saver import Saver, meta_graph_of
+
+if TYPE_CHECKING:
+    import os
+
+    from graphmill.graph.builder import Graph
+
+    Path = str | os.PathLike[str]
+
+_VARIABLES: Final = "variables"
+_TRAINABLE: Final = "trainable_variables"
+_OF_VARIABLES: Final = ("local_variables", "model_variables", "moving_average_variables")
+_ELSEWHERE: Final = (_VARIABLES, _TRAINABLE, "queue_runners")
+
+
+def import_meta_graph(
+    meta_graph_or_file: Any, clear_devices: bool = False, graph: Graph | None = None
+) -> Saver | None:
+    """Add the nodes, variables and collections of a MetaGraph to a graph.
+
+    Afterwards `Graph.variables`, `Graph.queue_runners`, `Graph.summaries` and
+    `Graph.get_collection` have what the program that wrote it had there, so that its training can
+    go on.
+
+    Args:
+        meta_graph_or_file: a `MetaGraphDef` message, or the path of a `.meta` file.
+        clear_devices: whether to forget the devices of its nodes.
+        graph: the graph; by default the default graph.
+
+    Returns:
+        A saver with the MetaGraph's own nodes; None if it has none.
+
+    Raises:
+        InvalidArgumentError: it is no MetaGraph, a name is in use, or a collection is damaged.
+        NotFoundError: the file does not exist, or an op is unknown.
+    """
+    target = infer_graph() if graph is None else graph
+    message = _as_message(meta_graph_or_file)
+    definition = message.graph_def
+    if clear_devices:
+        definition = proto.GraphDef()
+        definition.CopyFrom(message.graph_def)
+        for node in definition.node:
+            node.device = ""
+    runners = queue_runners_of(message)
+    extend_graph(target, definition, target.ops)
+    _add_variables(target, message)
+    target.queue_runners += runners
+    for key, collection in message.collection_def.items():
+        if key not in _ELSEWHERE:
+            target.collections.setdefault(key, []).extend(_items(target, key, collection))
+    summaries = target.collections.pop("summaries", [])
+    target.summaries += [item for item in summaries if item not in target.summaries]
+    if not message.HasField("saver_def"):
+        return None
+    return Saver(saver_def=message.saver_def, graph=target)
+
+
+def export_meta_graph(
+    filename: Path | None = None,
+    graph: Graph | None = None,
+    *,
+    saver: Saver | None = None,
+    as_text: bool = False,
+) -> Any:
+    """Return a graph with its variables and collections as a `MetaGraphDef` message.
+
+    Args:
+        filename: the file to write it to; None for none.
+        graph: the graph; by default the default graph.
+        saver: the saver whose nodes restore the variables.
+        as_text: whether the file is text.
+
+    Raises:
+        OpError: the file cannot be written.
+    """
+    target = infer_graph() if graph is None else graph
+    message = meta_graph_of(target) if saver is None else saver.export_meta_graph()
+    if filename is not None:
+        files.write(files.as_path(filename), _serialized(message, as_text=as_text))
+    return message
+
+
+def write_graph(graph_or_graph_def: Any, logdir: Path, name: str, as_text: bool = True) -> str:
+    """Write a graph to a file, and return its path.
+
+    Args:
+        graph_or_graph_def: a graph, or a `GraphDef` message.
+        logdir: the folder, which is created if it is missing.
+        name: the name of the file.
+        as_text: whether the file is text.
+
+    Raises:
+        OpError: the file cannot be written.
+    """
+    is_graph = hasattr(graph_or_graph_def, "as_graph_def")
+    message = graph_or_graph_def.as_graph_def() if is_graph else graph_or_graph_def
+    path = files.join(files.as_path(logdir), name)
+    files.write(path, _serialized(message, as_text=as_text))
+    return path
+
+
+def _serialized(message: Any, *, as_text: bool) -> bytes:
+    if not as_text:
+        content: bytes = message.SerializeToString()
+        return content
+    from google.protobuf import text_format
+
+    return text_format.MessageToString(message).encode()
+
+
+def _as_message(source: Any) -> Any:
+    if isinstance(source, proto.MetaGraphDef):
+        return source
+    from graphmill.graph.formats.model_file import open_model
+    from graphmill.graph.formats.model_format import Kind
+
+    with closing(open_model(files.as_path(source))) as opened:
+        if opened.kind is not Kind.META_GRAPH_DEF:
+            raise InvalidArgumentError(
+                f"{files.as_path(source)} is a {opened.kind.value}, expected a MetaGraphDef (.meta)"
+            )
+    message = proto.MetaGraphDef()
+    content = files.read_bytes(files.as_path(source))
+    try:
+        message.ParseFromString(content)
+    except DecodeError:
+        from google.protobuf import text_format
+
+        text_format.Parse(content.decode(), message)
+    return message
+
+
+def _add_variables(graph: Graph, message: Any) -> None:
+    """Create the variables; one that is in two collections is one object."""
+    trainable = {
+        definition.variable_name
+        for definition in _variable_defs(message.collection_def[_TRAINABLE], _TRAINABLE)
+    } if _TRAINABLE in message.collection_def else set()  # fmt: skip
+    if _VARIABLES not in message.collection_def:
+        return
+    for definition in _variable_defs(message.collection_def[_VARIABLES], _VARIABLES):
+        definition.trainable = definition.variable_name in trainable
+        graph.variables.append(Variable.from_proto(definition, graph))
+
+
+def _variable_defs(collection: Any, key: str) -> list[Any]:
+    try:
+        return [proto.VariableDef.FromString(item) for item in collection.bytes_list.value]
+    except DecodeError as error:
+        raise InvalidArgumentError(f"collection {key!r} is damaged: {error}") from error
+
+
+def _items(graph: Graph, key: str, collection: Any) -> list[Any]:
+    """Return the items of a collection: nodes, tensors, variables, numbers or bytes."""
+    if key in _OF_VARIABLES:
+        by_handle = {variable.handle.name: variable for variable in graph.variables}
+        return [
+            by_handle.get(definition.variable_name) or Variable.from_proto(definition, graph)
+            for definition in _variable_defs(collection, key)
+        ]
+    kind = collection.WhichOneof("kind")
+    if kind == "node_list":
+        return [
+            graph.get_tensor_by_name(name) if ":" in name else graph.get_operation_by_name(name)
+            for name in collection.node_list.value
+        ]
+    return list(getattr(collection, kind).value) if kind else []

@@ -1,0 +1,221 @@
+"""`QueueRunner`: threads that fill the queues of a TensorFlow 1 input pipeline.
+
+Semantics: tensorflow/python/training/queue_runner_impl.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from graphmill import proto
+from graphmill.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
+from graphmill.errors import error_class as _error_class
+from graphmill.ops import data_flow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from graphmill.graph.node import Node
+    from graphmill.graph.tensor import Tensor
+    from graphmill.session.session import Session
+    from graphmill.train.coordinator import Coordinator
+
+
+class QueueRunner:
+    """Enqueues in threads until the queue is closed or a stop is requested.
+
+    Attributes:
+        name: the name of the queue.
+        enqueue_ops: the names of the nodes that enqueue; each runs in a thread of its own.
+        close_op: the name of the node that closes the queue when all threads have ended.
+        cancel_op: the name of the node that closes it and cancels waiting enqueues.
+        exceptions_raised: the errors of threads without a coordinator.
+    """
+
+    def __init__(self, definition: Any) -> None:
+        """Create a runner; see also `add_queue_runner` and `of_queue`.
+
+        Args:
+            definition: a `QueueRunnerDef` message.
+        """
+        self.name: str = definition.queue_name
+        self.enqueue_ops = tuple(definition.enqueue_op_name)
+        self.close_op: str = definition.close_op_name
+        self.cancel_op: str = definition.cancel_op_name
+        codes = definition.queue_closed_exception_types
+        self._closed_errors = tuple(_error_class(code) for code in codes) or (OutOfRangeError,)
+        self.exceptions_raised: list[OpError] = []
+        self._lock = threading.Lock()  # guards the number of running threads and the errors
+        self._running: dict[int, int] = {}
+
+    @classmethod
+    def of_queue(cls, queue: Tensor, enqueue_ops: Sequence[Node]) -> QueueRunner:
+        """Return the runner of a queue, whose closing nodes are added to its graph.
+
+        Args:
+            queue: the handle of the queue.
+            enqueue_ops: nodes that enqueue; each runs in a thread of its own.
+
+        Raises:
+            InvalidArgumentError: there are no nodes.
+        """
+        if not enqueue_ops:
+            raise InvalidArgumentError("a queue runner needs at least one enqueue op")
+        name = queue.op.name
+        with queue.graph.as_default(), queue.graph.control_dependencies(None):
+            close = data_flow.queue_close_v2(queue, name=f"{name}_Close")
+            cancel = data_flow.queue_close_v2(
+                queue, cancel_pending_enqueues=True, name=f"{name}_Close_cancel"
+            )
+        message = proto.QueueRunnerDef(
+            queue_name=name,
+            enqueue_op_name=[node.name for node in enqueue_ops],
+            close_op_name=close.name,
+            cancel_op_name=cancel.name,
+        )
+        return cls(message)
+
+    def to_proto(self) -> Any:
+        """Return the runner as a `QueueRunnerDef` message."""
+        codes: Any = [kind.code for kind in self._closed_errors]
+        return proto.QueueRunnerDef(
+            queue_name=self.name,
+            enqueue_op_name=self.enqueue_ops,
+            close_op_name=self.close_op,
+            cancel_op_name=self.cancel_op,
+            queue_closed_exception_types=codes,
+        )
+
+    def create_threads(
+        self,
+        sess: Session,
+        coord: Coordinator | None = None,
+        daemon: bool = True,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """Return the threads that fill the queue: one for each enqueue op.
+
+        With a coordinator there is one more, which cancels waiting enqueues at a stop. If threads
+        of this session run already, there are none.
+
+        Args:
+            sess: the session.
+            coord: is asked whether to stop, and told of errors.
+            daemon: whether the threads do not keep the process alive.
+            start: whether to start them.
+        """
+        with self._lock:
+            if self._running.get(id(sess), 0):
+                return []
+            self._running[id(sess)] = len(self.enqueue_ops)
+            self.exceptions_raised.clear()
+        targets = [(self._enqueue, (sess, op, coord), op) for op in self.enqueue_ops]
+        if coord is not None and self.cancel_op:
+            targets.append((self._close_on_stop, (sess, coord), self.cancel_op))
+        threads = [
+            threading.Thread(
+                target=target, args=args, daemon=daemon, name=f"QueueRunnerThread-{self.name}-{op}"
+            )
+            for target, args, op in targets
+        ]
+        for thread in threads:
+            if coord is not None:
+                coord.register_thread(thread)
+            if start:
+                thread.start()
+        return threads
+
+    def _enqueue(self, sess: Session, op: str, coord: Coordinator | None) -> None:
+        try:
+            while coord is None or not coord.should_stop():
+                sess.run([], targets=[op])
+        except self._closed_errors:
+            pass  # the input has ended, or the queue was closed
+        except CancelledError as error:
+            if coord is None or not coord.should_stop():  # else the stop cancelled it
+                self._note(error, coord)
+        except OpError as error:
+            self._note(error, coord)
+        finally:
+            self._end_thread(sess, coord)
+
+    def _end_thread(self, sess: Session, coord: Coordinator | None) -> None:
+        """Close the queue after the last thread, so that waiting dequeues end."""
+        with self._lock:
+            self._running[id(sess)] -= 1
+            is_last = not self._running[id(sess)]
+            if is_last:
+                del self._running[id(sess)]
+        if is_last and self.close_op:
+            try:
+                sess.run([], targets=[self.close_op])
+            except OpError as error:
+                if not isinstance(error, CancelledError):  # the session was closed
+                    self._note(error, coord)
+
+    def _close_on_stop(self, sess: Session, coord: Coordinator) -> None:
+        coord.wait_for_stop()
+        try:
+            sess.run([], targets=[self.cancel_op])
+        except CancelledError:
+            pass  # the session was closed, and its queues with it
+        except OpError as error:
+            coord.request_stop(error)
+
+    def _note(self, error: OpError, coord: Coordinator | None) -> None:
+        if coord is not None:
+            coord.request_stop(error)
+            return
+        with self._lock:
+            self.exceptions_raised.append(error)
+
+
+def queue_runners_of(meta_graph: Any) -> list[QueueRunner]:
+    """Return the queue runners of a `MetaGraphDef` message.
+
+    Raises:
+        InvalidArgumentError: the collection is damaged.
+    """
+    from google.protobuf.message import DecodeError
+
+    runners = []
+    for content in meta_graph.collection_def["queue_runners"].bytes_list.value:
+        try:
+            runners.append(QueueRunner(proto.QueueRunnerDef.FromString(content)))
+        except DecodeError as error:
+            raise InvalidArgumentError(
+                f"a queue runner of the graph is damaged: {error}"
+            ) from error
+    return runners
+
+
+def start_queue_runners(
+    sess: Session,
+    coord: Coordinator | None = None,
+    runners: Iterable[QueueRunner] | None = None,
+    daemon: bool = True,
+    start: bool = True,
+) -> list[threading.Thread]:
+    """Start the threads of queue runners, and return them.
+
+    Args:
+        sess: the session.
+        coord: the coordinator of the threads.
+        runners: the runners; by default those of the session's graph (`Graph.queue_runners`).
+        daemon: whether the threads do not keep the process alive.
+        start: whether to start them.
+    """
+    used = sess.graph.queue_runners if runners is None else runners
+    return [
+        thread
+        for runner in list(used)
+        for thread in runner.create_threads(sess, coord, daemon=daemon, start=start)
+    ]
+
+
+def add_queue_runner(runner: QueueRunner, graph: Any = None) -> None:
+    """Add a runner to those of a graph, by default the default graph."""
+    from graphmill.graph.infer_graph import infer_graph
+
+    (infer_graph() if graph is None else graph).queue_runners.append(runner)
