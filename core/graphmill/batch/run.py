@@ -17,6 +17,7 @@ from graphmill.batch.settings import BatchSettings, load, prepare
 from graphmill.batch.share import Share, run_share
 from graphmill.batch.sources import STDIN, copy_stdin, find_sources
 from graphmill.batch.store import STDIN_COPY, ResultStore
+from graphmill.cli.model.input_threads import queue_runners_running
 from graphmill.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -107,9 +108,9 @@ def run(
         progress: is called after each step.
         tell: is called with remarks, and with a line for each row that fails.
         host: the host to run on; by default that of this process.
-        options: `batch_size` (32), `keep_going`, `timeout`, `columns`, `whole_files`, `resize`,
-            `pixels`, `signature`, `tags`, `fetches`, `device`, `executor`, `forbid`, `allow`,
-            `trust`; see `BatchSettings`.
+        options: `batch_size` (32), `keep_going`, `timeout`, `queue_runners`, `columns`,
+            `whole_files`, `resize`, `pixels`, `signature`, `tags`, `fetches`, `device`, `executor`,
+            `forbid`, `allow`, `trust`; see `BatchSettings`.
 
     Raises:
         AlreadyExistsError: `out`, or results of an interrupted run, exist.
@@ -179,7 +180,7 @@ def predict(
     constants = {name: _as_array(value) for name, value in (inputs or {}).items()}
     sources = [] if each is None else find_sources(files.as_path(item) for item in _listed(each))
     loaded = load(settings, _host(host))
-    with loaded.session:
+    with loaded.session, queue_runners_running(loaded, is_on=settings.queue_runners):
         prepared = prepare(settings, loaded, constants, tell or (lambda _: None))
         read = prepared.reader.values(rows) if rows is not None else prepared.reader.read(sources)
         for result in prepared.runner.results(read):
@@ -252,7 +253,7 @@ def _run_here(
     host: Host | None,
 ) -> None:
     model = load(settings, _host(host))
-    with model.session:
+    with model.session, queue_runners_running(model, is_on=settings.queue_runners):
         prepared = prepare(settings, model, constants, follower.tell)
         share = Share(0, 1, settings.batch_size, store.done())
         run_share(prepared, sources, share, store, follower.result)

@@ -32,6 +32,7 @@ class BatchSettings:
         device, executor, forbid, allow, trust: as for `graphmill run`.
         timeout: the seconds that a step may take; None for no limit.
         keep_going: whether rows that fail are reported and left out.
+        queue_runners: whether threads fill the model's queues.
         columns: the columns of tables that the only input takes; empty to choose by name.
         whole_files: whether a text file is one text, rather than one on each line.
         resize, pixels: how images are converted; see `ImageOptions`.
@@ -51,6 +52,7 @@ class BatchSettings:
     trust: bool = False
     timeout: float | None = None
     keep_going: bool = False
+    queue_runners: bool = False
     columns: tuple[str, ...] = ()
     whole_files: bool = False
     resize: bool = False

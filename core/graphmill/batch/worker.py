@@ -10,6 +10,7 @@ from graphmill.batch.settings import BatchSettings, load, prepare, threads_of_a_
 from graphmill.batch.share import Share, run_share
 from graphmill.batch.sources import SourceFile
 from graphmill.batch.store import ResultStore
+from graphmill.cli.model.input_threads import queue_runners_running
 from graphmill.errors import OpError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def main() -> int:
     try:
         share = Share(task["job"], task["jobs"], settings.batch_size, store.done())
         model = load(settings, default_host(), threads_of_a_job(task["jobs"]))
-        with model.session:
+        with model.session, queue_runners_running(model, is_on=settings.queue_runners):
             constants = store.read_constants()
             prepared = prepare(settings, model, constants, lambda remark: _say(remark=remark))
             run_share(prepared, sources, share, store, _report)

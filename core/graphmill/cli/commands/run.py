@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 @allow_option
 @trust_option
 @click.option("--timeout", type=click.FloatRange(min=0.001), help="End the run after N seconds.")
+@click.option("--queue-runners", is_flag=True, help="Fill the model's queues in threads.")
 @tags_option
 @signature_option
 @click.option("--resize", is_flag=True, help="Scale images to the size of the input.")
@@ -101,6 +102,7 @@ def run(
     allow: tuple[str, ...],
     trust: bool,
     timeout: float | None,
+    queue_runners: bool,
     top: int | None,
     labels: str | None,
     resize: bool,
@@ -123,6 +125,7 @@ def run(
     graphmill run MODEL --each 'pics/*.png' --batch 32 --out result.csv
     """
     from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.cli.model.input_threads import queue_runners_running
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
     from graphmill.cli.output.results import answer_blocks, read_labels, top_entries
@@ -146,6 +149,7 @@ def run(
             "allow": allow,
             "trust": trust,
             "timeout": timeout,
+            "queue_runners": queue_runners,
             "resize": resize,
             "pixels": pixels or "",
         }
@@ -165,7 +169,10 @@ def run(
     values = loaded.read(sources, images)
     for note in () if settings.as_json else notes:
         click.echo(f"graphmill: {note}", err=True)
-    with stage("running", loaded.session.waits):
+    with (
+        stage("running", loaded.session.waits),
+        queue_runners_running(loaded, is_on=queue_runners),
+    ):
         if trace is None:
             results = loaded.run(values, timeout)
         else:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata
     from graphmill.proto.graph_pb2 import GraphDef
+    from graphmill.proto.meta_graph_pb2 import MetaGraphDef
     from graphmill.proto.saver_pb2 import SaverDef
     from graphmill.session.session import Session
 
@@ -46,6 +47,7 @@ class LoadedModel:
         inputs: the inputs that can be fed, by the name that the user gives.
         outputs: the tensor of each output, by the name that the user sees.
         is_closed: whether exactly `inputs` must be fed, as in a signature.
+        meta_graph: the MetaGraph with the graph's collections; None for a bare graph.
     """
 
     name: str
@@ -55,6 +57,7 @@ class LoadedModel:
     inputs: Mapping[str, Port]
     outputs: Mapping[str, str]
     is_closed: bool
+    meta_graph: MetaGraphDef | None = None
 
     def ports(self, names: Iterable[str]) -> dict[str, Port]:
         """Return the input for each name; raise if a name is unknown or missing.
@@ -188,12 +191,28 @@ def _saved_model(
     if fetches:
         inputs = {port.name: port for found in signatures.values() for port in _dense(found.inputs)}
         return LoadedModel(
-            model, loaded.session, graph_def, host, inputs, _tensors(fetches), is_closed=False
+            model,
+            loaded.session,
+            graph_def,
+            host,
+            inputs,
+            _tensors(fetches),
+            is_closed=False,
+            meta_graph=loaded.meta_graph,
         )
     chosen = choose_signature(signatures, key, model)
     inputs = {port.name: port for port in _dense(chosen.inputs)}
     outputs = {port.name: port.tensor for port in _dense(chosen.outputs)}
-    return LoadedModel(model, loaded.session, graph_def, host, inputs, outputs, is_closed=True)
+    return LoadedModel(
+        model,
+        loaded.session,
+        graph_def,
+        host,
+        inputs,
+        outputs,
+        is_closed=True,
+        meta_graph=loaded.meta_graph,
+    )
 
 
 def _graph(
@@ -229,6 +248,7 @@ def _graph(
         {port.name: port for port in inputs},
         _tensors(fetches) if fetches else {port.name: port.tensor for port in outputs},
         is_closed=bool(signatures) and not fetches,
+        meta_graph=None if meta_graph is None else meta_graph.meta_graph_def,
     )
 
 

@@ -1,0 +1,32 @@
+"""`graphmill run --queue-runners` fills the queues of a MetaGraph."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import graphmill
+from graphmill import ops, train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def test_queue_is_filled_while_the_model_runs(
+    graphmill_cli: Callable[..., Any], tmp_path: Path, digits: Path
+) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], capacity=2)
+        enqueue = ops.data_flow.queue_enqueue_v2(queue, [graph.constant(5.0)])
+        train.add_queue_runner(train.QueueRunner.of_queue(queue, [enqueue]), graph)
+        ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="dequeue")
+    train.export_meta_graph(tmp_path / "m.meta", graph)
+    arguments = ("--fetch", "dequeue:0", "--queue-runners", "--json")
+    outcome = graphmill_cli("run", str(tmp_path / "m.meta"), *arguments)
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["outputs"]["dequeue:0"]["value"] == 5
+    outcome = graphmill_cli("run", str(digits / "digits_frozen.pb"), *arguments)
+    assert outcome.code == 3
+    assert "has no queue runners" in outcome.err
