@@ -109,8 +109,8 @@ class Variable(Tensor):
         variable.is_resource = definition.is_resource
         variable.trainable = definition.trainable
         shape = variable.handle.op.attrs.get("shape")
-        is_known = shape is not None and all(size >= 0 for size in shape)
-        variable.static_shape = tuple(shape) if is_known else None
+        is_known = shape is not None and min(shape, default=0) >= 0
+        variable.static_shape = tuple(shape or ()) if is_known else None
         read = graph.get_tensor_by_name(definition.snapshot_name)
         Tensor.__init__(variable, read.op, read.value_index)
         # Programs before TensorFlow 1.5 did not write the name of the initial value.

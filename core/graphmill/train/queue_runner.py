@@ -14,7 +14,7 @@ from graphmill.errors import error_class as _error_class
 from graphmill.ops import data_flow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
@@ -110,6 +110,7 @@ class QueueRunner:
                 return []
             self._running[id(sess)] = len(self.enqueue_ops)
             self.exceptions_raised.clear()
+        targets: list[tuple[Callable[..., None], tuple[Any, ...], str]]
         targets = [(self._enqueue, (sess, op, coord), op) for op in self.enqueue_ops]
         if coord is not None and self.cancel_op:
             targets.append((self._close_on_stop, (sess, coord), self.cancel_op))

@@ -76,7 +76,7 @@ class Saver:
         self._hours = keep_checkpoint_every_n_hours
         self._next_to_keep = time.time() + keep_checkpoint_every_n_hours * 3600
         self._checkpoints: list[tuple[str, float]] = []
-        target = self._graph
+        target: Any = self._graph
         if saver_def is not None:
             self._filename = target.get_tensor_by_name(saver_def.filename_tensor_name)
             self._save = target.get_tensor_by_name(saver_def.save_tensor_name)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def build(use_resource: bool = True, last: int = 5) -> graphmill.Graph:
+def build(use_resource: bool = True, last: int = 1000) -> graphmill.Graph:
     """Return a graph that trains from a queue of the numbers up to `last`."""
     graph = graphmill.Graph()
     with graph.as_default():
