@@ -55,8 +55,13 @@ class Area(Store):
         counts = [f"{self.count} elements", f"{len(self.partial)} incomplete"]
         return ", ".join((*counts, *limits))
 
-    def has_room(self, values: list[Value]) -> bool:
+    def has_room(self, values: list[Value], *, is_partial: bool = False) -> bool:
         """Return whether one more element with these values fits.
+
+        Args:
+            values: the values to store.
+            is_partial: whether they are some of an element's components. These are stored even if
+                there are as many elements as the area may have, as in TensorFlow.
 
         Raises:
             ResourceExhaustedError: the values alone are larger than the limit.
@@ -69,7 +74,7 @@ class Area(Store):
             )
         if self.memory_limit and self.size_in_bytes + more > self.memory_limit:
             return False
-        return not self.capacity or self.count < self.capacity
+        return is_partial or not self.capacity or self.count < self.capacity
 
     @property
     def count(self) -> int:
@@ -267,11 +272,12 @@ class MapStageKernel(_MapKernel):
         element_key = scalar_int("key", key)
         stored = [keepable(value) for value in values]
         component_indices = self._indices(indices, len(stored))
+        is_partial = len(stored) < len(self._dtypes)
 
         def put() -> tuple[Any] | None:
-            if not area.has_room(stored):
+            if not area.has_room(stored, is_partial=is_partial):
                 return None
-            if len(stored) == len(self._dtypes):
+            if not is_partial:
                 area.insert(element_key, stored)
             else:
                 components = dict(zip(component_indices, stored, strict=True))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphmill import dtypes, errors
+import graphmill
+from graphmill import dtypes, errors, ops
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill_plugins.kernels.data_flow._queue import Dequeue, Enqueue, Queue
 from graphmill_plugins.kernels.data_flow._queue_kinds import (
@@ -320,3 +321,33 @@ def test_a_queue_behaves_like_its_model(capacity, actions):
 def test_shuffle_queue_minimum_must_fit_capacity(least):
     with pytest.raises(errors.InvalidArgumentError, match="min_after_dequeue"):
         RandomShuffleQueue("q", INT, None, 4, numbers=iter(()), min_after_dequeue=least)
+
+
+def test_closed_priority_queue_gives_its_last_elements() -> None:
+    """TensorFlow drops them (docs/explanation/differences.md)."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        queue = ops.data_flow.priority_queue_v2(component_types=["float32"], shapes=[[]])
+        three = ops.array.const(value=np.int32(3), dtype="int32")
+        puts = [
+            ops.data_flow.queue_enqueue_v2(
+                queue,
+                [
+                    ops.array.const(value=np.int64(rank), dtype="int64"),
+                    ops.array.const(value=np.float32(-rank), dtype="float32"),
+                ],
+            )
+            for rank in (4, 2)
+        ]
+        close = ops.data_flow.queue_close_v2(queue)
+        rest = ops.data_flow.queue_dequeue_up_to_v2(
+            queue, three, component_types=["int64", "float32"]
+        )
+    with graphmill.Session(graph=graph) as session:
+        for put in puts:
+            session.run([], targets=[put])
+        session.run([], targets=[close])
+        ranks, values = session.run(list(rest))
+        assert (ranks.tolist(), values.tolist()) == ([2, 4], [-2.0, -4.0])
+        with pytest.raises(errors.OutOfRangeError):
+            session.run(list(rest))

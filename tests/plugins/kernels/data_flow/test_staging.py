@@ -40,6 +40,29 @@ def test_a_stage_waits_for_room() -> None:
         assert sorted(session.run(taken, targets=puts)) == [1, 2]
 
 
+def test_components_need_no_room_for_an_element() -> None:
+    """Only complete elements count, and one that becomes complete may exceed the capacity."""
+    graph = graphmill.Graph()
+    area = {"dtypes": ["float32", "float32"], "capacity": 1, "shared_name": "area"}
+    with graph.as_default():
+        one, both = (ops.array.const(value=np.int32(v), dtype="int32") for v in ([0], [0, 1]))
+        other = ops.array.const(value=np.int32([1]), dtype="int32")
+        key = graph.placeholder("int64", [], name="key")
+        first = ops.data_flow.map_stage(key, one, [const(1)], **area)
+        second = ops.data_flow.map_stage(key, other, [const(2)], **area)
+        whole = ops.data_flow.map_stage(key, both, [const(3), const(4)], **area)
+        sizes = [ops.data_flow.map_size(**area), ops.data_flow.map_incomplete_size(**area)]
+    with graphmill.Session(graph=graph) as session:
+        session.run([], {key: 7}, targets=[whole])
+        session.run([], {key: 8}, targets=[first])
+        assert session.run(sizes) == [1, 1]
+        session.run([], {key: 8}, targets=[second])
+        assert session.run(sizes) == [2, 0]
+        options = proto.RunOptions(timeout_in_ms=30)
+        with pytest.raises(errors.DeadlineExceededError, match="room"):
+            session.run([], {key: 9}, targets=[whole], options=options)
+
+
 @pytest.mark.parametrize("what", ["area", "barrier"])
 def test_waiters_are_cancelled_with_their_step(what: str) -> None:
     graph = graphmill.Graph()

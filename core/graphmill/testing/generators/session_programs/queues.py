@@ -76,7 +76,7 @@ class Queue(Resource):
 
     def model(self) -> Model:
         """Return an empty queue."""
-        return _QueueModel(self.capacity, self.kept)
+        return _QueueModel(self.capacity, self.kept, loses_rest=self.kind == "PriorityQueue")
 
     def draw(self, chooser: Chooser) -> Step:
         """Draw any of the ops; most often one that puts or gets."""
@@ -155,13 +155,13 @@ def scalar(chooser: Chooser, dtype: str) -> Any:
 
 
 class _QueueModel(Model):
-    def __init__(self, capacity: int, kept: int) -> None:
-        self.capacity, self.kept = capacity, kept
+    def __init__(self, capacity: int, kept: int, *, loses_rest: bool) -> None:
+        self.capacity, self.kept, self.loses_rest = capacity, kept, loses_rest
         self.size = 0
         self.closed = False
 
     def copy(self) -> Model:
-        made = _QueueModel(self.capacity, self.kept)
+        made = _QueueModel(self.capacity, self.kept, loses_rest=self.loses_rest)
         made.size, made.closed = self.size, self.closed
         return made
 
@@ -193,6 +193,8 @@ class _QueueModel(Model):
             # What several elements have taken at the timeout depends on its moment.
             return Outcome.WAITS if ready == 0 else Outcome.UNDEFINED
         if kind == "upto" and ready:
+            if self.loses_rest:
+                return Outcome.UNDEFINED  # TensorFlow drops the last elements and fails
             self.size = 0
             return Outcome.OK
         return Outcome.MAY_FAIL
