@@ -3,14 +3,16 @@
     python tools/fuzz_nightly.py            an hour for each target, as many at a time as cores
     python tools/fuzz_nightly.py --seconds 600 --only graph_def --only image
 
-A target runs in batches of new seeds with the mutator of `tests/fuzz/harness.py`, each in a process
-of its own with lowest priority, so that a crash or a hang is a find, too. Finds are written to
-`tests/fuzz/corpus/NAME`. It exits with 1 if there is one.
+A target runs in batches, each in a process of its own with lowest priority, so that a crash or a
+hang is a find, too: guided by coverage where atheris is installed, else with new seeds for the
+mutator of `tests/fuzz/harness.py`. Finds are written to `tests/fuzz/corpus/NAME`. It exits with 1
+if there is one.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import subprocess
@@ -48,15 +50,15 @@ def run_target(name: str, seconds: float, first_seed: int) -> Report:
     end = time.monotonic() + seconds
     seed = first_seed
     while time.monotonic() < end:
-        add_batch(report, *run_batch(name, seed), seed)
+        add_batch(report, *run_batch(name, seed, end - time.monotonic()), seed)
         seed += 1
     return report
 
 
-def run_batch(name: str, seed: int) -> tuple[int, str]:
+def run_batch(name: str, seed: int, seconds: float) -> tuple[int, str]:
     """Run one batch; return the exit status of its process, and what it printed."""
     script = _FOLDER / f"fuzz_{name}.py"
-    command = [sys.executable, str(script), "--runs", str(_BATCH), "--seed", str(seed)]
+    command = [sys.executable, str(script), *batch_options(seed, seconds)]
     folders = [str(ROOT / "core"), str(ROOT / "plugins"), os.environ.get("PYTHONPATH", "")]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
     nice = ["nice", "-n", "19"] if os.name == "posix" else []
@@ -72,6 +74,14 @@ def run_batch(name: str, seed: int) -> tuple[int, str]:
     except subprocess.TimeoutExpired:
         return 0, f"{name}: hangs\n"
     return done.returncode, done.stdout + done.stderr[-2_000:]
+
+
+def batch_options(seed: int, seconds: float) -> list[str]:
+    """Return the options of a batch; with atheris, which starts from what it has found before."""
+    if importlib.util.find_spec("atheris") is None:
+        return ["--runs", str(_BATCH), "--seed", str(seed)]
+    limit = max(min(seconds, _BATCH_SECONDS / 2), 1.0)
+    return ["--seconds", f"{limit:g}", f"-seed={seed}"]
 
 
 def add_batch(report: Report, status: int, output: str, seed: int) -> None:

@@ -1,31 +1,85 @@
-"""Fuzz target: load a SavedModel directory whose file `saved_model.pb` is damaged."""
+"""Fuzz target: load a SavedModel directory in which one file is damaged, and call its signatures.
+
+The first byte chooses the file.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
-import graphmill
-from graphmill import errors
+import numpy as np
 
-_EXAMPLES = Path(__file__).parents[2] / "examples" / "digits"
+import graphmill
+from graphmill import errors, ops, proto, saved_model
+
+_CONFIG = {
+    "operation_timeout_in_ms": 2_000,
+    "graphmill": {"jit": "off", "memory_budget_bytes": 1 << 24, "policy": "pure"},
+}
+_FILES = (
+    "saved_model.pb",
+    "variables/variables.index",
+    "variables/variables.data-00000-of-00001",
+    "assets/words.txt",
+)
+
+
+@cache
+def _model() -> Path:
+    """Write a model with a variable, an asset, a table and an initializer; return its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="graphmill_fuzz_"))
+    (folder / "words.txt").write_text("one\ntwo\n")
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None, 2], name="x")
+        weights = graphmill.Variable(np.eye(2, dtype=np.float32), name="w")
+        y = ops.math.mat_mul(x, weights, name="y")
+        words = graph.constant(str(folder / "words.txt"), name="words")
+        table = ops.lookup.hash_table_v2(key_dtype="string", value_dtype="int64", name="table")
+        fill = ops.lookup.initialize_table_from_text_file_v2(
+            table, words, key_index=-2, value_index=-1, name="fill"
+        )
+        found = ops.lookup.lookup_table_find_v2(
+            table, graph.constant([b"two"]), graph.constant(-1, "int64"), name="found"
+        )
+        signature = saved_model.build_signature_def({"x": x}, {"y": y, "found": found})
+        with graphmill.Session(graph=graph, config={"graphmill": {"jit": "off"}}) as session:
+            session.run(graphmill.global_variables_initializer())
+            saved_model.save(
+                session,
+                folder / "model",
+                {"serving_default": signature},
+                assets={words: folder / "words.txt"},
+                main_op=fill,
+            )
+    return folder / "model"
 
 
 def seeds() -> list[bytes]:
-    """Return the files of a model of TensorFlow 1 and one of TensorFlow 2."""
-    return [
-        (_EXAMPLES / name / "saved_model.pb").read_bytes()
-        for name in ("saved_model_tf1", "saved_model_tf2")
-    ]
+    """Return each file of a small model, after the number of the file."""
+    return [bytes([i]) + (_model() / name).read_bytes() for i, name in enumerate(_FILES)]
 
 
 def fuzz(data: bytes) -> None:
-    """Load a directory with this file and without variables."""
+    """Load a model with one file replaced, and call its signatures."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "saved_model.pb").write_bytes(data)
-        with contextlib.suppress(errors.OpError):
-            graphmill.saved_model.load(folder)
+        copy = Path(folder, "model")
+        shutil.copytree(_model(), copy)
+        (copy / _FILES[(data[0] if data else 0) % len(_FILES)]).write_bytes(data[1:])
+        with (
+            contextlib.suppress(errors.OpError),
+            saved_model.load(copy, config=_CONFIG, trust=False) as model,
+        ):
+            for signature in model.signatures.values():
+                with contextlib.suppress(errors.OpError):
+                    signature(x=np.ones((3, 2), np.float32))
+            for name in [node.name for node in model.session.graph.nodes][-2:]:
+                with contextlib.suppress(errors.OpError):
+                    model.session.run(name, options=proto.RunOptions(timeout_in_ms=1_000))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Fuzz target: read a TensorBundle whose index is damaged."""
+"""Fuzz target: read a checkpoint, a TensorBundle or one of format V1, with a damaged index.
+
+The first byte chooses the format, and whether checksums are verified: without, damage reaches the
+code behind them.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +11,39 @@ import tempfile
 from pathlib import Path
 
 from graphmill import errors
-from graphmill.saved.bundle_reader import BundleReader
+from graphmill.saved.checkpoint import load_checkpoint
 
 _CHECKPOINTS = Path(__file__).parents[1] / "data" / "checkpoints"
+_VERIFIED, _V1 = 1, 2
 
 
 def seeds() -> list[bytes]:
-    """Return the indexes of three checkpoints."""
-    return [
-        (_CHECKPOINTS / f"{name}.index").read_bytes() for name in ("dtypes", "many", "partitioned")
-    ]
+    """Return the indexes of three checkpoints and one of format V1, with and without checks."""
+    names = ("dtypes.index", "many.index", "partitioned.index")
+    indexes = [(0, (_CHECKPOINTS / name).read_bytes()) for name in names]
+    indexes.append((_V1, (_CHECKPOINTS / "v1").read_bytes()))
+    return [bytes([form | check]) + index for check in (0, _VERIFIED) for form, index in indexes]
 
 
 def fuzz(data: bytes) -> None:
-    """Open a bundle with this index, and read its first tensors."""
+    """Open a checkpoint with this index, and read its first tensors."""
+    kind, index = (data[0], data[1:]) if data else (0, b"")
     with tempfile.TemporaryDirectory() as folder:
         prefix = Path(folder, "model")
-        prefix.with_suffix(".index").write_bytes(data)
-        content = (_CHECKPOINTS / "dtypes.data-00000-of-00001").read_bytes()
-        Path(f"{prefix}.data-00000-of-00001").write_bytes(content)
-        with contextlib.suppress(errors.OpError), BundleReader(str(prefix)) as reader:
-            for name in reader.names()[:20]:
+        if kind & _V1:
+            prefix.write_bytes(index)
+        else:
+            prefix.with_suffix(".index").write_bytes(index)
+            content = (_CHECKPOINTS / "dtypes.data-00000-of-00001").read_bytes()
+            Path(f"{prefix}.data-00000-of-00001").write_bytes(content)
+        check = bool(kind & _VERIFIED)
+        with (
+            contextlib.suppress(errors.OpError),
+            load_checkpoint(str(prefix), check=check) as reader,
+        ):
+            for name in list(reader.get_variable_to_shape_map())[:20]:
                 with contextlib.suppress(errors.OpError):
-                    reader.read_tensor(name)
+                    reader.get_tensor(name)
 
 
 if __name__ == "__main__":

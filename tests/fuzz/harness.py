@@ -1,15 +1,20 @@
-"""Run a fuzz target: with atheris if it is installed, else with a seeded mutator.
+"""Run a fuzz target: guided by coverage with atheris, or with a seeded mutator of our own.
 
-    python tests/fuzz/fuzz_graph_def.py                     atheris, with its own options
     python tests/fuzz/fuzz_graph_def.py --runs 10000        the mutator of this module
+    python tests/fuzz/fuzz_graph_def.py                     atheris, until it is stopped
+    python tests/fuzz/fuzz_graph_def.py -max_total_time=60  atheris with options of libFuzzer
 
-The result of an input is a value or an `OpError`; every other exception is a find.
+Atheris has to instrument graphmill while it is imported, so it runs in a new interpreter that
+starts with this module. The result of an input is a value or an `OpError`; every other exception is
+a find, and so is an input that takes long. Finds are written to `corpus/NAME`, and the run goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
+import os
 import random
 import sys
 import time
@@ -23,9 +28,15 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
+INPUTS = HERE.parents[1] / "build" / "fuzz"
+"""Where atheris keeps the inputs of each target that reach new code, for its next run."""
 SLOW_S = 10.0
 """An input of at most `MAX_INPUT_BYTES` that takes more processor time is a find, too."""
+HANG_S = 60
+"""Atheris ends the process after an input that takes so long."""
 MAX_INPUT_BYTES = 1 << 14
+PACKAGES = ("graphmill", "graphmill_plugins", "google.protobuf")
+"""What is instrumented: also the parsers of text and JSON in protobuf, which are in Python."""
 _INTERESTING = (0, 1, 0x7F, 0x80, 0xFF)
 
 
@@ -78,38 +89,117 @@ def _damage(
         data[start:start] = rng.randbytes(rng.randint(1, 8))
 
 
+class Finds:
+    """Calls a target, and keeps the inputs that it fails for, one for each cause.
+
+    Attributes:
+        inputs: how many inputs the target had.
+        causes: the distinct causes of failures.
+    """
+
+    def __init__(self, fuzz: Callable[[bytes], None], name: str, label: str) -> None:
+        self.inputs = 0
+        self.causes: set[str] = set()
+        self._fuzz = fuzz
+        self._name = name
+        self._label = label
+
+    def try_input(self, data: bytes) -> None:
+        """Call the target with an input."""
+        self.inputs += 1
+        cause = fault_of(self._fuzz, data)
+        if not cause or cause in self.causes:
+            return
+        self.causes.add(cause)
+        folder = CORPUS / self._name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"find_{self._label}_{len(self.causes)}.bin").write_bytes(data)
+        print(f"{self._name}: {cause}", flush=True)
+
+    def report(self) -> None:
+        """Print the line that `tools/fuzz_nightly.py` reads."""
+        print(f"{self._name}: {self.inputs} inputs, {len(self.causes)} finds", flush=True)
+
+
 def main(target: ModuleType | Any) -> None:
     """Run the target whose script was started; exit with 1 if something was found."""
     name = Path(target.__file__).stem.removeprefix("fuzz_")
     if "--runs" not in " ".join(sys.argv[1:]):
-        _run_with_atheris(target)
-        return
+        os.execv(sys.executable, [sys.executable, __file__, name, *sys.argv[1:]])
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    found = _run(target, name, options.runs, options.seed)
-    print(f"{name}: {options.runs} inputs, {found} finds")
-    sys.exit(1 if found else 0)
+    finds = Finds(target.fuzz, name, str(options.seed))
+    for data in mutated(target.seeds(), words_of(name), options.runs, options.seed):
+        finds.try_input(data)
+    finds.report()
+    sys.exit(1 if finds.causes else 0)
 
 
-def _run_with_atheris(target: Any) -> None:
+def main_with_atheris(name: str, arguments: Sequence[str]) -> None:
+    """Run a target guided by the coverage of graphmill's code; it ends as libFuzzer does.
+
+    Args:
+        name: the name of the target.
+        arguments: options of libFuzzer, and folders with further inputs.
+    """
     atheris = importlib.import_module("atheris")
-    atheris.Setup(sys.argv, target.fuzz)
+    with atheris.instrument_imports(include=list(PACKAGES)):
+        target = load_target(name)
+        seeds = target.seeds()
+        for seed in seeds:  # what the target imports when it runs is instrumented, too
+            fault_of(target.fuzz, seed)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float)
+    own, arguments = parser.parse_known_args(arguments)
+    finds = Finds(target.fuzz, name, f"atheris_{os.getpid()}")
+    try_input = finds.try_input if own.seconds is None else limited(finds, own.seconds)
+    atheris.Setup([name, *libfuzzer_options(name, seeds), *arguments], try_input)
     atheris.Fuzz()
 
 
-def _run(target: Any, name: str, runs: int, seed: int) -> int:
-    causes: set[str] = set()
-    for data in mutated(target.seeds(), words_of(name), runs, seed):
-        cause = fault_of(target.fuzz, data)
-        if cause and cause not in causes:
-            causes.add(cause)
-            folder = CORPUS / name
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"find_{seed}_{len(causes)}.bin").write_bytes(data)
-            print(f"{name}: {cause}")
-    return len(causes)
+def limited(finds: Finds, seconds: float) -> Callable[[bytes], None]:
+    """Return a target for atheris that reports and ends the process when the time is over.
+
+    LibFuzzer ends the process without a return to Python.
+    """
+    end = time.monotonic() + seconds
+
+    def try_input(data: bytes) -> None:
+        finds.try_input(data)
+        if time.monotonic() > end:
+            finds.report()
+            sys.stderr.flush()
+            os._exit(1 if finds.causes else 0)
+
+    return try_input
+
+
+def libfuzzer_options(name: str, seeds: Sequence[bytes]) -> list[str]:
+    """Return the options for a target, and its folder of inputs, in which the seeds are put."""
+    folder = INPUTS / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds):
+        (folder / f"seed_{number}").write_bytes(seed)
+    crashes = CORPUS / name
+    crashes.mkdir(parents=True, exist_ok=True)
+    options = [f"-artifact_prefix={crashes}{os.sep}", f"-timeout={HANG_S}", "-rss_limit_mb=4096"]
+    options += [f"-max_len={MAX_INPUT_BYTES}", "-keep_seed=1"]
+    dictionary = HERE / f"{name}.dict"
+    if dictionary.exists():
+        options.append(f"-dict={dictionary}")
+    return [*options, str(folder)]
+
+
+def load_target(name: str) -> ModuleType:
+    """Import the module of a target by its name."""
+    spec = importlib.util.spec_from_file_location(f"fuzz_{name}", HERE / f"fuzz_{name}.py")
+    if spec is None or spec.loader is None:
+        sys.exit(f"there is no target {name!r}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
@@ -122,3 +212,7 @@ def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
         return f"{type(error).__name__} at {frame.filename}:{frame.lineno}: {error!s:.200}"
     seconds = time.process_time() - begin
     return f"took {seconds:.0f} s" if seconds > SLOW_S else ""
+
+
+if __name__ == "__main__":
+    main_with_atheris(sys.argv[1], sys.argv[2:])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 TARGETS = sorted(path.stem.removeprefix("fuzz_") for path in HERE.glob("fuzz_*.py"))
-FINDS = sorted((HERE / "corpus").rglob("*.bin"))
+FINDS = sorted(path for path in (HERE / "corpus").rglob("*") if path.is_file())
 LIBRARIES = {"image": "PIL", "grpc_message": "grpc"}
 RUNS = {"saved_model": 60, "graph_def": 150}
 DEFAULT_RUNS = 300
@@ -59,6 +60,44 @@ def test_harness_reports_untyped_errors() -> None:
 
     assert "KeyError at" in module("harness").fault_of(faulty, b"x")
     assert module("harness").fault_of(lambda _: None, b"x") == ""
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.dict")), ids=lambda path: path.stem)
+def test_dictionary_has_the_syntax_of_libfuzzer(path: Path) -> None:
+    """LibFuzzer refuses a whole dictionary for one escape that it does not know, such as `\\n`."""
+    assert path.stem in TARGETS
+    line = re.compile(r'\w+="(?:[^"\\]|\\["\\]|\\x[0-9a-f]{2})+"')
+    lines = path.read_text(encoding="ascii").splitlines()
+    assert [text for text in lines if not line.fullmatch(text)] == []
+    assert len(module("harness").words_of(path.stem)) == len(lines)
+
+
+def test_find_is_stored_once_for_each_cause(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    harness = module("harness")
+    monkeypatch.setattr(harness, "CORPUS", tmp_path)
+
+    def faulty(data: bytes) -> None:
+        if data != b"fine":
+            raise KeyError("x")
+
+    finds = harness.Finds(faulty, "target", "7")
+    for data in (b"fine", b"one", b"two"):
+        finds.try_input(data)
+    finds.report()
+    assert [path.read_bytes() for path in (tmp_path / "target").iterdir()] == [b"one"]
+    assert capsys.readouterr().out.endswith("target: 3 inputs, 1 finds\n")
+
+
+def test_time_of_a_run_with_atheris_is_limited(monkeypatch: Any, capsys: Any) -> None:
+    harness = module("harness")
+    statuses: list[int] = []
+    monkeypatch.setattr(harness.os, "_exit", statuses.append)
+    finds = harness.Finds(lambda _: None, "target", "7")
+    harness.limited(finds, 1000.0)(b"one")
+    assert statuses == []
+    harness.limited(finds, -1.0)(b"two")
+    assert statuses == [0]
+    assert capsys.readouterr().out == "target: 2 inputs, 0 finds\n"
 
 
 def test_mutator_is_repeatable() -> None:

@@ -34,10 +34,24 @@ def test_hang_is_a_find(fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(fuzz_nightly.subprocess, "run", run)
     report = fuzz_nightly.Report("image")
-    fuzz_nightly.add_batch(report, *fuzz_nightly.run_batch("image", 1), 1)
+    fuzz_nightly.add_batch(report, *fuzz_nightly.run_batch("image", 1, 60.0), 1)
     assert len(report.finds) == 1
     assert "hangs" in report.finds[0]
 
 
 def test_all_targets_are_run(fuzz_nightly: Any) -> None:
     assert {"graph_def", "grpc_message", "image"} <= set(fuzz_nightly.targets())
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (None, ["--runs", "20000", "--seed", "7"]),
+        (object(), ["--seconds", "90", "-seed=7"]),
+    ],
+)
+def test_atheris_is_used_where_it_is_installed(
+    fuzz_nightly: Any, monkeypatch: pytest.MonkeyPatch, spec: Any, expected: list[str]
+) -> None:
+    monkeypatch.setattr(fuzz_nightly.importlib.util, "find_spec", lambda _: spec)
+    assert fuzz_nightly.batch_options(7, 90.0) == expected
