@@ -47,6 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "batch",
         "comparison",
+        "isolation",
         "summary",
         "saved",
         "saved_model",

@@ -5,7 +5,7 @@ Semantics: tensorflow/cc/saved_model/loader.cc.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from graphmill import errors, files, proto
 from graphmill.access.policy_config import with_access
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.formats.model_file import LoadedMetaGraph, ModelFile
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
+    from graphmill.isolation import IsolatedSavedModel, IsolationLimits
     from graphmill.plugin.host import Host
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
 
@@ -71,6 +72,7 @@ class SavedModel:
         return f"SavedModel({self.path!r}, tags={sorted(self.tags)}, {self.signatures})"
 
 
+@overload
 def load(
     path: str | os.PathLike[str],
     tags: str | Iterable[str] | None = None,
@@ -79,7 +81,36 @@ def load(
     *,
     allow: Iterable[str] | None = None,
     trust: bool | None = None,
-) -> SavedModel:
+    isolate: Literal[False] = False,
+    limits: None = None,
+) -> SavedModel: ...
+
+
+@overload
+def load(
+    path: str | os.PathLike[str],
+    tags: str | Iterable[str] | None = None,
+    config: Any = None,
+    host: None = None,
+    *,
+    allow: Iterable[str] | None = None,
+    trust: bool | None = None,
+    isolate: Literal[True],
+    limits: IsolationLimits | None = None,
+) -> IsolatedSavedModel: ...
+
+
+def load(
+    path: str | os.PathLike[str],
+    tags: str | Iterable[str] | None = None,
+    config: Any = None,
+    host: Host | None = None,
+    *,
+    allow: Iterable[str] | None = None,
+    trust: bool | None = None,
+    isolate: bool = False,
+    limits: IsolationLimits | None = None,
+) -> SavedModel | IsolatedSavedModel:
     """Load a SavedModel and return it ready to run.
 
     It may read the files of its own folder, and do nothing else besides computing, unless `allow`,
@@ -95,8 +126,12 @@ def load(
         allow: what the model may do, as `["fs.read:DATA", "fs.write:OUT"]`; see
             `graphmill.access.rules`.
         trust: True allows everything, False only what `allow` lists.
+        isolate: whether to load and run the model in a child process that the operating system
+            restricts; see `graphmill.isolation.IsolatedSession`.
+        limits: what the isolated process may use, and which protections it needs.
 
     Raises:
+        UnimplementedError: the model cannot be isolated on this system; the message says why.
         NotFoundError: the model does not exist, a data file of its variables is missing, or no
             meta graph has exactly these tags (the message lists the available ones).
         InvalidArgumentError: the file is not a SavedModel, or the graph is invalid.
@@ -105,6 +140,11 @@ def load(
             does what is not allowed; the message says how to allow it.
         OpError: the initialiser failed.
     """
+    config = _session_config(config)
+    if isolate:
+        return _load_isolated(path, tags, config, host, allow=allow, trust=trust, limits=limits)
+    if limits is not None:
+        raise errors.InvalidArgumentError("limits are for isolated models; add isolate=True")
     model = open_model(path)
     session: Session | None = None
     try:
@@ -117,10 +157,6 @@ def load(
         loaded = _choose(model, tags)
         if not loaded.tensors:
             model.close()  # nothing is left to read
-        if config is None:
-            config = proto.ConfigProto()
-            config.graph_options.place_pruned_graph = True
-        config = as_message(proto.ConfigProto, config, "config")
         config = with_access(config, allow, trust, is_loaded=True, model_folder=folder)
         session = Session(graph=loaded.graph, config=config, host=host)
         with session.reading_its_model():
@@ -131,6 +167,33 @@ def load(
             session.close()
         model.close()
         raise
+
+
+def _session_config(config: Any) -> proto.ConfigProto:
+    """Return the configuration of the session for a model."""
+    if config is None:
+        config = proto.ConfigProto()
+        config.graph_options.place_pruned_graph = True
+    return as_message(proto.ConfigProto, config, "config")
+
+
+def _load_isolated(
+    path: str | os.PathLike[str],
+    tags: str | Iterable[str] | None,
+    config: proto.ConfigProto,
+    host: Host | None,
+    **options: Any,
+) -> IsolatedSavedModel:
+    """Load a model in a process of its own, which creates its own host."""
+    if host is not None:
+        raise errors.InvalidArgumentError(
+            "host cannot be combined with isolate=True: the isolated process uses the installed "
+            "plugins and those that GRAPHMILL_LOAD_PLUGINS names"
+        )
+    from graphmill.isolation.isolated_saved_model import load_isolated
+
+    text = files.as_path(path)
+    return load_isolated(text, tags, config, **options)
 
 
 def _choose(model: ModelFile, tags: str | Iterable[str] | None) -> LoadedMetaGraph:

@@ -11,13 +11,22 @@ from graphmill.ops.tensor_proto import tensor_proto_to_numpy
 from graphmill.session.feeds import feed_converter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Protocol
 
     from graphmill.dtypes import DType
     from graphmill.proto.meta_graph_pb2 import SignatureDef, TensorInfo
     from graphmill.proto.tensor_pb2 import TensorProto
-    from graphmill.session.session import Session
     from graphmill.typing import Shape, Value
+
+    class CallableMaker(Protocol):
+        """A session, in this process or in another one."""
+
+        def make_callable(
+            self, fetches: Any, feed_list: Sequence[Any] | None = None
+        ) -> Callable[..., Any]:
+            """Return a function that runs one step."""
+
 
 _INTERNAL_PREFIX = "__saved_model_"  # of signatures for the initialiser and the train op
 
@@ -59,7 +68,7 @@ class Signature:
         outputs: the outputs by name.
     """
 
-    def __init__(self, name: str, definition: SignatureDef, session: Session) -> None:
+    def __init__(self, name: str, definition: SignatureDef, session: CallableMaker) -> None:
         self.name = name
         self.method_name: str = definition.method_name
         self.inputs = {key: _port(key, info) for key, info in sorted(definition.inputs.items())}
@@ -145,7 +154,7 @@ class Signature:
 class Signatures(Mapping[str, Signature]):
     """The signatures of a model by name; an unknown name raises NotFoundError with suggestions."""
 
-    def __init__(self, definitions: Mapping[str, SignatureDef], session: Session) -> None:
+    def __init__(self, definitions: Mapping[str, SignatureDef], session: CallableMaker) -> None:
         self._signatures = {
             name: Signature(name, definition, session)
             for name, definition in sorted(definitions.items())

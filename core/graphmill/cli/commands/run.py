@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,11 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError
 from graphmill.ops.definition.effects import EFFECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy as np
 
-    from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.cli.model.loaded_model import RunnableModel
 
 
 @click.command()
@@ -57,6 +58,15 @@ if TYPE_CHECKING:
 )
 @allow_option
 @trust_option
+@click.option(
+    "--isolate", is_flag=True, help="Run the model in a process that the system restricts (Linux)."
+)
+@click.option(
+    "--limit",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="For --isolate: a limit of the process, such as memory_bytes=2000000000; may be repeated.",
+)
 @click.option("--timeout", type=click.FloatRange(min=0.001), help="End the run after N seconds.")
 @click.option("--queue-runners", is_flag=True, help="Fill the model's queues in threads.")
 @tags_option
@@ -94,6 +104,8 @@ def run(
     input_exprs: str,
     input_examples: str,
     fetches: tuple[str, ...],
+    isolate: bool,
+    limit: tuple[str, ...],
     tags: str | None,
     signature: str | None,
     device: str | None,
@@ -126,7 +138,6 @@ def run(
     """
     from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.model.input_threads import queue_runners_running
-    from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
     from graphmill.cli.output.results import answer_blocks, read_labels, top_entries
 
@@ -137,7 +148,11 @@ def run(
         *input_args.parse_expressions(input_exprs),
         *input_args.parse_examples(input_examples),
     ])  # fmt: skip
-    if check_batch_options(batch):
+    is_batch = check_batch_options(batch)
+    if isolate and (is_batch or queue_runners):
+        option = "--each" if is_batch else "--queue-runners"
+        raise click.UsageError(f"{option} cannot be combined with --isolate")
+    if is_batch:
         refuse_with_each(top=top, labels=labels, outdir=outdir, trace=trace)
         settings_of_run = {
             "tags": tags,
@@ -157,12 +172,11 @@ def run(
         click.get_current_context().exit(code)
     names = read_labels(labels) if labels is not None else None
     with stage(f"loading {model}"):
+        load = _loader(device, limit, isolate=isolate)
         host, config = session_placement(
             settings.the_host(), device, executor, forbid, allow, trust=trust
         )
-        loaded = load_model(
-            model, host, tags=tags, signature=signature, fetches=fetches, config=config
-        )
+        loaded = load(model, host, tags=tags, signature=signature, fetches=fetches, config=config)
     targets = _targets(loaded.outputs, outdir, overwrite=overwrite)
     notes: list[str] = []
     images = ImageOptions(resize=resize, pixels=pixels or "", tell=notes.append)
@@ -185,8 +199,26 @@ def run(
     emit(data, answer_blocks(results, largest), as_json=settings.as_json)
 
 
+def _loader(
+    device: str | None, limit: tuple[str, ...], *, isolate: bool
+) -> Callable[..., RunnableModel]:
+    """Return the function that loads the model: in this process, or in one of its own."""
+    if not isolate:
+        if limit:
+            raise click.UsageError("--limit is for isolated models; add --isolate")
+        from graphmill.cli.model.loaded_model import load_model
+
+        return load_model
+    from graphmill.cli.model.isolated_model import load_isolated_model
+    from graphmill.isolation.limits import IsolationLimits
+
+    if device is not None:
+        raise click.UsageError("--device cannot be combined with --isolate, which uses the CPU")
+    return partial(load_isolated_model, limits=IsolationLimits.parse(limit))
+
+
 def _run_traced(
-    loaded: LoadedModel,
+    loaded: RunnableModel,
     values: dict[str, np.ndarray[Any, Any]],
     timeout: float | None,
     path: Path,

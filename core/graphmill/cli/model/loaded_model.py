@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphmill import files
 from graphmill.cli.error_reporting import mark_as_execution
 from graphmill.cli.model.summary import (
+    Port,
     choose_signature,
     port_of_tensor,
     signatures_of,
@@ -27,19 +26,18 @@ if TYPE_CHECKING:
 
     from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
-    from graphmill.cli.model.summary import Port
     from graphmill.graph.formats.model_file import ModelFile
+    from graphmill.isolation import IsolatedSession
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
-    from graphmill.proto.saver_pb2 import SaverDef
     from graphmill.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A session over a model, with the requested outputs.
+class RunnableModel:
+    """A session over a model, in this process or another one, with the requested outputs.
 
     Attributes:
         name: the model as the user named it.
@@ -47,17 +45,13 @@ class LoadedModel:
         inputs: the inputs that can be fed, by the name that the user gives.
         outputs: the tensor of each output, by the name that the user sees.
         is_closed: whether exactly `inputs` must be fed, as in a signature.
-        meta_graph: the MetaGraph with the graph's collections; None for a bare graph.
     """
 
     name: str
-    session: Session
-    graph_def: GraphDef
-    host: Host
+    session: Session | IsolatedSession
     inputs: Mapping[str, Port]
     outputs: Mapping[str, str]
     is_closed: bool
-    meta_graph: MetaGraphDef | None = None
 
     def ports(self, names: Iterable[str]) -> dict[str, Port]:
         """Return the input for each name; raise if a name is unknown or missing.
@@ -136,6 +130,30 @@ class LoadedModel:
                 f"{self.name} has no input {name!r}{suggest(name, self.inputs)}; "
                 f"its inputs are {_list(self.inputs) or 'none'}"
             )
+        return self._port_of_tensor(name)
+
+    def _port_of_tensor(self, name: str) -> Port:
+        """Return any tensor of the graph as an input; nothing else is known about it."""
+        return Port(name, name if ":" in name else f"{name}:0", "", None)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel(RunnableModel):
+    """A model with its graph and a session in this process.
+
+    Attributes:
+        session: the session; its variables are restored.
+        graph_def: its graph.
+        host: supplies the definitions of its ops.
+        meta_graph: the MetaGraph with the graph's collections; None for a bare graph.
+    """
+
+    session: Session
+    graph_def: GraphDef
+    host: Host
+    meta_graph: MetaGraphDef | None = None
+
+    def _port_of_tensor(self, name: str) -> Port:
         return port_of_tensor(self.graph_def, self.host.ops, name)
 
 
@@ -184,34 +202,21 @@ def _saved_model(
 ) -> LoadedModel:
     from graphmill import saved_model
 
-    tag_set = None if tags is None else [tag for tag in tags.split(",") if tag]
-    loaded = saved_model.load(model, tags=tag_set, config=config, host=host)
+    loaded = saved_model.load(model, tags=split_tags(tags), config=config, host=host)
     signatures = signatures_of(loaded.meta_graph.signature_def)
-    graph_def = loaded.meta_graph.graph_def
     if fetches:
-        inputs = {port.name: port for found in signatures.values() for port in _dense(found.inputs)}
-        return LoadedModel(
-            model,
-            loaded.session,
-            graph_def,
-            host,
-            inputs,
-            _tensors(fetches),
-            is_closed=False,
-            meta_graph=loaded.meta_graph,
-        )
-    chosen = choose_signature(signatures, key, model)
-    inputs = {port.name: port for port in _dense(chosen.inputs)}
-    outputs = {port.name: port.tensor for port in _dense(chosen.outputs)}
+        inputs = {
+            port.name: port for found in signatures.values() for port in dense_ports(found.inputs)
+        }
+        outputs, is_closed = tensors_of(fetches), False
+    else:
+        chosen = choose_signature(signatures, key, model)
+        inputs = {port.name: port for port in dense_ports(chosen.inputs)}
+        outputs = {port.name: port.tensor for port in dense_ports(chosen.outputs)}
+        is_closed = True
+    session, meta_graph = loaded.session, loaded.meta_graph
     return LoadedModel(
-        model,
-        loaded.session,
-        graph_def,
-        host,
-        inputs,
-        outputs,
-        is_closed=True,
-        meta_graph=loaded.meta_graph,
+        model, session, inputs, outputs, is_closed, meta_graph.graph_def, host, meta_graph
     )
 
 
@@ -226,6 +231,7 @@ def _graph(
 ) -> LoadedModel:
     """Return a GraphDef or MetaGraphDef ready to run; a MetaGraph's checkpoint is restored."""
     from graphmill.graph.formats.model_format import Kind
+    from graphmill.saved.meta_graph_checkpoint import restore_checkpoint_beside
     from graphmill.session.session import Session
 
     meta_graph = opened.meta_graph() if opened.kind is Kind.META_GRAPH_DEF else None
@@ -233,36 +239,26 @@ def _graph(
     signatures = signatures_of(meta_graph.meta_graph_def.signature_def) if meta_graph else {}
     if key is not None or (signatures and not fetches):
         chosen = choose_signature(signatures, key, model)
-        inputs, outputs = _dense(chosen.inputs), _dense(chosen.outputs)
+        inputs, outputs = dense_ports(chosen.inputs), dense_ports(chosen.outputs)
     else:
         summary = summarize_graph(graph, host.ops)
         inputs, outputs = list(summary.inputs), list(summary.outputs)
     session = Session(graph=model, config=config, host=host)
     if meta_graph is not None:
-        _restore(session, model, meta_graph.meta_graph_def.saver_def)
+        restore_checkpoint_beside(session, model, meta_graph.meta_graph_def.saver_def)
     return LoadedModel(
-        model,
-        session,
-        graph.graph_def,
-        host,
-        {port.name: port for port in inputs},
-        _tensors(fetches) if fetches else {port.name: port.tensor for port in outputs},
+        name=model,
+        session=session,
+        inputs={port.name: port for port in inputs},
+        outputs=tensors_of(fetches) if fetches else {port.name: port.tensor for port in outputs},
         is_closed=bool(signatures) and not fetches,
+        graph_def=graph.graph_def,
+        host=host,
         meta_graph=None if meta_graph is None else meta_graph.meta_graph_def,
     )
 
 
-def _restore(session: Session, model: str, saver: SaverDef) -> None:
-    """Restore the checkpoint next to a MetaGraph (`x` for `x.meta`), if it exists."""
-    prefix = model.removesuffix(".meta")
-    index = f"{prefix}.index"
-    if saver.restore_op_name and files.exists(index):
-        checkpoint = [index, *files.matching(f"{glob.escape(prefix)}.data-?????-of-?????")]
-        with session.allowing(*(f"fs.read:{path}" for path in checkpoint)):
-            session.run([], {saver.filename_tensor_name: prefix}, targets=[saver.restore_op_name])
-
-
-def _dense(ports: Iterable[Port]) -> list[Port]:
+def dense_ports(ports: Iterable[Port]) -> list[Port]:
     """Return the ports; raise if one is not a dense tensor."""
     dense = list(ports)
     for port in dense:
@@ -273,9 +269,14 @@ def _dense(ports: Iterable[Port]) -> list[Port]:
     return dense
 
 
-def _tensors(fetches: Sequence[str]) -> dict[str, str]:
+def tensors_of(fetches: Sequence[str]) -> dict[str, str]:
     """Return the tensor for each fetch: `x` is the first output of node `x`."""
     return {name: name if ":" in name else f"{name}:0" for name in fetches}
+
+
+def split_tags(tags: str | None) -> list[str] | None:
+    """Return the tags that the user wrote with commas."""
+    return None if tags is None else [tag for tag in tags.split(",") if tag]
 
 
 def _list(names: Iterable[str]) -> str:

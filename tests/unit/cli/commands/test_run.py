@@ -333,3 +333,55 @@ def test_a_trace_needs_a_file_that_can_be_written(
     result = graphmill_cli("run", frozen, seven, "--trace", str(tmp_path / "file" / "trace.json"))
     assert result.code != 0
     assert str(tmp_path / "file") in result.err
+
+
+@pytest.fixture
+def isolation() -> None:
+    from graphmill.isolation.limits import PROTECTIONS
+    from graphmill.isolation.protections import check_protections
+
+    try:
+        check_protections(PROTECTIONS)
+    except graphmill.errors.UnimplementedError as error:
+        pytest.skip(error.message)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--fetch", "classes:0")])
+@pytest.mark.parametrize("name", ["saved_model_tf2", "digits_frozen.pb"])
+def test_isolated_model_gives_the_same_outputs(
+    graphmill_cli: Cli, digits: Path, seven: str, isolation: None, name: str, arguments: Any
+) -> None:
+    if name.startswith("saved") and arguments:
+        arguments = ("--fetch", "StatefulPartitionedCall:0")
+    model = str(digits / name)
+    expected = graphmill_cli("run", model, seven, *arguments, "--json")
+    outcome = graphmill_cli("run", model, seven, *arguments, "--json", "--isolate")
+    assert outcome.code == expected.code
+    assert json.loads(outcome.out) == json.loads(expected.out)
+
+
+def test_isolation_that_is_impossible_is_unsupported(
+    graphmill_cli: Cli, frozen: str, seven: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphmill.isolation.protections._system_fault", lambda: "no kernel")
+    outcome = graphmill_cli("run", frozen, seven, "--isolate")
+    assert outcome.code == error_reporting.UNSUPPORTED
+    assert "the model cannot be isolated: no kernel" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--limit", "threads=5"), error_reporting.USAGE, "add --isolate"),
+        (("--isolate", "--queue-runners"), error_reporting.USAGE, "--queue-runners cannot be"),
+        (("--isolate", "--device", "CPU"), error_reporting.USAGE, "which uses the CPU"),
+        (("--isolate", "--limit", "thread=5"), error_reporting.INVALID, "did you mean 'threads'"),
+        (("--isolate", "--limit", "threads=x"), error_reporting.INVALID, "positive integer"),
+    ],
+)
+def test_wrong_options_of_isolation_are_refused(
+    graphmill_cli: Cli, frozen: str, seven: str, arguments: Any, code: int, message: str
+) -> None:
+    outcome = graphmill_cli("run", frozen, seven, *arguments)
+    assert outcome.code == code
+    assert message in outcome.err
