@@ -57,13 +57,13 @@ class HangReport:
             faulthandler.dump_traceback_later(HANG_SECONDS, file=self._file, exit=True)
 
     def pytest_unconfigure(self) -> None:
-        """Stop watching."""
+        """Stop watching for hangs."""
         faulthandler.cancel_dump_traceback_later()
         os.close(self._file)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start to watch for hangs, before output is captured."""
+    """Start watching for hangs, before output is captured."""
     config.pluginmanager.register(HangReport())
 
 
@@ -85,7 +85,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let SIGINT raise `KeyboardInterrupt`, as Python does unless it was started to ignore it.
+    """Let SIGINT raise `KeyboardInterrupt`, even if Python was started with SIGINT ignored.
 
     A shell starts what it puts into the background so, and programs inherit it.
     """

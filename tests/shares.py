@@ -46,7 +46,7 @@ def parse_share(text: str) -> Share:
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add the option `--share`, which the environment may set, too."""
+    """Add the option `--share`, which the environment may also set."""
     parser.addoption(
         "--share",
         metavar="K/N",

@@ -24,7 +24,7 @@ _LEFT_OUT = shutil.ignore_patterns(".git", ".tox", ".venv", "__pycache__", ".*_c
 
 
 def source_date() -> str:
-    """Return the time that archives give to their files, in seconds since 1970."""
+    """Return the modification time of files in archives, in seconds since 1970."""
     command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     given = os.environ.get("SOURCE_DATE_EPOCH")
     return (
@@ -60,7 +60,7 @@ def differences(first: dict[str, str], second: dict[str, str]) -> list[str]:
 def main() -> int:
     """Build twice and compare."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, help="the folder that keeps the distributions")
+    parser.add_argument("--out", type=Path, help="the folder for the distributions")
     options = parser.parse_args()
     date = source_date()
     with tempfile.TemporaryDirectory() as folder:

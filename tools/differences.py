@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "differences.md"
 HEAD = """\
 # Differences from TensorFlow
 
-<!-- Made by tools/make_op_reference.py from the op cases; edit those, or tools/differences.py. -->
+<!-- Written by tools/make_op_reference.py from op cases; edit those, or tools/differences.py. -->
 
 This page is for people who move a model from TensorFlow, and for contributors. It lists every
 result that differs on purpose, and every op that is not supported.
@@ -183,8 +183,8 @@ MISSING = """
 ## Ops without a kernel
 
 A graph that needs one of these ops is refused before it runs; the error lists all missing ops. A
-plugin can [add a kernel](../howto/kernel.md). TensorFlow's CPU build has these, and this is why
-graphmill does not:
+plugin can [add a kernel](../howto/kernel.md). TensorFlow's CPU build has kernels for these ops;
+graphmill has none for these reasons:
 
 """
 REST = """

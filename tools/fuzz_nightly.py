@@ -1,4 +1,4 @@
-"""Run all fuzz targets for a while, and report how many inputs they had and what they found.
+"""Run all fuzz targets for a while, and report the number of their inputs and their findings.
 
     python tools/fuzz_nightly.py            an hour for each target, as many at a time as cores
     python tools/fuzz_nightly.py --seconds 600 --only graph_def --only image
@@ -26,13 +26,13 @@ from _checkout import ROOT
 _FOLDER = ROOT / "tests" / "fuzz"
 _BATCH = 20_000
 _BATCH_SECONDS = 1_800
-"""A batch that takes longer hangs."""
+"""Seconds after which a batch counts as hanging."""
 _SUMMARY = re.compile(r"^\w+: (\d+) inputs, (\d+) finds$", re.MULTILINE)
 
 
 @dataclass
 class Report:
-    """What the runs of one target gave."""
+    """The results of the runs of one target."""
 
     name: str
     inputs: int = 0
@@ -56,7 +56,7 @@ def run_target(name: str, seconds: float, first_seed: int) -> Report:
 
 
 def run_batch(name: str, seed: int, seconds: float) -> tuple[int, str]:
-    """Run one batch; return the exit status of its process, and what it printed."""
+    """Run one batch; return the exit status of its process, and its output."""
     script = _FOLDER / f"fuzz_{name}.py"
     command = [sys.executable, str(script), *batch_options(seed, seconds)]
     folders = [str(ROOT / "core"), str(ROOT / "plugins"), os.environ.get("PYTHONPATH", "")]
@@ -85,7 +85,7 @@ def batch_options(seed: int, seconds: float) -> list[str]:
 
 
 def add_batch(report: Report, status: int, output: str, seed: int) -> None:
-    """Add what a batch printed to the report of its target."""
+    """Add the output of a batch to the report of its target."""
     summary = _SUMMARY.search(output)
     if summary is None:
         report.finds.append(f"seed {seed}: exit status {status}: {output.strip()[-500:]}")

@@ -118,7 +118,7 @@ def is_type(name: str) -> bool:
 
 
 def refer(ops: OpRegistry, op: str, attr: str, table: dict[str, Any]) -> bool:
-    """Make the inputs of a type attr refer to it; return whether one does, or none needs to."""
+    """Make the inputs of a type attr refer to it; return False if they do not match the op's."""
     if "in" not in table:
         return False
     args = ops.get(op).input_args

@@ -1,4 +1,4 @@
-"""Write docs/reference/config-fields.md: what each field of the configuration does.
+"""Write docs/reference/config-fields.md: the effect of each field of the configuration.
 
 python tools/make_config_reference.py            write it
 python tools/make_config_reference.py --check    fail if it differs from what would be written
@@ -29,18 +29,18 @@ field does: it acts, it is refused with a typed error, or it has no effect, with
 [Session configuration](config.md) explains those that act. The page is generated
 (`python tools/make_config_reference.py`), and a test checks that no field is missing.
 """
-_TABLE: Final = ("", "| field | effect | what it does, or why not |", "|---|---|---|")
+_TABLE: Final = ("", "| field | effect | details or reason |", "|---|---|---|")
 
 
 class Field(NamedTuple):
-    """What a field does: `acts`, `refused` or `no effect`, and a text that says how or why."""
+    """What a field does: `acts`, `refused` or `no effect`, with details or the reason."""
 
     effect: str
     text: str
 
 
 def declared(message: str) -> dict[str, Field]:
-    """Return what is declared for a message; a name that ends with `.*` stands for all below."""
+    """Return the declarations of a message; a name that ends with `.*` covers all fields below."""
     table = tomllib.loads((FOLDER / "config-fields.toml").read_text("utf-8"))[message]
     found = {
         path: Field(_EFFECTS[effect], text)
@@ -68,7 +68,7 @@ def _paths(descriptor: Any, prefix: str) -> Iterator[str]:
 
 
 def declaration_of(path: str, known: Mapping[str, Field]) -> str | None:
-    """Return the declared name that a path falls under: its own, or the nearest message's."""
+    """Return the declared name that covers a path: its own, or the nearest message's."""
     if path in known:
         return path
     parts = path.split(".")

@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "hooks.md"
 HEAD = """\
 # Hooks
 
-<!-- Made by tools/make_hook_reference.py from core/graphmill/plugin/hookspecs.py; edit that. -->
+<!-- Written by tools/make_hook_reference.py from core/graphmill/plugin/hookspecs.py; edit that. -->
 
 """
 REGISTRARS = {
@@ -92,7 +92,7 @@ def page() -> str:
     registrar_part = "\n\n".join(registrar_section(*item) for item in REGISTRARS.items())
     return (
         f"{HEAD}{introduction}\n\n{contents}\n\n{sections}\n\n"
-        f"## What registration hooks are given\n\n{registrar_part}\n"
+        f"## Arguments of registration hooks\n\n{registrar_part}\n"
     )
 
 

@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "ops.md"
 HEAD = """\
 # Ops
 
-<!-- Made by tools/make_op_reference.py from the kernels and the op cases; edit those. -->
+<!-- Written by tools/make_op_reference.py from the kernels and the op cases; edit those. -->
 
 This page is for people who want to know whether graphmill supports the ops of a model. It lets you
 look up each op's types, backends and restrictions, as tested against stored TensorFlow results.

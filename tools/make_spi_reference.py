@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "spi.md"
 HEAD = """\
 # What plugins may import
 
-<!-- Made by tools/make_spi_reference.py from core/graphmill/spi and docstrings; edit those. -->
+<!-- Written by tools/make_spi_reference.py from core/graphmill/spi and docstrings; edit those. -->
 
 This page is for plugin authors. It lets you look up every name that a plugin may rely on.
 

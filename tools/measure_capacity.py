@@ -128,7 +128,7 @@ def waiting(count: int) -> None:
         began = time.monotonic()
         session.run(size)
         row(f"each step that waits (of {count})", f"{each:.0f} KiB, one thread")
-        row("another step beside them", f"{1000 * (time.monotonic() - began):.0f} ms")
+        row("one more step at the same time", f"{1000 * (time.monotonic() - began):.0f} ms")
         session.run(put, {value: np.ones(count, np.float32)})
         for waiter in waiters:
             waiter.join()
@@ -175,7 +175,7 @@ def cluster(count: int) -> None:
         )
         row("connections of its master", f"{tasks[0].sockets() - sockets[0]}")
         row("connections of another task", f"{tasks[1].sockets() - sockets[1]}")
-        row("the master's memory for it", f"{tasks[0].pss() - before:.1f} MiB")
+        row("the master's memory for this session", f"{tasks[0].pss() - before:.1f} MiB")
         row(f"all {count} processes together", f"{sum(task.pss() for task in tasks):.0f} MiB")
 
 

@@ -47,7 +47,7 @@ COMPILED = "compiled"
 """The name of the temporary folder for JAX's compiled programs, next to the logs."""
 LIMIT_SECONDS = 50 * 60
 _END_CHARACTERS = 6000
-"""How much of the log of a failed run is repeated: the stacks of a crash are longer than a line."""
+"""Number of characters of a failed run's log to repeat; the stacks of a crash are long."""
 _WAIT_SECONDS = 1.0
 _MINUTES = {"test": 10, "run": 1}  # approximate, to start the longest first
 _CLOSING = re.compile(r"(?:=+ )?(?P<counts>\d+ \w+(?:, \d+ \w+)*) in \d[\d.]*s\b.*")
@@ -130,7 +130,7 @@ def tests_of(output: str, code: int) -> tuple[int, int]:
 
 
 class Running:
-    """The processes that run now, which end with this process. Thread-safe."""
+    """The running processes, which end with this process; thread-safe."""
 
     def __init__(self) -> None:
         self._processes: set[subprocess.Popen[bytes]] = set()
@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for run in runs:
         print(f"{'would run' if options.dry_run else 'to run'}: {run} ({run.python.executable})")
     if not options.dependencies and all(run.dependencies != "oldest" for run in runs):
-        print(f"not with the oldest dependencies: they need Python 3.{OLDEST_MINORS[0]}")
+        print(f"without the oldest dependencies, which need Python 3.{OLDEST_MINORS[0]}")
     if options.dry_run:
         return 0
     logs = Path(tempfile.mkdtemp(prefix="graphmill-ci-"))
@@ -284,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{table(outcomes)}\n\nlogs: {logs}")
     for one in outcomes:
         if one.code:
-            print(f"\n===== the end of the failed {one.run} (exit code {one.code})")
+            print(f"\n===== last lines of the failed {one.run} (exit code {one.code})")
             print(end_of((logs / one.run.log_name).read_text(encoding="utf-8", errors="replace")))
     passed, failed = (sum(getattr(one, what) for one in outcomes) for what in ("passed", "failed"))
     print(f"{passed} passed, {failed} failed")

@@ -201,7 +201,7 @@ def main() -> int:
         "--python", type=Path, help="the interpreter of `python3` (default: this one)"
     )
     parser.add_argument("--constraints", type=Path, help="a constraints file for pip")
-    parser.add_argument("--compiled", type=Path, help="folder of JAX's compiled programs")
+    parser.add_argument("--compiled", type=Path, help="folder for JAX's compiled programs")
     parser.add_argument("--share", help="the share of the divided tests, as 1/4 (default: all)")
     options = parser.parse_args()
     python = None if options.python is None else probe(options.python)

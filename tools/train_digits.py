@@ -98,7 +98,7 @@ class Digits(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None, SIDE, SIDE, 1], tf.float32, name="image")])
     def classify(self, image: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return each class's probability, float32 [n, 10], and the likeliest, int64 [n]."""
+        """Return class probabilities, float32 [n, 10], and the most probable classes, int64 [n]."""
         logits = logits_of(image, self.weights)
         return {"probabilities": tf.nn.softmax(logits), "classes": tf.argmax(logits, axis=-1)}
 

@@ -46,11 +46,11 @@ class Seeded:
 def main() -> int:
     """Check the seeds; return the number of wrong results, at most 100."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:1000", help="FIRST:LAST, the last not included")
+    parser.add_argument("--seeds", default="0:1000", help="FIRST:LAST, excluding LAST")
     parser.add_argument("--executors", default="DEFAULT,INLINE,SEEDED")
     parser.add_argument("--orders", type=int, default=2, help="random orders per graph")
     parser.add_argument(
-        "--spread", type=int, default=4, help="run every Nth graph on three devices too"
+        "--spread", type=int, default=4, help="also run every Nth graph on three devices"
     )
     parser.add_argument("--chaos", action="store_true", help="let kernels end in other threads")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Compare compiled steps with interpreted ones, and look for leaks of compilation.
+"""Compare compiled steps with interpreted ones, and look for memory leaks of compilations.
 
     python tools/verify_jit.py --kind structured --seeds 0:3000
     python tools/verify_jit.py --cases
@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument(
         "--kind", choices=KINDS, default="structured", help="the kind of random graphs"
     )
-    parser.add_argument("--seeds", default="", help="FIRST:LAST, the last not included")
+    parser.add_argument("--seeds", default="", help="FIRST:LAST, excluding LAST")
     parser.add_argument(
         "--deterministic", action="store_true", help="bit for bit, nothing compiled"
     )

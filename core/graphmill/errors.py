@@ -154,13 +154,13 @@ class DeadlineExceededError(OpError):
 
 
 class NotFoundError(OpError):
-    """A requested thing does not exist: a file, an op, a kernel, a tensor."""
+    """A requested file, op, kernel, tensor or other object does not exist."""
 
     code = NOT_FOUND
 
 
 class AlreadyExistsError(OpError):
-    """The thing to create exists already."""
+    """The requested file, node or other object already exists."""
 
     code = ALREADY_EXISTS
 

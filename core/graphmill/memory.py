@@ -79,7 +79,7 @@ def freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def is_frozen(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether `array` is read-only for good and covers most of its base's memory.
+    """Return whether `array` is permanently read-only and covers most of its base's memory.
 
     A small view of a large frozen array does not count, as it would keep the whole base alive.
     """

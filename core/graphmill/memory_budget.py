@@ -1,4 +1,4 @@
-"""The memory budget: how large one allocation may be whose size a value of the graph decides.
+"""The memory budget: the limit of one allocation whose size depends on a value of the graph.
 
 A kernel asks with `request_memory` before it allocates, so a small graph cannot make the process
 use up the machine's memory. The limit is the session's (`graphmill.memory_budget_bytes`), else
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SHARE: Final = 0.8
-"""Share of the memory of the machine, or of the control group, that one allocation may have."""
+"""Share of the memory of the machine, or of the control group, that one allocation may use."""
 _UNKNOWN_MEMORY: Final = 2**40
 _GROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -49,8 +49,8 @@ def request_memory(nbytes: int, what: str) -> None:
     limit = _CURRENT.limit or default_limit()
     if nbytes > limit:
         raise ResourceExhaustedError(
-            f"{what}, more than fit in memory: {nbytes} bytes are asked for, the limit is {limit} "
-            "(graphmill.memory_budget_bytes)"
+            f"{what}, which exceeds the memory budget: {nbytes} bytes are requested, the limit is "
+            f"{limit} (graphmill.memory_budget_bytes)"
         )
 
 

@@ -1,4 +1,4 @@
-"""`Timeline`: what ran in traced steps, as a trace for Perfetto and `chrome://tracing`.
+"""`Timeline`: the nodes of traced steps as a trace for Perfetto and `chrome://tracing`.
 
     timeline = graphmill.timeline.Timeline()
     for number in range(3):
@@ -58,7 +58,7 @@ class Timeline:
     """
 
     def __init__(self, step_stats: StepStats | None = None) -> None:
-        """Make a timeline, empty or of one step.
+        """Create a timeline, empty or of one step.
 
         Args:
             step_stats: the statistics of a step, as TensorFlow's class takes them.
@@ -181,7 +181,7 @@ def _rows(slices: Sequence[_Slice]) -> list[int]:
 
 
 def _add_to_row(rows: list[list[int]], part: _Slice) -> int:
-    """Add a slice to the first row where it lies beside or inside of the others."""
+    """Add a slice to the first row where it is disjoint from or nested in the others."""
     for number, ends in enumerate(rows):
         while ends and ends[-1] <= part.start:
             ends.pop()
@@ -214,7 +214,7 @@ def _arrows(
     origin: int,
     first: int,
 ) -> Iterable[dict[str, Any]]:
-    """Yield the arrows from each consumer's inputs, of the last run of the node before it."""
+    """Yield arrows to each node's run from the latest earlier runs of its inputs."""
     runs: dict[str, list[int]] = {}
     for index in sorted(range(len(slices)), key=lambda i: slices[i].end):
         runs.setdefault(slices[index].name, []).append(index)

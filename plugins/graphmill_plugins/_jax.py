@@ -37,7 +37,7 @@ INHERITED: Final = (
 
 
 class _JaxInProcess:
-    """Whether this process may use JAX.
+    """The state of JAX in this process: whether it was started, and by which process.
 
     Attributes:
         is_used: whether graphmill has imported JAX.

@@ -89,7 +89,7 @@ class Case:
 
 
 def perceptron() -> Case:
-    """Eight layers of 1,024 units, batch 256."""
+    """Return eight layers of 1,024 units, for a batch of 256."""
     layers = [weights(1024, 1024) for _ in range(8)]
 
     def build(y: Any) -> None:
@@ -106,7 +106,7 @@ def perceptron() -> Case:
 
 
 def convolutions() -> Case:
-    """Six convolutions of 3 by 3 and 64 channels, batch 8 of 56 by 56."""
+    """Return six convolutions of 3 by 3 and 64 channels, for a batch of 8 images of 56 by 56."""
     filters = [weights(3, 3, 64, 64) for _ in range(6)]
 
     def build(y: Any) -> None:
@@ -126,7 +126,7 @@ def convolutions() -> Case:
 
 
 def pointwise() -> Case:
-    """150 cheap operations on 1M elements, which XLA fuses."""
+    """Return 150 cheap operations on a million elements, which XLA fuses."""
 
     def build(y: Any) -> None:
         for _ in range(50):

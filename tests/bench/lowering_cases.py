@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 NO_YNN = {"xla_cpu_experimental_ynn_fusion_type": ""}
-"""Compiler options with which dots and convolutions go to Eigen in place of YNNPACK."""
+"""Compiler options that select Eigen instead of YNNPACK for dots and convolutions."""
 
 
 @dataclass(slots=True)

@@ -69,7 +69,7 @@ def _forget_plugins() -> None:
 
 
 def assemble() -> float:
-    """Return the processor time to assemble a host, importing plugin modules again.
+    """Return the processor time to assemble a host, with plugin modules imported again.
 
     Neither other threads count nor the garbage collector, whose time depends on all that the
     process holds.
@@ -130,7 +130,7 @@ def chain(device: str, size: int) -> graphmill.Graph:
 
 
 def session(plugins: list[object], device: str, size: int) -> Callable[[], object]:
-    """Return a step on a host with these plugins, without compilation."""
+    """Return a step of a session without compilation, on a host with these plugins."""
     config = graphmill.ConfigProto(device_count={"LOOPBACK": 1} if "LOOPBACK" in device else {})
     config.graphmill.jit = "off"
     host = graphmill.Host(plugins=plugins)

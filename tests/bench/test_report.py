@@ -1,4 +1,4 @@
-"""Reports of rounds and rows have no time for wrong results."""
+"""Reports of rounds and rows omit the times of wrong results."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_geometric_mean() -> None:
 
 
 def test_the_ratio_is_taken_round_by_round() -> None:
-    """A round on a slow machine counts like any other."""
+    """A round on a slow machine has the same weight as any other."""
     assert median_ratio([2, 200, 3], [1, 100, 1]) == 2
 
 

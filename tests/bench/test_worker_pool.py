@@ -1,4 +1,4 @@
-"""Long-lived workers: several jobs in one process, and what happens when one fails."""
+"""Long-lived workers: several jobs in one process, and the failure of a worker."""
 
 from __future__ import annotations
 

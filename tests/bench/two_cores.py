@@ -1,4 +1,4 @@
-"""Measure from which size on matrix products gain by a second thread.
+"""Measure the size from which matrix products are faster with a second thread.
 
     OPENBLAS_NUM_THREADS=1 python tests/bench/two_cores.py [--rounds 40]
 
@@ -34,7 +34,7 @@ CASES = ((32, 64, 200), (128, 128, 100), (256, 256, 40), (512, 512, 10))
 
 
 def runners(rows: int, size: int, count: int) -> dict[str, Callable[[], object]]:
-    """Return the ways to compute the products."""
+    """Return the alternative functions for the products."""
     rng = np.random.default_rng(0)
     x = rng.random((rows, size), np.float32)
     weights = [rng.random((size, size), np.float32) for _ in range(count)]

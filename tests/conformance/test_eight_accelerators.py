@@ -26,7 +26,7 @@ def config():
 
 
 def ring(rounds: int = 2) -> Graph:
-    """A value passes all devices; each adds its index."""
+    """Return a graph whose value passes all devices, each of which adds its index."""
     graph = Graph()
     with graph.as_default():
         y = graph.placeholder("float32", [2], name="x")
@@ -38,14 +38,14 @@ def ring(rounds: int = 2) -> Graph:
 
 
 def test_a_value_goes_round_all(host, config) -> None:
-    """Rows P3, R1: a missing copy would be an error."""
+    """A value is copied from device to device without a missing copy (rows P3, R1)."""
     with Session(graph=ring(), host=host, config=config) as session:
         got = session.run("y:0", {"x:0": [0, 1]})
     assert got.tolist() == [56.0, 57.0]
 
 
 def test_towers_are_summed(host, config) -> None:
-    """Rows P1, P3, E9."""
+    """Results of several devices are summed on one of them (rows P1, P3, E9)."""
     graph = Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -60,7 +60,7 @@ def test_towers_are_summed(host, config) -> None:
 
 
 def test_one_that_fails_fails_the_step_alone(host, config) -> None:
-    """Rows E8, E9, S12."""
+    """A fault of one device fails the step, not the session (rows E8, E9, S12)."""
     faults = Faults(fail_at="add_5")
     with Session(graph=ring(), host=with_faults(host, "BOXED", faults), config=config) as session:
         with pytest.raises(errors.OpError, match="fallen off the bus") as caught:
@@ -71,7 +71,7 @@ def test_one_that_fails_fails_the_step_alone(host, config) -> None:
 
 
 def test_transfers_that_are_lost_end_the_step(host, config) -> None:
-    """Rows R1, S6."""
+    """A step whose transfer is lost ends by its deadline (rows R1, S6)."""
     faults = Faults(lose_transfers=True)
     options = proto.RunOptions(timeout_in_ms=500)
     with Session(graph=ring(), host=with_faults(host, "BOXED", faults), config=config) as session:

@@ -133,7 +133,7 @@ def hidden_steps() -> Any:
 @pytest.mark.jax
 @pytest.mark.parametrize("tier", ["tiered", "eager"])
 def test_non_variable_state_is_found(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state changes with each kernel call, but not in a program."""
+    """State that changes with each kernel call, but not in a program, is reported."""
     host = graphmill.Host(plugins=[step_plugin(hidden_steps())])
     found = find(host, STEP, tier, monkeypatch)
     assert "Foreign>Step" in found

@@ -35,5 +35,5 @@ def test_drawn_graphs(made, graphmill_host):
 
 
 def test_a_large_graph(graphmill_host):
-    """Nothing depends on recursion."""
+    """A graph of many nodes runs without recursion."""
     check(random_graph(7, graphmill_host.ops, nodes=3000), graphmill_host)

@@ -79,7 +79,7 @@ def test_s5_s6_page_lists_calls_in_code_order(trace: list[str]) -> None:
 
 
 def test_s8_a_partial_run_rests_between_its_pieces(trace: list[str]) -> None:
-    """Its feeds are `_Recv` nodes, its fetches `_Send` nodes, and it is started once."""
+    """The feeds of a partial run are `_Recv` nodes, its fetches `_Send` nodes; it starts once."""
     graph = graphmill.Graph()
     with graph.as_default():
         x, z = (graph.placeholder("float32", (), name) for name in "xz")

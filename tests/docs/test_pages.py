@@ -135,7 +135,7 @@ def first_paragraph(page: Path) -> str:
     ids=lambda page: str(page.relative_to(DOCS)),
 )
 def test_first_paragraph_names_readers_and_use(page: Path) -> None:
-    """Whom the page is for, and what they can do after reading it."""
+    """Each first paragraph names the readers of the page and what they will be able to do."""
     paragraph = first_paragraph(page)
     assert re.search(
         r"\b[Ff]or (\w+ )*(people|users|readers|operators|contributors|\w+ authors)", paragraph

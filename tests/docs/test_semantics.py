@@ -25,7 +25,7 @@ PAGE = (ROOT / "docs" / "reference" / "semantics.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([A-Z]\d+) \|", PAGE, re.MULTILINE)
 FILES = re.findall(r"\| `([\w/]+\.py)` \|$", PAGE, re.MULTILINE)
 CITED = re.compile(r"\brows? ((?:[A-Z]\d{1,2}(?:, | and |-)?)+)")
-"""What docstrings say: `(row R1)`, `(rows S2, E5)`, `rows E3-E7`."""
+"""The forms of rows in docstrings: `(row R1)`, `(rows S2, E5)`, `rows E3-E7`."""
 IN_TEXT = re.compile(r"\b([A-Z]\d{1,2})(?:-([A-Z])?(\d{1,2}))?\b")
 
 

@@ -1,4 +1,4 @@
-"""Fuzz target: requests to a worker, as its server gets them from the network.
+"""Fuzz target: requests to a worker, as its server receives them from the network.
 
 The first byte chooses the method. Requests that wait for other tasks by design are left out.
 """

@@ -1,4 +1,4 @@
-"""Fuzz target: decode a tensor as it comes in a message of a cluster."""
+"""Fuzz target: decode a tensor from a message between tasks of a cluster."""
 
 from __future__ import annotations
 

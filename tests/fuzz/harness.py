@@ -55,7 +55,7 @@ def words_of(target: str) -> list[bytes]:
 def mutated(
     seeds: Sequence[bytes], words: Sequence[bytes], runs: int, seed: int
 ) -> Iterator[bytes]:
-    """Yield `runs` inputs: the seeds, then seeds with one to eight damages."""
+    """Yield `runs` inputs: the seeds, then seeds with one to eight mutations."""
     rng = random.Random(seed)
     yield from seeds[:runs]
     for _ in range(runs - len(seeds)):
@@ -203,7 +203,7 @@ def load_target(name: str) -> ModuleType:
 
 
 def fault_of(fuzz: Callable[[bytes], None], data: bytes) -> str:
-    """Return where an input raised an untyped error, or that it was slow; "" if all is well."""
+    """Return the place of an untyped error, or a note that the input was slow; "" for neither."""
     begin = time.process_time()
     try:
         fuzz(data)

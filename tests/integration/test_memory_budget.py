@@ -232,7 +232,7 @@ def test_node_asked_bytes_and_limit_are_named(build: Build, fed: bool, jit: str)
     with pytest.raises(errors.ResourceExhaustedError, match=rf"the limit is {BUDGET}") as error:
         run(build, jit, fed=fed)
     assert error.value.node
-    assert "bytes are asked for" in error.value.message
+    assert "bytes are requested" in error.value.message
 
 
 @JIT

@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """Four workers on Ray, which runs as long as they do."""
+    """Start four workers on Ray, and stop Ray with them."""
     pytest.importorskip("ray")
     from graphmill_plugins.distributed.ray import start_cluster
 

@@ -45,7 +45,7 @@ class Effect(NamedTuple):
 
 
 REFUSED: Final = graphmill.errors.PermissionDeniedError
-"""How a refused step ends, wherever the node is."""
+"""The error of a refused step, for any place of the node."""
 READ: Final = ("fs.read:{folder}",)
 LIST: Final = ("fs.list:{folder}",)
 WRITE: Final = ("fs.write:{folder}",)
@@ -388,13 +388,13 @@ def hidden_graph(effect: Effect, place: Place, path: str) -> graphmill.GraphDef:
 
 
 def feeds(place: Place, path: str) -> dict[str, Any]:
-    """Return what is fed to a graph with an effect at a place."""
+    """Return the feeds of a graph with an effect at a place."""
     others = {} if place is PLACES["the graph"] else {"i:0": 0, "n:0": 1, "p:0": True}
     return {"f:0": path.encode(), **others}
 
 
 def make_targets(folder: Path) -> None:
-    """Fill a folder with the files that the effects are aimed at."""
+    """Fill a folder with the files that the effects target."""
     folder.mkdir(parents=True)
     (folder / "one.txt").write_bytes(b"abc")
     (folder / "weights.txt").write_bytes(b"1.0\n")
@@ -425,7 +425,7 @@ def make_targets(folder: Path) -> None:
 
 
 class _Recorder:
-    """Records what the process does to files below a folder, by an audit hook.
+    """Records the accesses of the process to files below a folder, by an audit hook.
 
     An audit hook cannot be removed, so there is one for the process.
     """

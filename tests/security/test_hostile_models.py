@@ -137,7 +137,7 @@ def test_initializer_of_a_model_is_refused(name: str, folder: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_restore_op_of_a_model_is_refused(name: str, folder: Path, tmp_path: Path) -> None:
-    """The loader feeds the prefix of the variables, which the graph ignores."""
+    """The restore op of a model that ignores the fed prefix of the variables is refused."""
     made = model_of(name, folder, tmp_path, "a call")
     made.meta.graph_def.node.append(constant("prefix", ""))
     made.meta.saver_def.restore_op_name = "y"

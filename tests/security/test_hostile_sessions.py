@@ -1,4 +1,4 @@
-"""Effects are refused however a graph is run, and however it spells its paths."""
+"""Effects are refused in every way to run a graph, and in every spelling of paths."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_pipe_is_not_opened(folder: Path) -> None:
 
 
 def test_a_folder_swapped_for_a_link_is_not_followed(folder: Path) -> None:
-    """A thread swaps a folder for a link out of the rules while files below it are opened."""
+    """A folder that is replaced by a link while files below it are opened is not followed."""
     free = folder.parent / "free"
     (free / "real").mkdir(parents=True)
     (free / "real" / "one.txt").write_bytes(b"allowed")

@@ -1,4 +1,4 @@
-"""The nightly run counts inputs, and reports finds, crashes and hangs."""
+"""The nightly run counts inputs, and reports findings, crashes and hangs."""
 
 from __future__ import annotations
 

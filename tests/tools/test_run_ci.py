@@ -56,7 +56,7 @@ def test_plan_has_each_python_and_once_the_oldest_dependencies(ci: Any) -> None:
 
 
 def test_plan_serializes_runs_that_share_compiled_programs(ci: Any) -> None:
-    """Two runs with the newest JAX at once would both compile all programs."""
+    """Runs that share compiled programs are executed one after the other."""
     runs = ci.plan([python(ci, minor) for minor in (11, 12, 13)], ["test"])
     assert [(run.python.minor, run.dependencies) for run in runs] == [
         (11, "newest"),
@@ -183,7 +183,7 @@ def test_one_failure_fails_the_run_after_all_jobs(
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == "1 passed, 1 failed"
     assert re.search(r"^3\.12\.1 +newest +test +failed", printed, re.MULTILINE)
-    assert "===== the end of the failed Python 3.12.1, newest dependencies" in printed
+    assert "===== last lines of the failed Python 3.12.1, newest dependencies" in printed
 
 
 def test_the_end_of_a_log_leaves_out_progress(ci: Any) -> None:
@@ -204,7 +204,7 @@ def test_a_run_that_does_not_end_fails(
 
 
 def test_the_children_of_a_run_end_with_it(ci: Any) -> None:
-    """A pipe ends when no process holds its other end."""
+    """The children of a run end with it."""
     program = """if True:
         import subprocess, sys
         child = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(1000)"]

@@ -25,7 +25,7 @@ MESSAGES = {
         "graphmill doctor looks at others' plugins"
     ),
 }
-"""Where it is read, and for what."""
+"""The places that read the attribute, with the purpose of each."""
 
 
 def readers(source: str) -> Iterator[str]:

@@ -112,6 +112,6 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_hookspecs_imports_nothing_but_its_marker() -> None:
-    """Types are imported under `TYPE_CHECKING`, so assembling a host needs no higher layers."""
+    """The hook specifications import no types at run time, so that hosts need no higher layers."""
     names = [n for n, value in vars(hookspecs).items() if isinstance(value, type)]
     assert names == []

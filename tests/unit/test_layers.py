@@ -82,7 +82,7 @@ SESSION_DOORS = (
     "graphmill.session.session_devices",
     "graphmill.session.thread_pools",
 )
-"""What `distributed` may import of `session`."""
+"""The modules of `session` that `distributed` may import."""
 
 
 @cache
@@ -200,7 +200,7 @@ def test_plugins_do_not_import_the_tests_kit(file: Path) -> None:
     "file", python_files(PLUGINS / "graphmill_plugins" / "kernels"), ids=module_name
 )
 def test_only_jax_kernels_import_jax(file: Path) -> None:
-    """A session without JAX must find its NumPy kernels importable."""
+    """Only JAX kernels import JAX, so that NumPy kernels are importable without it."""
     if is_within(module_name(file), "graphmill_plugins.kernels.jax"):
         return
     for imported in imports_of(file):

@@ -1,4 +1,4 @@
-"""Modules that another thread is importing just now are as good as absent."""
+"""Modules that another thread is still importing are treated as absent."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_every_name_is_there(module: ModuleType, name: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=named)
 def test_types_and_values_come_from_the_same_place(module: ModuleType) -> None:
-    """Imports under TYPE_CHECKING equal the lazy ones."""
+    """Imports under TYPE_CHECKING name the same modules as the lazy ones."""
     tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
     (block,) = (s for s in tree.body if isinstance(s, ast.If))
     assert ast.unparse(block.test) == "TYPE_CHECKING"
@@ -101,7 +101,7 @@ def test_spi_module_imports_lazily(module: ModuleType) -> None:
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    """The tool refuses a name without a docstring."""
+    """The reference page is up to date, and every name has a docstring."""
     file = Path(__file__).parents[2] / "tools" / "make_spi_reference.py"
     tool = runpy.run_path(str(file))
     assert tool["PAGE"].read_text("utf-8") == tool["page"]()

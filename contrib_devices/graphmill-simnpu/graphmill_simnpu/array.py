@@ -41,7 +41,7 @@ class NpuArray(NDArrayOperatorsMixin):
     # ----------------------------------------------------- for the queue
 
     def keep(self, value: Any) -> None:
-        """Store the value in memory of the device."""
+        """Store the value in the device's memory."""
         try:
             self._memory = self.device.allocate_memory(value.nbytes)
         except errors.OpError as error:

@@ -88,7 +88,7 @@ def _accesses(node: Node) -> dict[str, bool]:
 
 
 def _passes_on(node: Node) -> bool:
-    """Return whether a node forwards its handle or reference."""
+    """Return whether a node forwards a handle or reference from an input to an output."""
     return node.op_def.traits.forwards or node.op_def.traits.is_control_flow
 
 

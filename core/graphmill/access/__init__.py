@@ -1,1 +1,1 @@
-"""What kernels may do besides computing: rules, and the broker that enforces them."""
+"""Effects that kernels may have besides computing: rules, and the broker that enforces them."""

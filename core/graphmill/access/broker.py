@@ -1,4 +1,4 @@
-"""`Broker`: where kernels get files from, and ask for other effects.
+"""`Broker`: opens files for kernels, and permits their other effects.
 
 A kernel that opens files declares `brokered=True`, and takes the broker of its node as keyword
 argument `broker` (a class: as `construction.broker`). In a session without rules it is
@@ -38,7 +38,7 @@ class Broker:
     is_restricted = False
 
     def require(self, effect: str, path: str = "") -> None:
-        """Check that the node may have an effect, on a path if it is one on files."""
+        """Check that the node may have an effect, for an effect on files on a path."""
 
     def open_reader(self, path: str) -> Reader:
         """Open a file for reading at any offset."""
@@ -81,7 +81,7 @@ class Broker:
                 writer.write(chunk)
 
     def write_new(self, path: str, content: bytes) -> str:
-        """Write a file that does not exist yet; return its path, which may have got a suffix."""
+        """Write a file that does not exist yet; return its path, possibly with a suffix."""
         return files.write_new(path, content)
 
     def exists(self, path: str) -> bool:

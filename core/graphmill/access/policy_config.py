@@ -44,7 +44,7 @@ def rules_of(config: ConfigProto) -> AccessRules | None:
 
 
 def is_decided(config: ConfigProto) -> bool:
-    """Return whether a configuration says under which policy its graph runs."""
+    """Return whether a configuration sets the policy under which its graph runs."""
     return bool(config.graphmill.policy or config.graphmill.allow)
 
 

@@ -44,7 +44,7 @@ _APPENDING: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONB
 
 
 class Policy(Protocol):
-    """What a broker asks.
+    """The current rules of a session, which a broker reads for each request.
 
     Attributes:
         rules: sets of rules, each of which has to allow an effect; None for no rules.
@@ -76,7 +76,7 @@ class RestrictedBroker(Broker):
         return self._policy.rules or ()
 
     def require(self, effect: str, path: str = "") -> None:
-        """Check that the node may have an effect, on a path if it is one on files.
+        """Check that the node may have an effect, for an effect on files on a path.
 
         Raises:
             PermissionDeniedError: the rules do not allow it.
@@ -116,7 +116,7 @@ class RestrictedBroker(Broker):
             return Appender(path, cast("BinaryIO", os.fdopen(fd, "ab")))
 
     def write_new(self, path: str, content: bytes) -> str:
-        """Write a file that does not exist yet; return its path, which may have got a suffix."""
+        """Write a file that does not exist yet; return its path, possibly with a suffix."""
         local = self._resolve(WRITE, path)
         if local is None:
             return files.write_new(path, content)
@@ -279,7 +279,7 @@ def refusal(subject: str, action: str, effect: str, rule: str, rules: Sequence[A
 
 
 def _rule_for(effect: str, canonical: str) -> str:
-    """Return the rule that allows an effect on a path, and on its neighbours in the folder."""
+    """Return a rule to suggest, which allows an effect on all files in the folder of a path."""
     if effect == LIST:
         return f"{effect}:{canonical}"
     folder = files.parent(canonical)

@@ -1,4 +1,4 @@
-"""`AccessRules`: what a graph may do besides computing, parsed from rules such as `fs.read:DIR`.
+"""`AccessRules`: the effects that a graph may have, parsed from rules such as `fs.read:DIR`.
 
 A session runs under *rules*, or without any. Without, its kernels may do everything, as in a
 program of the user's own. Under rules they may compute, keep state, draw random numbers, read the
@@ -56,7 +56,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the rule of a text.
+        """Parse a rule, such as `fs.read:/data`.
 
         `~` stands for the home folder, a relative path is one in the working directory, and
         symbolic links are resolved now.
@@ -84,7 +84,7 @@ class Rule:
             return cls(effect)
         if effect not in _FILES:
             raise InvalidArgumentError(
-                f"the rule {text!r} limits {effect!r} to {path!r}, but only rules of files have a "
+                f"the rule {text!r} limits {effect!r} to {path!r}, but only rules for files take a "
                 f"path; write {effect!r} to allow all of it"
             )
         if not path:
@@ -117,7 +117,7 @@ class AccessRules:
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
-        """Return the rules of some texts.
+        """Parse several rules.
 
         Raises:
             InvalidArgumentError: one is wrong; see `Rule.parse`.
@@ -129,11 +129,11 @@ class AccessRules:
         return cls(tuple(dict.fromkeys(map(Rule.parse, texts))))
 
     def allows(self, effect: str) -> bool:
-        """Return whether an effect is allowed without a limit."""
+        """Return whether an effect is allowed for every path."""
         return any(not rule.path and _grants(rule, effect) for rule in self.rules)
 
     def allows_some(self, effect: str) -> bool:
-        """Return whether an effect is allowed, perhaps for some paths only."""
+        """Return whether an effect is allowed, for at least some paths."""
         return any(_grants(rule, effect) for rule in self.rules)
 
     def covers(self, effect: str, path: str) -> bool:
@@ -141,7 +141,7 @@ class AccessRules:
         return any(_grants(rule, effect) and rule.covers(path) for rule in self.rules)
 
     def texts(self) -> list[str]:
-        """Return the rules as texts that `parse` takes, with absolute paths."""
+        """Return the rules as strings that `parse` accepts, with absolute paths."""
         return [str(rule) for rule in self.rules]
 
     def __str__(self) -> str:
@@ -149,7 +149,7 @@ class AccessRules:
 
 
 def _grants(rule: Rule, effect: str) -> bool:
-    """Return whether a rule is about an effect: who may write may also read and list."""
+    """Return whether a rule grants an effect; permission to write includes reading and listing."""
     return rule.effect in _IMPLIED.get(effect, (effect,))
 
 
@@ -167,6 +167,6 @@ def _canonical(path: str, text: str) -> str:
         return os.path.realpath(os.path.expanduser(plain))  # noqa: PTH111 - as the shell does
     if "::" in path or ".." in path.split("/"):
         raise InvalidArgumentError(
-            f"the rule {text!r} has a URL with '::' or '..', which may stand for another one"
+            f"the rule {text!r} has a URL with '::' or '..', which may refer to another file"
         )
     return path.rstrip("/") or path

@@ -116,7 +116,7 @@ class ShapesOfForward:
 
 
 def without_enter(tensor: Tensor) -> Tensor:
-    """Return the tensor outside all loops that a loop invariant stands for; else the tensor."""
+    """Return the tensor outside all loops that a loop invariant copies; other tensors unchanged."""
     while is_constant_enter(tensor.op):
         tensor = Tensor(*tensor.op.inputs[0])
     return tensor

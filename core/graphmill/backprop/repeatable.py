@@ -51,7 +51,7 @@ def _check_node(node: Any, name: str, graph: Graph, host: Host) -> None:
         effects -= {"state"}
     if not effects:
         return
-    what = "draw other random numbers" if "rng" in effects else "have its effect twice"
+    what = "draw different random numbers" if "rng" in effects else "have its effect twice"
     raise UnimplementedError(
         f"the gradient of function {name!r} runs its body again, and this op would {what}; use a "
         "stateless op instead, or build the body without a function",

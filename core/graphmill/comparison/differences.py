@@ -121,7 +121,7 @@ def difference_of(
 
 
 def units_in_last_place(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    """Return for each element how many numbers of its type lie between two arrays, as float64.
+    """Return each element's difference in units in the last place, as float64.
 
     NaN is equal to NaN, zeros of both signs are equal, and NaN is infinitely far from a number. The
     distance of complex numbers is the larger one of their parts'. Integers differ by their
@@ -154,7 +154,7 @@ def _float_distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _rank(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return the position of each number among all numbers of its type."""
+    """Return the index of each number in the sorted sequence of all numbers of its type."""
     contiguous = np.ascontiguousarray(values)
     bits = contiguous.view(f"i{values.dtype.itemsize}").astype(np.int64)
     # Negative numbers are stored as sign and magnitude; both zeros have one position.

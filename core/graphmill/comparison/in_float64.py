@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Edge, Node
     from graphmill.plugin.host import Host
 
-_NO_FLOATS = "its node computes no floats"
+_NO_FLOATS = "its node computes no floating-point values"
 _EFFECTS = "its node has effects or state"
 _CALLS = "its node calls functions"
 _INPUTS = "an input of its node could not be fetched"
@@ -42,7 +42,7 @@ def compare_with_float64(
     *,
     tolerance: Tolerance | None = None,
 ) -> Comparison:
-    """Run a step, and compute each of its nodes of floats again in float64.
+    """Run a step, and recompute each of its floating-point nodes in float64.
 
     Args:
         session: the session.
@@ -86,7 +86,7 @@ def compare_with_float64(
         tuple(found for found in differences if found.max_ulps or found.reason),
         len(differences),
         skipped,
-        notes=("Each node was computed again in float64 from the inputs that it had",),
+        notes=("Each node was recomputed in float64 from its inputs in the step",),
     )
 
 
@@ -108,7 +108,7 @@ class _Float64:
         self._config.graphmill.jit = "off"
 
     def why_not(self, node: Node, output: int) -> str:
-        """Return why an output of a node is not computed again; "" if it is."""
+        """Return why an output of a node is not recomputed; "" if it is."""
         types = {dtype.base_dtype for dtype in (*node.input_types, node.output_types[output])}
         if not types & _NARROW or node.output_types[output].base_dtype not in _NARROW:
             return _NO_FLOATS

@@ -42,12 +42,12 @@ class Comparison:
 
     @property
     def first(self) -> TensorDifference | None:
-        """The first tensor on the way that is outside of the tolerance; None for none."""
+        """The first intermediate tensor that is outside of the tolerance; None if there is none."""
         return next((found for found in self.tensors if found.is_outside), None)
 
     @property
     def worst(self) -> tuple[TensorDifference, ...]:
-        """The ten tensors on the way with the largest difference in units in the last place."""
+        """The ten intermediate tensors with the largest difference in units in the last place."""
         ordered = sorted(self.tensors, key=_size, reverse=True)
         return tuple(ordered[:NUM_WORST])
 

@@ -82,7 +82,7 @@ def compare_with_values(
     *,
     tolerance: Tolerance | None = None,
 ) -> Comparison:
-    """Run a step, and compare tensors with values that are known, such as those of another system.
+    """Run a step, and compare tensors with reference values, such as those of another system.
 
     Args:
         session: the session.
@@ -118,7 +118,7 @@ def _located(
     fetches: Iterable[str],
     notes: list[str],
 ) -> Comparison:
-    """Return the comparison of all tensors on the way, with the path from the first difference."""
+    """Compare all intermediate tensors; the result has the path from the first difference."""
     differences = [
         difference_of(tensor.name, left[tensor.name], right[tensor.name], tolerance, tensor.op)
         for tensor in tensors

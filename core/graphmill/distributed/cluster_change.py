@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 Task: TypeAlias = "tuple[str, int]"
-"""The job and the number of a task, as `("worker", 0)`."""
+"""The job and the index of a task, such as `("worker", 0)`."""
 
 _logger = logging.getLogger("graphmill.distributed")
 

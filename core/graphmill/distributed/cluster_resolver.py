@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.cluster_change import ClusterChange, Task
 
 ClusterSpec: TypeAlias = "dict[str, dict[int, str]]"
-"""The address `HOST:PORT` of each task, by job and task number."""
+"""The address `HOST:PORT` of each task, by job and task index."""
 
 
 class ClusterResolver(ABC):
@@ -60,7 +60,7 @@ class ClusterResolver(ABC):
         return f"grpc://{tasks[index]}"
 
     def watch(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
-        """Call `changed` when tasks move or restart; return a function that stops that.
+        """Call `changed` when tasks move or restart; return a function that ends the watch.
 
         It is called in any thread, one call after the other. A task that moved or restarted has a
         new incarnation: what was registered on the old one is gone.
@@ -78,7 +78,7 @@ class ClusterResolver(ABC):
 
 
 class SimpleClusterResolver(ClusterResolver):
-    """A cluster whose addresses are given.
+    """A cluster with explicit addresses, which `update` replaces.
 
     Args:
         cluster: addresses by job: a list, or a dict by task index.
@@ -147,7 +147,7 @@ class TFConfigClusterResolver(SimpleClusterResolver):
 
 
 class SlurmClusterResolver(SimpleClusterResolver):
-    """The tasks of a Slurm job step, given to jobs in the order of their ranks.
+    """The tasks of a Slurm job step, assigned to jobs in the order of their ranks.
 
     Args:
         jobs: the number of tasks of each job, in order of ranks; by default all are workers.

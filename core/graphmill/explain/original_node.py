@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def name_original_node(error: OpError, graphs: Iterable[Graph], full: Graph) -> None:
-    """Let an error of a cluster name the first node of the user's graph that is in the cluster.
+    """Make an error of a cluster name the cluster's first node of the user's graph.
 
     Errors of other nodes stay as they are, and so do those of clusters that have no such node,
     because they come from the bodies of functions.

@@ -1,4 +1,4 @@
-"""`Record`: what an explanation consists of; and its conversion to plain values for JSON."""
+"""`Record`: the base of explanation records, and their conversion to plain values for JSON."""
 
 from __future__ import annotations
 

@@ -128,4 +128,4 @@ def _why_in(cluster: ClusterRecord) -> str:
         plural = f" for {count} signatures" if count > 1 else ""
         return f"compiled{plural} in {seconds:.2f} s"
     assert cluster.tier == STRAIGHT_LINE
-    return next((record.reason for record in records if record.reason), "nothing else was tried")
+    return next((record.reason for record in records if record.reason), "no other tier was tried")

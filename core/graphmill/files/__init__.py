@@ -128,7 +128,7 @@ def write(path: str, *chunks: Chunk) -> None:
 
 
 def write_new(path: str, content: bytes) -> str:
-    """Write a local file that does not exist yet; return its path, which may have got a suffix."""
+    """Write a local file that does not exist yet; return its path, possibly with a suffix."""
     make_dirs(parent(path))
     suffix = 0
     with typed_errors(path):

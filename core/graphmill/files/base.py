@@ -23,7 +23,7 @@ class Reader(Protocol):
 
 
 class Writer:
-    """A file opened for writing; as a context manager, it commits, or abandons after an error."""
+    """A file opened for writing; a `with` block commits it, or abandons it after an error."""
 
     def write(self, chunk: Chunk) -> None:
         """Append bytes."""

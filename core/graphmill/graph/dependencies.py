@@ -84,7 +84,7 @@ def tuple(  # noqa: A001 - TensorFlow's name
 def with_dependencies(
     dependencies: Iterable[Tensor | Node], output: Any, name: str | None = None
 ) -> Tensor:
-    """Return a tensor's value as a tensor that becomes available when some nodes are done.
+    """Return a copy of a tensor that becomes available only after other nodes are done.
 
     Args:
         dependencies: the nodes, or their output tensors.

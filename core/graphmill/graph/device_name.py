@@ -36,7 +36,7 @@ class DeviceName(NamedTuple):
         return None not in (self.job, self.replica, self.task, self.type, self.id)
 
     def matches(self, full: DeviceName) -> bool:
-        """Return whether every part that is specified here is the same in `full`."""
+        """Return whether `full` agrees with every specified part."""
         return (
             self.job in (None, full.job)
             and self.replica in (None, full.replica)

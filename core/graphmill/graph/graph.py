@@ -80,7 +80,7 @@ class Graph:
         return [node for node in self._nodes[max(node_id, 2) :] if node is not None]
 
     def mark_taken(self) -> None:
-        """Record that a session has copied all nodes: a change of one is an edit from now on."""
+        """Record that a session has copied all nodes: later changes of one count as edits."""
         self._taken = len(self._nodes)
 
     def __iter__(self) -> Iterator[Node]:

@@ -49,7 +49,7 @@ def flatten_with_paths(structure: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def pack(structure: Any, leaves: Iterable[Any]) -> Any:
-    """Return a structure like `structure` with other leaves, in the order of `flatten`."""
+    """Return a structure like `structure` with new leaves, in the order of `flatten`."""
     return _pack(structure, iter(leaves))
 
 

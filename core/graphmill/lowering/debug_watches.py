@@ -112,7 +112,7 @@ def _tensors(graph: Graph, watch: Any) -> list[tuple[Node, int]]:
 
 
 def _is_elsewhere(name: str, graph: Graph, full: Graph) -> bool:
-    """Return whether a node, or the call that it is inside of, is not in what the step runs."""
+    """Return whether the step runs neither a node nor the call that contains it."""
     if full.has_node(name):
         return True
     from graphmill.lowering.functions.inner_nodes import enclosing_node  # few watches
@@ -124,7 +124,7 @@ def _is_elsewhere(name: str, graph: Graph, full: Graph) -> bool:
 
 
 def _is_of_graph(node: Node) -> bool:
-    """Return whether a node is neither a boundary of the graph nor inserted by a debugger."""
+    """Return whether a node is from the user's graph, not a boundary or inserted by a debugger."""
     is_boundary = is_argument_or_result(node) or is_transfer(node)
     return not (is_boundary or node.op_def.has_attr(_SPEC_ATTR))
 

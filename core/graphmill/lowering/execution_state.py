@@ -85,7 +85,7 @@ class GraphExecutionState:
         self.graph.versions = source.versions
 
     def freeze(self) -> None:
-        """Reject extensions from now on if the session has `optimize_for_static_graph`."""
+        """Reject further extensions if the session has `optimize_for_static_graph`."""
         self._frozen = self._is_static
 
     def build_client_graph(

@@ -185,7 +185,7 @@ def _has_device_value(definition: KernelDef, device: Device) -> bool:
 
 
 def _copy_to_device(kernel: OpKernel, device: Device) -> None:
-    """Copy a constant to its device once, not in each step; strings stay in host memory."""
+    """Copy a constant to its device once instead of in each step; strings stay in host memory."""
     value = kernel.compute()
     if not value.dtype.hasobject:
         value = device.to_device(value)
@@ -193,7 +193,7 @@ def _copy_to_device(kernel: OpKernel, device: Device) -> None:
 
 
 def _log_failure(error: OpError) -> None:
-    """Log that a kernel could not be made, if logging is set up; the error is raised as well."""
+    """Log that a kernel could not be created, if logging is set up; the error is also raised."""
     # It is absent while another thread imports the module.
     get_logger = getattr(sys.modules.get("logging"), "getLogger", None)
     if get_logger is not None:

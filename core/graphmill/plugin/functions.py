@@ -31,7 +31,7 @@ def published_functions() -> list[Candidate]:
 
 
 def load_function(name: str) -> Callable[..., Any]:
-    """Import the function that is published under a name.
+    """Import the function that a distribution publishes under a name.
 
     Raises:
         NotFoundError: no distribution publishes it.

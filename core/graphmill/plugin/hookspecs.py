@@ -1,4 +1,4 @@
-"""Every hook that a plugin can implement: for plugin authors, to look up arguments and timing.
+"""Every hook that a plugin can implement, for plugin authors: its arguments, and when it is called.
 
 Implement a hook as a function marked `@graphmill.hookimpl`, with only the arguments that it needs.
 While a `Host` is assembled, the registration hooks are called in the order below, each for all

@@ -23,7 +23,7 @@ class LiveSessions:
         )
 
     def add(self, session: Any, metadata: Any = None) -> None:
-        """Add a session that was opened.
+        """Add an open session.
 
         Args:
             session: the session.
@@ -53,7 +53,7 @@ class LiveSessions:
         self._by_metadata[key] = session
 
     def discard(self, session: Any) -> None:
-        """Remove a session that was closed."""
+        """Remove a closed session."""
         with self._lock:
             self._sessions.discard(session)
             for key, other in list(self._by_metadata.items()):
@@ -61,6 +61,6 @@ class LiveSessions:
                     del self._by_metadata[key]
 
     def snapshot(self) -> list[Any]:
-        """Return the sessions that are open now."""
+        """Return the open sessions."""
         with self._lock:
             return list(self._sessions)

@@ -109,7 +109,7 @@ class PassRegistry(Registry[Pass]):
         if applies is not None and not callable(applies):
             raise errors.InvalidArgumentError(
                 f"pass {name!r} from {owner}: `applies` has to be a function of a graph and its "
-                f"PassOptions, not {applies!r}; has_ops('Op', ...) makes one from names of ops",
+                f"PassOptions, not {applies!r}; has_ops('Op', ...) creates one from names of ops",
                 plugin=owner.plugin,
             )
         self.add(name, value, owner=owner, priority=priority, replace=replace)

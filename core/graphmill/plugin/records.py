@@ -77,7 +77,7 @@ class PluginRecord:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many things it registered, by kind."""
+        """The number of its registrations of each kind."""
         return {kind: len(names) for kind, names in self.registered.items()}
 
     def as_dict(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ that have such nodes. The master of a cluster writes it."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectiveRequest:
-    """The part of one member in a collective.
+    """The request of one member to join a collective.
 
     Attributes:
         kind: the op type, for messages; members of one instance must agree on it.

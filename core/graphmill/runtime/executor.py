@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 _making_collectives = fork_safe_lock()
 
 DoneCallback: TypeAlias = "Callable[[OpError | None], None]"
-"""What an executor calls once at the end of a run: with the error, or None."""
+"""The callback that an executor calls once at the end of a run, with the error or None."""
 
 
 def _no_executor(name: str) -> ExecutorFactory:
     raise NotFoundError(
-        f"the executor {name!r} was requested, but these parameters were not made by a host"
+        f"the executor {name!r} was requested, but these parameters were not created by a host"
     )
 
 
@@ -224,7 +224,7 @@ class ExecutorArgs:
 
 
 class Receiver(Protocol):
-    """The run of an executor, as the deadlock detector sees it."""
+    """The run of an executor, as seen by the deadlock detector."""
 
     @property
     def device_name(self) -> str:
@@ -258,7 +258,7 @@ class Executor(ABC):
 
     @abstractmethod
     def run_async(self, args: ExecutorArgs, done: DoneCallback) -> None:
-        """Start a run, and continue until it is done or must wait."""
+        """Start a run; return when it is done or must wait."""
 
     def run(self, args: ExecutorArgs) -> None:
         """Run and wait.

@@ -112,7 +112,7 @@ class Rendezvous(ABC):
 
     @abstractmethod
     def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:
-        """Give a value to the receiver under `key`, without waiting for the receiver.
+        """Send a value to the receiver under `key`, without waiting for the receiver.
 
         Raises:
             AbortedError: a value that was sent under `key` before has not been received.
@@ -177,7 +177,7 @@ class _Sent(NamedTuple):
 
 
 class _Waiting:
-    """A receiver that waits for its value; as the callback of a cancellation it gives up.
+    """A receiver that waits for its value; when called on cancellation, it gives up.
 
     It describes itself as a `Wait` does, without having one made for each receive.
     """
@@ -229,7 +229,7 @@ class IntraProcessRendezvous(Rendezvous):
         self._error: OpError | None = None
 
     def send(self, key: str, args: TransferArgs, value: Value, is_dead: bool = False) -> None:
-        """Give a value to the receiver under `key`; see `Rendezvous.send`."""
+        """Send a value to the receiver under `key`; see `Rendezvous.send`."""
         sent = _Sent(args, value, is_dead)
         with self._lock:
             error = self._error
@@ -265,7 +265,7 @@ class IntraProcessRendezvous(Rendezvous):
             done(
                 None,
                 False,
-                AbortedError(f"Duplicated recv: {key}. Another receive waits for it already"),
+                AbortedError(f"Duplicated recv: {key}. Another receive already waits for it"),
             )
         elif args.cancellation is not None:
             self._watch_cancellation(waiting, args.cancellation)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Label(Enum):
-    """A state, an event or an action; its value is the text for people.
+    """A state, an event or an action; its value is the text for messages.
 
     A table lookup happens for each new input shape of a cluster, so members are hashed by identity,
     and their text is a plain attribute: both are slow for other enums.
@@ -41,7 +41,7 @@ Event = TypeVar("Event", bound=Label)
 Action = TypeVar("Action", bound=Label)
 
 STORY_LENGTH: Final = 48
-"""How many transitions a story keeps by default."""
+"""How many transitions a story stores by default."""
 
 
 class Transition(NamedTuple):

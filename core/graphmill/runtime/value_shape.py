@@ -34,7 +34,7 @@ def dtype_of_value(value: Value) -> np.dtype[Any]:
 
 
 def has_dtype(value: Value, dtype: DType) -> bool:
-    """Return whether a value can have an element type; any object can be a handle or variant."""
+    """Return whether a value fits an element type; any object can be a handle or variant."""
     if dtype.kind == "h" and not isinstance(value, np.ndarray):
         return True
     return dtype_of_value(value) == dtype.as_numpy_dtype

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 VERSION = 1
-"""The version that we write, and the newest version that we read."""
+"""The format version that graphmill writes, and the newest one that it reads."""
 
 HEADER_KEY = b""
 _MAX_UINT32 = (1 << 32) - 1

@@ -328,7 +328,7 @@ class BundleReader:
 
 
 def check_version(versions: VersionDef, current: int, path: str) -> None:
-    """Check the versions of a file against `current`, the newest version that we read.
+    """Check the versions of a file against `current`, the newest version that is supported.
 
     Raises:
         InvalidArgumentError: the file needs a newer reader.

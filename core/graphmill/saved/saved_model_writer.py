@@ -185,7 +185,7 @@ def _named_assets(graph: Any, assets: Mapping[Tensor, AnyPath]) -> dict[str, tup
 
 @contextmanager
 def _new_folder(target: str) -> Iterator[str]:
-    """Give a temporary folder, which becomes `target` at the end, or is removed on an error."""
+    """Yield a temporary folder, which becomes `target` at the end, or is removed on an error."""
     parent = files.parent(target) or "."
     files.make_dirs(parent)
     with typed_errors(target):

@@ -33,7 +33,7 @@ REFUSED: Final[dict[str, tuple[type[OpError], str]]] = {
         "a GPU is one device; leave it out, and place the nodes on existing devices",
     ),
 }
-"""The fields that are refused if they are set, with the error and the reason."""
+"""The fields that are refused if set, each with the error class and the reason."""
 
 OPTIMIZERS: Final = frozenset(
     {
@@ -67,7 +67,7 @@ def check_config(config: ConfigProto) -> None:
 
 
 def _set_fields(message: Any, prefix: str) -> Iterator[str]:
-    """Yield the paths of the fields that are set to other values than their defaults."""
+    """Yield the paths of the fields whose values differ from the defaults."""
     for field, value in message.ListFields():
         path = f"{prefix}{field.name}"
         yield path

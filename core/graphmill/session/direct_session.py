@@ -341,7 +341,7 @@ class DirectSession(SessionInterface):
         self.partial_runs.release(handle)
 
     def cancel_partial_run(self, handle: str, reason: OpError) -> None:
-        """Cancel a partial run whose caller has gone; do nothing if it is finished."""
+        """Cancel a partial run whose caller has disconnected; do nothing if it is finished."""
         self.partial_runs.cancel(handle, reason)
 
     def explain(self, signature: Signature, *, build: bool) -> StepRecord:
@@ -359,7 +359,7 @@ class DirectSession(SessionInterface):
             return self._state.build_client_graph(*signature, watches=[everything]).graph
 
     def add_location(self, error: OpError) -> None:
-        """Say in an error where the program made the failing node, if it made it."""
+        """Add to an error where the program created the failing node, if it did."""
         source = self._source
         if error.node is not None and error.defined_at is None and source is not None:
             error.defined_at = source.location_of(error.node)
@@ -512,7 +512,7 @@ class DirectSession(SessionInterface):
 
 
 def watches_of(options: RunOptions | None) -> Sequence[Any]:
-    """Return the `DebugTensorWatch`es that options ask for (row P6)."""
+    """Return the `DebugTensorWatch`es that options request (row P6)."""
     return () if options is None else options.debug_options.debug_tensor_watch_opts
 
 

@@ -32,7 +32,7 @@ NEVER: Final = sys.maxsize
 
 
 class ExecutorsAndKeys:
-    """The executors of one signature, and what is needed to call them.
+    """The executors of one signature, and the data to call them.
 
     Attributes:
         items: the partitions with their executors.
@@ -153,7 +153,7 @@ class CachedExecutors:
 
 
 class ExecutorsCacheWarning(UserWarning):
-    """A session runs so many signatures that it spends its time on creating executors."""
+    """A session runs so many different signatures that it mostly creates executors."""
 
 
 class ExecutorsCache:
@@ -186,7 +186,7 @@ class ExecutorsCache:
     def get_or_create(
         self, key: Signature, create: Callable[[Signature], ExecutorsAndKeys]
     ) -> CachedExecutors:
-        """Return the entry of a signature, created by `create` for the sorted form if need be."""
+        """Return the entry of a signature, created by `create` for the sorted form if necessary."""
         cached = self._exact.get(key)
         if cached is not None:
             return cached
@@ -234,7 +234,7 @@ class ExecutorsCache:
         return len(self._sorted)
 
     def _evict(self) -> None:
-        """Evict the least recently used entry, if there are too many; under the lock."""
+        """Evict the least recently used entry if there are too many; the lock must be held."""
         if len(self._sorted) <= self._capacity:
             return
         *older, _ = self._sorted  # not the one that was just made

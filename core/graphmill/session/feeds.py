@@ -35,7 +35,7 @@ _FROM_KINDS = {
     "c": frozenset("cfiub"),
 }
 _PLAIN_VALUES = (bool, int, float, complex, str, bytes, list, tuple, dict, np.generic, np.ndarray)
-"""Classes of values that are no variants: kernels would take them for what they are not."""
+"""Classes of values that are refused as variants: kernels would misinterpret them."""
 _SCALAR_MEANS_UNKNOWN_BEFORE = 24  # older producers wrote rank 0 for an unknown shape
 
 
@@ -73,7 +73,7 @@ def inferred_shape(graph: Graph | None, name: str, output: int) -> Shape:
 
 
 def feed_converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Value]:
-    """Return the function that turns a fed value into a tensor of `dtype` and `shape`.
+    """Return the function that converts a fed value to a tensor of `dtype` and `shape`.
 
     The function raises InvalidValueError with the tensor's name for a value that does not fit.
     """
@@ -136,7 +136,7 @@ def _to_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _cast(name: str, array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Cast `array` to `dtype`, if no value changes but by the rounding of floating-point numbers.
+    """Cast `array` to `dtype`; values may change only by the rounding of floating-point numbers.
 
     So 1.5 and 2**40 are refused for int32, but 2.0 is accepted, as are 0 and 1 for bool.
     """
@@ -170,13 +170,13 @@ def _kind(array: np.ndarray[Any, Any]) -> str:
 
 
 def _variant(name: str, value: Any) -> Value:
-    """Return a fed variant, or array of variants, if it is none of Python's or NumPy's values."""
+    """Return a fed variant or array of variants; refuse values of Python's or NumPy's types."""
     is_tensor = isinstance(value, np.ndarray) and value.dtype == object
     for item in value.ravel().tolist() if is_tensor else [value]:
         if isinstance(item, _PLAIN_VALUES):
             raise InvalidValueError(
                 f"Cannot feed {type(item).__name__} for tensor '{name}', which has dtype variant; "
-                "give the value that was fetched"
+                "pass the value that was fetched"
             )
     return value
 
@@ -189,7 +189,7 @@ def _handle(name: str, value: Any) -> Value:
     ):
         return value
     raise InvalidValueError(
-        f"Cannot feed {type(value).__name__} for tensor '{name}', which has dtype resource; give "
+        f"Cannot feed {type(value).__name__} for tensor '{name}', which has dtype resource; pass "
         "the handle that was fetched"
     )
 
@@ -201,7 +201,7 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     if array.dtype != object:
         raise InvalidValueError(
             f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
-            "string; give bytes or str"
+            "string; pass bytes or str"
         )
     flat = [item for item in array.ravel().tolist() if not isinstance(item, bytes)]
     if not flat:
@@ -210,7 +210,7 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     if wrong:
         raise InvalidValueError(
             f"Cannot feed {type(wrong[0]).__name__} for tensor '{name}', which has dtype string; "
-            "give bytes or str"
+            "pass bytes or str"
         )
     encoded = np.empty(array.shape, dtype=object)
     encoded.ravel()[:] = [_encoded(name, item) for item in array.ravel().tolist()]
@@ -222,7 +222,7 @@ def _encoded(name: str, item: str | bytes) -> bytes:
         return item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item
     except UnicodeEncodeError as error:
         raise InvalidValueError(
-            f"a str fed for tensor '{name}' cannot be written as UTF-8: {error}; give bytes"
+            f"a str fed for tensor '{name}' cannot be written as UTF-8: {error}; pass bytes"
         ) from error
 
 

@@ -20,7 +20,7 @@ class HotState(Label):
     """The state of a signature on its way to a hot graph."""
 
     COLD = "cold"
-    """Nothing is decided; watched steps and partial runs stay here."""
+    """Not decided yet; watched steps and partial runs stay in this state."""
     INTERPRETED = "interpreted"
     """Its graph is never rebuilt: compilation is off, or no pass of phase HOT is available."""
     COUNTING = "counting"
@@ -42,13 +42,13 @@ class HotState(Label):
 class HotEvent(Label):
     """An event of the graph of a signature."""
 
-    NOT_WANTED = "not wanted"
-    WANTED = "wanted"
-    WANTED_AT_ONCE = "wanted at once"
+    NOT_ELIGIBLE = "not eligible"
+    ELIGIBLE = "eligible"
+    DUE_IMMEDIATELY = "due immediately"
     RAN_OFTEN = "ran often"
     QUEUE_FULL = "queue full"
     BUILD_STARTED = "build started"
-    ASKED_FOR = "asked for"
+    REQUESTED = "requested"
     BUILT = "built"
     GRAPH_REFUSED = "graph refused"
     PLUGIN_RAISED = "plugin raised"
@@ -60,7 +60,7 @@ class HotAction(Label):
 
     KEEP = "nothing changes for steps"
     SUBMIT = "hand the graph to the background thread"
-    BUILD = "build it now, in the thread that asks"
+    BUILD = "build it now, in the requesting thread"
     SWITCH = "later steps run on the hot graph"
 
 
@@ -69,14 +69,14 @@ Table: TypeAlias = "dict[tuple[HotState, HotEvent], tuple[HotState, HotAction]]"
 _S, _E, _A = HotState, HotEvent, HotAction
 
 HOT_TRANSITIONS: Final[Table] = {
-    (_S.COLD, _E.NOT_WANTED): (_S.INTERPRETED, _A.KEEP),
-    (_S.COLD, _E.WANTED): (_S.COUNTING, _A.KEEP),
-    (_S.COLD, _E.WANTED_AT_ONCE): (_S.BUILDING, _A.BUILD),
+    (_S.COLD, _E.NOT_ELIGIBLE): (_S.INTERPRETED, _A.KEEP),
+    (_S.COLD, _E.ELIGIBLE): (_S.COUNTING, _A.KEEP),
+    (_S.COLD, _E.DUE_IMMEDIATELY): (_S.BUILDING, _A.BUILD),
     (_S.COUNTING, _E.RAN_OFTEN): (_S.QUEUED, _A.SUBMIT),
     (_S.QUEUED, _E.QUEUE_FULL): (_S.DROPPED, _A.KEEP),
     (_S.QUEUED, _E.BUILD_STARTED): (_S.BUILDING, _A.KEEP),
-    (_S.COUNTING, _E.ASKED_FOR): (_S.BUILDING, _A.BUILD),
-    (_S.QUEUED, _E.ASKED_FOR): (_S.BUILDING, _A.BUILD),
+    (_S.COUNTING, _E.REQUESTED): (_S.BUILDING, _A.BUILD),
+    (_S.QUEUED, _E.REQUESTED): (_S.BUILDING, _A.BUILD),
     (_S.BUILDING, _E.BUILT): (_S.HOT, _A.SWITCH),
     (_S.BUILDING, _E.GRAPH_REFUSED): (_S.REFUSED, _A.KEEP),
     (_S.BUILDING, _E.PLUGIN_RAISED): (_S.FAILED, _A.KEEP),

@@ -1,4 +1,4 @@
-"""`HotSteps`: build the graph of a signature that runs often again, for speed (phase HOT).
+"""`HotSteps`: rebuild the graphs of frequently run signatures for speed (phase HOT).
 
 The executors of the first steps are created as quickly as possible. When a signature has run
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
@@ -62,7 +62,7 @@ class HotOwner(Protocol):
     def hot_partitions(
         self, key: Signature, form: CallableRewrites | None = None
     ) -> tuple[PerPartition, ...]:
-        """Build the partitions of a signature again, with the passes of phase `HOT`."""
+        """Rebuild the partitions of a signature, with the passes of phase `HOT`."""
         ...
 
 
@@ -115,20 +115,20 @@ class HotSteps:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
         """
         if self.after_steps < 0:
-            self._send(executors, HotEvent.NOT_WANTED, self.why_never)
+            self._send(executors, HotEvent.NOT_ELIGIBLE, self.why_never)
         elif not self.after_steps or self._has_cheap_loops(executors):
-            self._send(executors, HotEvent.WANTED_AT_ONCE)
+            self._send(executors, HotEvent.DUE_IMMEDIATELY)
             self._build(executors)
         else:
-            self._send(executors, HotEvent.WANTED)
+            self._send(executors, HotEvent.ELIGIBLE)
 
     def build_for(self, executors: ExecutorsAndKeys) -> None:
-        """Rebuild the graph of a signature now, if it is to be rebuilt and is not yet."""
+        """Rebuild the graph of a signature now, if a rebuild is due and has not been done."""
         if self.after_steps < 0:
             return
-        if not self._send_in(HotState.COUNTING, executors, HotEvent.ASKED_FOR):
+        if not self._send_in(HotState.COUNTING, executors, HotEvent.REQUESTED):
             self._session.host.background.wait_idle()
-            if not self._send_in(HotState.QUEUED, executors, HotEvent.ASKED_FOR):
+            if not self._send_in(HotState.QUEUED, executors, HotEvent.REQUESTED):
                 return
         self._build(executors)
 
@@ -152,7 +152,7 @@ class HotSteps:
             self._build(executors)
 
     def _build(self, executors: ExecutorsAndKeys) -> None:
-        """Rebuild a graph; if that fails, steps go on with the first graph.
+        """Rebuild a graph; if that fails, steps continue with the first graph.
 
         Raises:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`; or the error
@@ -198,7 +198,7 @@ class HotSteps:
             return True
 
     def _apply(self, executors: ExecutorsAndKeys, event: HotEvent, cause: str = "") -> None:
-        """Change the state of a hot graph and the fields that steps read; call under the lock."""
+        """Change the state of a hot graph and the fields that steps read; the lock must be held."""
         hot = executors.hot
         hot.send(event, cause)
         hot.reason = cause

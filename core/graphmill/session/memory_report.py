@@ -24,7 +24,7 @@ _MOST: Final = 20  # lines for each device
 def add_memory_report(
     error: OpError, devices: Iterable[Device], collector: StepStatsCollector
 ) -> None:
-    """Append to the message of an error what holds memory on each device, the largest first."""
+    """Append the holders of memory on each device to an error's message, the largest first."""
     for device in devices:
         sizes = sorted((*_variables(device), *_outputs(device, collector)), reverse=True)
         error.message += f"\n\nCurrent usage from device: {device.name}"

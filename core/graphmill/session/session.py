@@ -115,7 +115,7 @@ class Session:
 
     @property
     def host(self) -> Host:
-        """Where the session's ops, kernels, devices and executors come from."""
+        """The host, which supplies the session's ops, kernels, devices and executors."""
         return self._host
 
     @property
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def allowed(self) -> tuple[str, ...] | None:
-        """The rules of what the graph may do besides computing; None if it may do everything.
+        """The access rules under which the graph runs; None if it may do everything.
 
         A server applies its own rules in addition.
         """
@@ -227,7 +227,7 @@ class Session:
         return self._impl.make_callable(key, plan.rebuild, options, message)
 
     _make_callable_from_options = make_callable_from_options
-    """Its name in `tf.compat.v1.Session`, which programs use though it is private there."""
+    """The name in `tf.compat.v1.Session`, which programs use although it is private."""
 
     def extend(self, graph_def: Any) -> None:
         """Add nodes to the graph (row S3); on an error the session is unchanged.

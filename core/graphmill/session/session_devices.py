@@ -51,14 +51,14 @@ def create_devices(host: Host, config: ConfigProto, name_prefix: str = NAME_PREF
         if name in types:
             reason = host.devices.get(name).why_none()
             warnings.warn(
-                f"there is no device of type {name}, which device_count asks for: {reason}; "
+                f"there is no device of type {name}, which device_count requests: {reason}; "
                 "the session runs without",
                 stacklevel=2,
             )
     unknown = sorted(requested.difference(types, {"GPU"}))
     if unknown:
         raise InvalidArgumentError(
-            f"device_count asks for devices of type {', '.join(unknown)}; registered types: "
+            f"device_count requests devices of type {', '.join(unknown)}; registered types: "
             f"{', '.join(types)}. A plugin that supplies the type must be installed"
         )
     return devices
@@ -95,22 +95,22 @@ def _problem_with(devices: list[Any], device_type: str, name_prefix: str) -> str
     names = set()
     for device in devices:
         if not isinstance(device, Device):
-            return f"its factory made {device!r}, which is not a Device"
+            return f"its factory created {device!r}, which is not a Device"
         start = f"{name_prefix}/device:{device_type}:"
         if not device.name.startswith(start) or device.device_type != device_type:
             return (
-                f"its factory made {device.name} of type {device.device_type}; expected a name "
+                f"its factory created {device.name} of type {device.device_type}; expected a name "
                 f"that begins with {start}"
             )
         if device.name in names:
-            return f"its factory made two devices that are named {device.name}"
+            return f"its factory created two devices with the name {device.name}"
         names.add(device.name)
     return ""
 
 
 def _broken(owner: Provenance, problem: str) -> InternalError:
     return InternalError(
-        f"{owner} cannot make its devices: {problem}. Disable the plugin "
+        f"{owner} cannot create its devices: {problem}. Disable the plugin "
         f"(GRAPHMILL_DISABLE_PLUGINS={owner.plugin}) to run without them",
         plugin=owner.plugin,
     )

@@ -170,7 +170,7 @@ def _run_traced(
     items: Sequence[PerPartition],
     of_memory: StepStatsCollector | None,
 ) -> None:
-    """Run a step that records its nodes; `of_memory` is to be reported if memory runs out."""
+    """Run a step that records its nodes; `of_memory` requests a report if memory runs out."""
     from graphmill.runtime.steps.activity import step_activity  # few steps are traced
 
     try:
@@ -185,7 +185,7 @@ def _run_traced(
 
 
 def _step_info(step_id: int, session: DirectSession, executors: ExecutorsAndKeys) -> StepInfo:
-    """Return what the observers of a step receive; few hosts have any."""
+    """Return the argument of step observers; None if the host has none."""
     from graphmill.plugin.step_observers import StepInfo
 
     return StepInfo(step_id, session.name, executors.feeds, executors.fetches, executors.targets)
@@ -315,7 +315,7 @@ def _copied(value: np.ndarray[Any, Any], fetch: str) -> np.ndarray[Any, Any]:
 
 
 def _is_exclusive(value: np.ndarray[Any, Any], holders: tuple[int, int]) -> bool:
-    """Return whether nothing else references the memory, so that the caller may own it.
+    """Return whether nothing else references the memory, so that the caller can own it.
 
     Otherwise a caller could write into a variable or a constant through a fetched array.
     """

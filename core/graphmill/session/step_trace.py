@@ -1,4 +1,4 @@
-"""Complete a step's `RunMetadata` by nodes inside clusters and nodes without a kernel.
+"""Complete a step's `RunMetadata` with nodes inside clusters and nodes without a kernel.
 
 A traced step runs what other steps run. A cluster is one node there, so the nodes in it get equal
 shares of its time, and their labels say that this is an estimate. Arguments, results and constants

@@ -36,7 +36,7 @@ def describe_interrupted(error: KeyboardInterrupt, args: ExecutorArgs, graph: Gr
 
 
 def with_users(waits: Iterable[WaitRecord], graph: Graph) -> list[WaitRecord]:
-    """Return waits together with the other nodes of a graph that use what is waited for.
+    """Return waits, extended by the other nodes of a graph that use the same resources.
 
     A step that waits for an element of a queue mostly lacks another one that adds elements.
     """
@@ -61,7 +61,7 @@ def _users_text(wait: WaitRecord, graph: Graph) -> str:
 
 
 def _users_of_resource(node: Node) -> list[Node]:
-    """Return the nodes that get the same resource as a node, which may wait as well."""
+    """Return the nodes that use the same resource as a node; they may also be waiting."""
     for edge in node.in_edges:
         dtype = edge.src.output_types[edge.src_output]
         if dtype is resource or dtype.is_ref:

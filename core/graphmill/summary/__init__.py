@@ -1,4 +1,4 @@
-"""Summaries for TensorBoard: of a graph's tensors, or of values at hand.
+"""Summaries for TensorBoard: of a graph's tensors, or of NumPy values.
 
     graphmill.summary.scalar("loss", loss)          # a node, as in tf.compat.v1.summary
     merged = graphmill.summary.merge_all()

@@ -1,4 +1,4 @@
-"""`FileWriter`: write events for TensorBoard, without a session of one's own.
+"""`FileWriter`: write events for TensorBoard, without a session.
 
 Semantics: tensorflow/python/summary/writer/writer.py. The events are written by the kernels of
 summary writers.
@@ -167,11 +167,11 @@ class FileWriter:
         self._call("import")(event.SerializeToString())
 
     def flush(self) -> None:
-        """Write the events that are kept to the file."""
+        """Write the buffered events to the file."""
         self._call("flush")()
 
     def close(self) -> None:
-        """Write the events that are kept, and close the file; a second call does nothing."""
+        """Write the buffered events, and close the file; a second call does nothing."""
         if not self._sessions:
             return
         self._call("close")()
@@ -226,7 +226,7 @@ class FileWriter:
     def _call(self, name: str) -> Callable[..., Any]:
         if not self._sessions:
             raise FailedPreconditionError(
-                f"the writer of {self._logdir} is closed; call reopen(), or make a new one"
+                f"the writer of {self._logdir} is closed; call reopen(), or create a new one"
             )
         return self._calls[name]
 
@@ -238,7 +238,7 @@ class FileWriter:
     def _made(
         self, key: str, make: Callable[[Tensor, Tensor], Tensor], tag: str, values: Any
     ) -> bytes:
-        """Return the summary of an array, which a kernel computes."""
+        """Return the summary of an array, computed by a kernel."""
         key = f"{key} {values.dtype}"
         if key not in self._makers:
             graph = Graph()

@@ -27,7 +27,7 @@ _OPENERS: Final = ("graphmill.files", "graphmill.saved", "graphmill.tf_record")
 
 
 class _Watch:
-    """The audit hook of the process, which cannot be removed; it is idle without packages.
+    """The audit hook of the process, which cannot be removed; without packages it does nothing.
 
     Threads: `lock` is held while there are packages, so that two tests do not mix.
     """
@@ -39,7 +39,7 @@ class _Watch:
         self.is_installed = False
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Record an event that a kernel has caused by itself."""
+        """Record an event that a kernel has caused without the broker."""
         if not self.packages or event not in _EVENTS:
             return
         caller = self._kernel(sys._getframe(1))  # noqa: SLF001 - the only way to see the stack
@@ -66,7 +66,7 @@ _WATCH: Final = _Watch()
 
 @contextmanager
 def direct_accesses(packages: Iterable[str]) -> Iterator[list[str]]:
-    """Collect what functions of some packages do in a `with` block without the broker.
+    """Collect accesses without the broker by functions of some packages in a `with` block.
 
     Args:
         packages: the packages, or modules, of the kernels.

@@ -53,7 +53,7 @@ class SecondOrStepTimer:
     ) -> None:
         if (every_secs is None) == (every_steps is None):
             raise InvalidArgumentError(
-                f"give exactly one interval: got {every_secs} seconds and {every_steps} steps"
+                f"pass exactly one interval, got {every_secs} seconds and {every_steps} steps"
             )
         self._every_secs, self._every_steps, self._clock = every_secs, every_steps, clock
         self.reset()
@@ -92,7 +92,7 @@ class StopAtStepHook(SessionRunHook):
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         if (num_steps is None) == (last_step is None):
-            raise InvalidArgumentError("give exactly one of num_steps and last_step")
+            raise InvalidArgumentError("pass exactly one of num_steps and last_step")
         self._num_steps, self._last_step = num_steps, last_step
 
     def begin(self) -> None:
@@ -217,7 +217,7 @@ class SummarySaverHook(SessionRunHook):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if (output_dir is None) == (summary_writer is None):
-            raise InvalidArgumentError("give exactly one of output_dir and summary_writer")
+            raise InvalidArgumentError("pass exactly one of output_dir and summary_writer")
         self._timer = SecondOrStepTimer(save_secs, save_steps, clock)
         self._folder, self._writer = output_dir, summary_writer
         self._summaries = summary_op
@@ -232,7 +232,7 @@ class SummarySaverHook(SessionRunHook):
             self._summaries = merge_all()
         if self._summaries is None:
             raise FailedPreconditionError(
-                "SummarySaverHook has nothing to write: add nodes with graphmill.summary, or give "
+                "SummarySaverHook has nothing to write: add nodes with graphmill.summary, or pass "
                 "summary_op"
             )
         if self._writer is None:

@@ -157,7 +157,7 @@ class Optimizer:
             self._slot(variable, slot, lambda: array.zeros_like(variable.initial_value))
 
     def _prepare(self, graph: Graph) -> None:
-        """Create the values that all updates share."""
+        """Create the tensors that all updates share."""
         del graph
 
     def _inputs(self, variable: Variable) -> dict[str, Any]:

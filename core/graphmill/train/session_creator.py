@@ -122,6 +122,6 @@ class WorkerSessionCreator(SessionCreator):
             if time.monotonic() >= deadline:
                 raise DeadlineExceededError(
                     f"after {self._max_wait_secs:g} s these variables have no value: "
-                    f"{', '.join(left)}; check that the chief runs, which initializes them"
+                    f"{', '.join(left)}; check that the chief is running, which initializes them"
                 )
             self._between_checks.wait(self._recovery_wait_secs)

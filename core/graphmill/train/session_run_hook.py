@@ -48,7 +48,7 @@ class SessionRunValues:
 
 
 class SessionRunContext:
-    """The step that a hook is called around.
+    """The step before and after which a hook is called.
 
     Attributes:
         session: the session that runs it.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.timed_queue import TimedQueue
 
 WAITING: Final = object()
-"""What a call returns whose outcome was propagated or will be posted."""
+"""The return value of a call whose outcome was already propagated or will be posted."""
 WORTH_A_THREAD_NS: Final = 100_000
 """Minimum estimated cost of a kernel that runs in the pool; the hand-over costs a third of it."""
 _HISTORY: Final = 4  # a new measurement contributes a quarter to a node's cost estimate
@@ -270,7 +270,7 @@ class ExecutorState:
         return outputs
 
     def _note_waiting(self, item: NodeItem) -> None:
-        """Record that a kernel is in flight, whose outcome will be posted."""
+        """Record a kernel in flight, whose outcome will be posted."""
         self._outstanding += 1
         args = self.args
         args.num_awaited += 1
@@ -298,7 +298,7 @@ class ExecutorState:
         self._resume()
 
     def _resume(self) -> None:
-        """Continue after an outcome has arrived, so that one less is in flight."""
+        """Continue after the outcome of a kernel in flight has arrived."""
         self._outstanding -= 1
         if self._error is None:
             args = self.args
@@ -310,7 +310,7 @@ class ExecutorState:
         self._finish_if_done()
 
     def _fail(self, error: OpError) -> None:
-        """Keep the first error; later ones are marked as derived.
+        """Store the first error; later ones are marked as derived.
 
         A node of a called function may fail, cancel the step and be reported last, because the
         function's other nodes end first.
@@ -338,7 +338,7 @@ class ExecutorState:
         self._done(error)
 
     def _sync(self) -> OpError | None:
-        """Wait for the device; return the error of work that was still running there."""
+        """Wait for the device; return the error of work that was still running on it."""
         try:
             sync_device(self._executor.params.device)
         except OpError as error:
@@ -354,7 +354,7 @@ class ExecutorState:
         )
 
     def _cancelled_after(self, item: NodeItem | None, iteration: Any) -> OpError:
-        """Return the error of a cancelled step; its node is the one that ran meanwhile."""
+        """Return the error of a cancelled step; its node is the one that was running."""
         error = step_cancelled(self.args.cancel_reason())
         if item is None:
             return error
@@ -367,7 +367,7 @@ class ExecutorState:
         error: BaseException,
         inputs: Sequence[Any] | None = None,
     ) -> OpError:
-        """Return an exception as a status error with its node, or the error it derives from."""
+        """Return an exception as a status error with its node, or the error that caused it."""
         return error_at(self.args, self.device_name, item, iteration.name, error, inputs)
 
 
@@ -379,7 +379,7 @@ def error_at(
     error: BaseException,
     inputs: Sequence[Any] | None = None,
 ) -> OpError:
-    """Return an exception at a node as a status error, or the error it derives from.
+    """Return an exception at a node as a status error, or the error that caused it.
 
     Args:
         args: the run's arguments.

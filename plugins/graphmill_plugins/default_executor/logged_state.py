@@ -26,7 +26,7 @@ _MAX_ATTR: Final = 60  # characters; values of constants are longer
 
 
 class LoggedState(ExecutorState):
-    """One run of a graph, whose nodes must not be plain, so that each of them is seen here."""
+    """One logged run of a graph; its nodes must not be plain, so that each call can be logged."""
 
     __slots__ = ()
 

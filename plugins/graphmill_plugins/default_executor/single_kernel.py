@@ -1,4 +1,4 @@
-"""Run a graph that consists of one kernel between its arguments and its results.
+"""Run a graph that consists of one kernel between arguments and results.
 
 A graph that was compiled as a whole has this form, and so has a graph of one node. It needs neither
 a ready queue nor a run state, which makes such a step a third cheaper.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TimedQueue:
-    """A queue around another one, whose order it keeps.
+    """A wrapper of another queue that preserves its order.
 
     Args:
         queue: the queue; entries are stored in it together with the time.

@@ -31,7 +31,7 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-"""How tasks of a cluster talk to each other."""
+"""The gRPC options of connections between the tasks of a cluster."""
 
 _QUESTION: Final = WORKER_METHODS["GetStatus"].path  # TensorFlow's servers answer it too
 _NOT_HEARD: Final = frozenset(
@@ -41,7 +41,7 @@ _NOT_HEARD: Final = frozenset(
         grpc.StatusCode.DEADLINE_EXCEEDED,
     }
 )
-"""Statuses that this end may have made itself."""
+"""Statuses that gRPC may have created on this side instead of receiving them."""
 
 
 class _Channel:
@@ -210,7 +210,7 @@ class Connection:
         return made(failure, where)
 
     def close(self, reason: OpError | None = None) -> None:
-        """Fail all calls, and later ones.
+        """Fail all current and later calls.
 
         Args:
             reason: their error; by default CancelledError.

@@ -69,7 +69,7 @@ def credentials_of(config: proto.ConfigProto | None, *, is_server: bool = False)
 
 
 def paths_of(config: proto.ConfigProto | None) -> list[Any]:
-    """Return the file names for `SETTINGS`, of a config or else of the environment."""
+    """Return the file names for `SETTINGS`, from a config or else from the environment."""
     settings = plugin_settings(config, "distributed")
     return [
         settings.get(name) or os.environ.get(_VARIABLE.format(name.upper()), "")
@@ -83,7 +83,7 @@ def new_channel(
     compression: Any = None,
     credentials: Credentials | None = None,
 ) -> grpc.Channel:
-    """Return a channel to a server, by TLS if there are credentials."""
+    """Return a channel to a server, with TLS if there are credentials."""
     if credentials is None:
         return grpc.insecure_channel(address, tuple(options), compression)
     return grpc.secure_channel(address, credentials.of_client(), tuple(options), compression)
@@ -94,7 +94,7 @@ def _read(name: str, path: object) -> bytes:
         return b""
     if not isinstance(path, str):
         raise InvalidArgumentError(
-            f"{name} of plugin distributed is {path!r}; expected a file's name"
+            f"{name} of plugin distributed is {path!r}; expected a file name"
         )
     try:
         return Path(path).read_bytes()

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 SETTING: Final = "silence_seconds"
 VARIABLE: Final = "GRAPHMILL_SILENCE_SECONDS"
 DEFAULT_SECONDS: Final = 15.0
-"""For how long a task may be silent while calls wait for it."""
+"""Seconds that a task may be silent while calls wait for it."""
 _BEATS: Final = 5
-"""How many questions go unanswered before a task is given up."""
+"""How many health checks may go unanswered before a task is given up."""
 
 
 def silence_seconds(config: proto.ConfigProto | None) -> float:
@@ -141,7 +141,7 @@ class Heartbeat:
 
 
 class HeartbeatMonitor:
-    """A thread that checks all heartbeats of this process while calls are in flight.
+    """Checks all heartbeats of this process in a thread, while calls are in flight.
 
     Threads: `_lock` guards the table and the start of the thread. `is_awake` is read without it: a
     call is recorded before it is read, and it is reset before the calls are checked once more.
@@ -152,7 +152,7 @@ class HeartbeatMonitor:
         track_forks(self)
 
     def after_fork_in_child(self) -> None:
-        """Forget the heartbeats, whose connections and thread are the parent's."""
+        """Forget the heartbeats, whose connections and thread belong to the parent."""
         self.is_awake = False
         self._lock = threading.Lock()
         # Weak references: a session that is dropped without being closed must not be kept alive.
@@ -161,7 +161,7 @@ class HeartbeatMonitor:
         self._has_thread = False
 
     def add(self, heartbeat: Heartbeat) -> None:
-        """Start to check a heartbeat."""
+        """Start checking a heartbeat."""
         with self._lock:
             self._heartbeats.add(heartbeat)
 

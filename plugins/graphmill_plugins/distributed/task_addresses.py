@@ -31,7 +31,7 @@ def lost_task(task: str, address: str | None) -> AbortedError:
         task: its name.
         address: its new address; None if it no longer exists.
     """
-    where = "is not in the cluster any more" if address is None else f"was restarted at {address}"
+    where = "is no longer in the cluster" if address is None else f"was restarted at {address}"
     return AbortedError(
         f"{task} {where}: the graphs that were registered there are lost. Start a new session"
     )

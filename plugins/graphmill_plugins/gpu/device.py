@@ -73,7 +73,7 @@ def why_no_gpu() -> str:
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if platforms:
         is_left_out = _PLATFORMS.isdisjoint(platforms.lower().split(","))
-        return f"JAX_PLATFORMS={platforms} leaves out GPUs" if is_left_out else ""
+        return f"JAX_PLATFORMS={platforms} excludes GPUs" if is_left_out else ""
     if not any(Path(file).exists() for file in _DEVICE_FILES):
         return f"the machine has no GPU driver (none of {', '.join(_DEVICE_FILES)})"
     if not _has_jax_plugin():

@@ -47,7 +47,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 """Modules of this package for each family of ops."""
 
 _PRIORITY: Final = -1
-"""Below the default priority, so that the gradient function of any other plugin replaces these."""
+"""A priority below the default, so that gradient functions of other plugins replace these."""
 
 
 @hookimpl

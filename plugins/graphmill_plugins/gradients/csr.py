@@ -118,7 +118,7 @@ def sparse_matrix_sparse_mat_mul(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 
 def _oriented(op: ForwardOp, matrix: Tensor, which: str) -> Tensor:
-    """Transpose a CSR matrix as the product does with its operand `which`; undo it likewise."""
+    """Transpose a CSR matrix like operand `which` of the product; this is its own inverse."""
     is_adjoint = op.get_attr(f"adjoint_{which}")
     if not is_adjoint and not op.get_attr(f"transpose_{which}"):
         return matrix
@@ -142,6 +142,6 @@ def _pruned(matrix: Tensor, pattern: Tensor, kind: Any) -> Tensor:
 
 
 def _positions(indices: Tensor, shape: Tensor) -> Tensor:
-    """Return the position of each index in the dense tensor, counted element by element."""
+    """Return the flat position of each index in the dense tensor."""
     steps = math.cumprod(shape, 0, exclusive=True, reverse=True)
     return math.sum(indices * steps, 1)

@@ -26,7 +26,7 @@ def _numbers(count: Tensor) -> Tensor:
 
 @gradient("RaggedTensorToTensor")
 def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Gather each value's gradient; sum that of all filled positions for the default value."""
+    """Gather each value's gradient; the default value gets the sum over all filled positions."""
     _, values, default, *partitions = op.inputs
     kinds = op.get_attr("row_partition_types")
     depth = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)

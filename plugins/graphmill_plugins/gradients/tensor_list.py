@@ -63,7 +63,7 @@ def from_tensor(op: ForwardOp, dlist: Tensor) -> list[Any]:
 
 @gradient("TensorListGetItem")
 def get_item(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Set the item in a list of unset elements, which count as zeros."""
+    """Set the item in a list whose other elements are unset, which counts as zero."""
     source, index = op.inputs[:2]
     count = tensor_list.tensor_list_length(source)
     shape = tensor_list.tensor_list_element_shape(source, shape_type="int32")

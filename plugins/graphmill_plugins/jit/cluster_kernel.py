@@ -155,7 +155,7 @@ class ClusterKernel:
         return list(results)
 
     def _warn_of_fault(self, signature: Signature) -> None:
-        """Warn that code raised while it was traced, if it can compute the same inputs."""
+        """Warn that code raised an error while traced, if it computes the same inputs otherwise."""
         refusal = self._suspects.pop(signature, None)
         if refusal is not None:
             self._fault_warnings.warn(refusal.culprit, _warning(refusal.reason))

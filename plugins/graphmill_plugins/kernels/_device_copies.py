@@ -23,7 +23,7 @@ def to_host(value: Value, device: Device) -> Value:
 
 
 def to_device(value: Value, device: Device) -> Value:
-    """Return a host value in a device's memory, copied if needed."""
+    """Return a host value in a device's memory, copied if necessary."""
     return value if device.is_host_memory or _is_always_host(value) else device.to_device(value)
 
 

@@ -1,4 +1,4 @@
-"""A pool of threads that share the work of a kernel and block, not spin, while idle.
+"""A pool of threads that share the work of a kernel, and block instead of spinning while idle.
 
 A kernel splits its work into independent pieces. The caller and the idle helpers take pieces until
 none is left, so a helper that the system does not schedule causes no delay. The split does not
@@ -33,7 +33,7 @@ def _processors() -> int:
 
 
 class _Job:
-    """Pieces of work that several threads process together."""
+    """Pieces of work that several threads process in parallel."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = pieces

@@ -88,7 +88,7 @@ def rounded(xp: ArrayNamespace, x: Value) -> Value:
 
 
 def to_int32(xp: ArrayNamespace, x: Value) -> Value:
-    """Convert floats to int32, in which floats beyond become the lowest number, as on x86."""
+    """Convert floats to int32, in which floats out of range become the lowest number, as on x86."""
     end = _F(1 << 31)
     return xp.where((x >= -end) & (x < end), x, -end).astype(np.int32)
 

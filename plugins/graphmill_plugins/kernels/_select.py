@@ -68,6 +68,6 @@ def _is_plain(mask: Value, t: Value) -> bool:
 
 
 def _all_or_none(mask: Value, integer: np.dtype[Any]) -> Value:
-    """Return integers of which all bits are set where the mask is true, and none elsewhere."""
+    """Return integers with all bits set where the mask is true, and none elsewhere."""
     bits = mask.view(np.int8).astype(integer)
     return np.negative(bits, out=bits)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_INT64 = 2**63 - 1
 POINTER_SIZE = 8
 SMALL_REQUEST = 1 << 20
-"""Bytes that a kernel may allocate without asking."""
+"""Size in bytes up to which a kernel may allocate without a check of the budget."""
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
@@ -49,7 +49,7 @@ def in_float32(dtype: np.dtype[Any], function: Callable[..., Value]) -> Callable
 
 
 def object_array(value: Value) -> Value:
-    """Return `value` as an object array, also if NumPy returned a bare 0-d element."""
+    """Return `value` as an object array, even if NumPy returned a bare 0-d element."""
     if isinstance(value, np.ndarray):
         return value
     array = np.empty((), object)

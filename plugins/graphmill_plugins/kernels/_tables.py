@@ -1,4 +1,4 @@
-"""Make kernels from tables of functions of the array namespace or of SciPy."""
+"""Create kernels from tables of functions of the array namespace or of SciPy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def namespace_functions(
     *,
     types: Iterable[dtypes.DType] | None = None,
 ) -> KernelTable:
-    """Make kernels from functions of the namespace: `{"Exp": "exp"}`.
+    """Create kernels from functions of the namespace: `{"Exp": "exp"}`.
 
     With `("add", operator.add)` NumPy values are computed by the operator, which takes a tenth of a
     ufunc's time on NumPy scalars and the same on arrays. `module` is the caller's `__name__`.
@@ -65,7 +65,7 @@ def functions_in_float32(
     backend: str,
     types: Iterable[dtypes.DType] = dtypes.FLOATING,
 ) -> KernelTable:
-    """Make kernels of one backend from functions of float32 and float64 arrays.
+    """Create kernels of one backend from functions of float32 and float64 arrays.
 
     `functions` maps an op to a maker that imports and returns the function when a node is bound;
     narrower floats are computed in float32.

@@ -15,7 +15,7 @@ _UINT16, _UINT32 = (1 << 16) - 1, (1 << 32) - 1
 
 
 def wav_file(data: bytes, channels: int, rate: int) -> bytes:
-    """Return samples, given frame by frame, as a WAV file.
+    """Return interleaved samples as a WAV file.
 
     Raises:
         InvalidArgumentError: an argument is not positive, or does not fit its field in the file.

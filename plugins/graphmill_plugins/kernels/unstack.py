@@ -28,7 +28,7 @@ def rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
 
 
 def copied_rows(tensor: Value, dtype: dtypes.DType) -> list[Value]:
-    """Return copies of the rows of a tensor, which nothing else writes to.
+    """Return copies of the rows of a tensor, to which nothing else writes.
 
     Small rows share buffers of limited size, so that one row keeps only few others in memory.
     """

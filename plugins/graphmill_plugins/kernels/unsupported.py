@@ -1,4 +1,4 @@
-"""Why ops that TensorFlow's CPU build runs have no kernel here.
+"""The reasons why some ops of TensorFlow's CPU build have no kernel.
 
 Each reason is a clause that follows "because" in the error for a missing kernel, and an entry of
 docs/explanation/differences.md. A test compares the ops with TensorFlow's registrations.
@@ -11,7 +11,7 @@ from typing import Final
 _GROUPS: Final = (
     (
         (
-            "it is oneDNN's own version of another op, which TensorFlow's runtime makes for "
+            "it is oneDNN's own version of another op, which TensorFlow's runtime creates for "
             "the memory layout of one processor; it is never in a saved graph"
         ),
         (
@@ -68,22 +68,22 @@ _GROUPS: Final = (
     ),
     (
         (
-            "it has a meaning only within a program of several replicas; TensorFlow fails on "
-            "it outside of one"
+            "it has a meaning only in a program with several replicas; elsewhere TensorFlow "
+            "fails, too"
         ),
         "XlaRecv XlaReplicaId XlaSend XlaSpmdShardToFullShape",
     ),
     (
         (
-            "it is made by TensorFlow's own compiler while it runs, and is never in a saved "
+            "it is created by TensorFlow's own compiler at run time, and is never in a saved "
             'graph; jit="tiered" compiles the original graph'
         ),
         "XlaLaunch XlaLaunchV2 _XlaCompile _XlaMerge _XlaRun",
     ),
     (
         (
-            "it writes into memory that several tensors share, and is made by TensorFlow's "
-            "runtime only; use the original op, such as ParallelConcat"
+            "it writes into memory that several tensors share, and is created only by "
+            "TensorFlow's runtime; use the original op, such as ParallelConcat"
         ),
         (
             "_ParallelConcatStart _ParallelConcatUpdate _ScopedAllocator "
@@ -104,7 +104,7 @@ _GROUPS: Final = (
         "CheckPinned",
     ),
     (
-        ("it writes a debug dump of TensorFlow's own, which nothing reads; use DebugIdentity"),
+        ("it writes a debug dump that only TensorFlow's internal tools read; use DebugIdentity"),
         "DumpTensor",
     ),
     (
@@ -125,4 +125,4 @@ _GROUPS: Final = (
     ),
 )
 REASONS: Final = {op: reason for reason, ops in _GROUPS for op in ops.split()}
-"""The reason, by op."""
+"""The reason why an op has no kernel, by op."""

@@ -31,7 +31,7 @@ class Waiter:
         self._token: int | None = None
 
     def note_token(self, cancellation: Cancellation, token: int) -> None:
-        """Remember the cancellation token, which is deregistered when the caller is served."""
+        """Store the cancellation token, which is deregistered when the caller is served."""
         self._cancellation, self._token = cancellation, token
 
     def leave(self) -> None:
@@ -58,19 +58,19 @@ class WaitQueue:
 
     @property
     def first(self) -> Waiter | None:
-        """The caller in front."""
+        """The first caller in the queue."""
         return self._waiters[0] if self._waiters else None
 
     def served(self) -> Waiter:
-        """Remove and return the caller in front."""
+        """Remove and return the first caller."""
         return self._waiters.popleft()
 
     def join(self, waiting: Waiter) -> None:
-        """Add a caller at the end; call it under the lock."""
+        """Add a caller at the end; the lock must be held."""
         self._waiters.append(waiting)
 
     def watch(self, waiting: Waiter, cancellation: Cancellation | None) -> None:
-        """Remove a caller when its step is cancelled; call it without the lock."""
+        """Remove a caller when its step is cancelled; the lock must not be held."""
         if cancellation is None:
             return
         token = cancellation.register(lambda: self._cancel(waiting))

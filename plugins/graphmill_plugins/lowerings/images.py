@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 FAR: Final = 1e6
-"""Rounding makes results for larger box coordinates and hues arbitrary."""
+"""Maximum box coordinate and hue; rounding makes results for larger values arbitrary."""
 
 
 def crops_exist(

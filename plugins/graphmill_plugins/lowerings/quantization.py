@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 _FAR: Final = 1e30
-"""In larger ranges the quantization step overflows, differently in XLA and in NumPy."""
+"""Maximum range; the quantization step of larger ones overflows, differently in XLA and NumPy."""
 
 
 def range_is_ordered(

@@ -1,4 +1,4 @@
-"""Remove the nodes that only check or report values, if the session asks for it.
+"""Remove the nodes that only check or report values, if the session requests it.
 
 Semantics: `tensorflow/core/grappler/optimizers/debug_stripper.cc`. What was computed only to be
 checked or reported is still computed; other inputs of the nodes become control inputs of what

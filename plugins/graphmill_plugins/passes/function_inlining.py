@@ -72,7 +72,7 @@ def _inline_all(graph: Graph, options: PassOptions) -> bool:
 
 
 class _CallCounter:
-    """Counts the calls that inlining a function inlines: its own, and those of its callees."""
+    """Counts the calls in the expansion of a function: its own, and those of its callees."""
 
     def __init__(self, library: FunctionLibrary, options: PassOptions) -> None:
         self._library = library
@@ -152,7 +152,7 @@ def _has_control_flow(graph: Graph) -> bool:
 
 
 def _requests_of(call: Node, options: PassOptions) -> Callable[[Node], str]:
-    """Return the function that decides which device the copy of a body's node requests.
+    """Return a function that returns the requested device of the copy of a body's node.
 
     That is the device of the call if the node has none. The placer decides if there is no kernel
     for the call's device, or if the node uses a resource, which may be on another device. Calls

@@ -78,7 +78,7 @@ def _is_plain_loop(node: Node) -> bool:
 def _asks_for_tasks(
     function: FuncAttr, node: Node, options: PassOptions, chain: tuple[str, ...]
 ) -> bool:
-    """Return whether a function has nodes that name tasks or are lowered, at any depth."""
+    """Return whether a function has, at any depth, nodes that name tasks or are lowered."""
     if function.name in chain or len(chain) >= _MAX_DEPTH:
         return False
     try:

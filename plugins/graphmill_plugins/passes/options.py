@@ -23,7 +23,7 @@ _OPTIMIZERS: Final = {
     "constant_folding": "constfold",
     "common_subexpressions": "common_subgraph_elimination",
 }
-"""The names of the passes in `rewrite_options.optimizers`, which lists all that may run."""
+"""The names of the passes in `rewrite_options.optimizers`, which lists all passes that may run."""
 _FLAGS: Final = {
     "function_inlining": "do_function_inlining",
     "constant_folding": "do_constant_folding",

@@ -77,7 +77,7 @@ def _only_reads(node: Node) -> bool:
 
 
 def _reads_behind(graph: Graph, bits: dict[Node, int]) -> dict[Node, int]:
-    """Return for each node the set of reads that it depends on, as a bit mask."""
+    """Return the set of reads that each node depends on, as a bit mask."""
     seen = dict.fromkeys(graph.nodes, 0)
     for node in topological_order(graph):
         mask = seen[node] | bits.get(node, 0)

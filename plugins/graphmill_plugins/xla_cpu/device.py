@@ -12,7 +12,7 @@ _MEMORY_LIMIT = 16 << 30  # as TensorFlow reports for its XLA_CPU devices; not e
 
 
 class XlaCpuDevice(JaxDevice):
-    """One of JAX's CPU devices; XLA_FLAGS may ask for several."""
+    """One of JAX's CPU devices; XLA_FLAGS may request several."""
 
 
 class XlaCpuDeviceFactory(DeviceFactory):

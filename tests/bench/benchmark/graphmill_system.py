@@ -24,7 +24,7 @@ class Runner:
         self.step = self.session.make_callable(case.fetches, case.feed_names, targets=case.targets)
 
     def tier(self) -> str:
-        """Return the tier that serves now; "" if the session does not report it."""
+        """Return the current tier; "" if the session does not report it."""
         tell = getattr(self.session, "tier", None)
         return "" if tell is None else str(tell())
 
@@ -33,7 +33,7 @@ class Runner:
 
 
 def warm_up() -> None:
-    """Run a small graph, so that one-time work of the process is done."""
+    """Run a small graph, so that the process's one-time work is done before timing."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [2, 2])

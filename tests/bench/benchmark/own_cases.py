@@ -42,7 +42,7 @@ def write_own_cases(root: Path) -> None:
 
 
 def one_node() -> Built:
-    """One Neg of four numbers: the overhead of a step."""
+    """Build one Neg of four numbers, for the overhead of a step."""
     x = _numbers((4,))
     graph = graphmill.Graph()
     with graph.as_default():
@@ -51,7 +51,7 @@ def one_node() -> Built:
 
 
 def chain() -> Built:
-    """300 dependent products and sums of eight numbers: the overhead of a node."""
+    """Build 300 dependent products and sums of eight numbers, for the overhead of a node."""
     x = _numbers((8,))
     graph = graphmill.Graph()
     with graph.as_default():
@@ -66,7 +66,7 @@ def chain() -> Built:
 
 
 def loop() -> Built:
-    """A `while_loop` of 2,000 iterations over scalars."""
+    """Build a `while_loop` of 2,000 iterations over scalars."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", (), name="x")
@@ -81,7 +81,7 @@ def loop() -> Built:
 
 
 def perceptron() -> Built:
-    """Three dense layers and a softmax, a batch of 32."""
+    """Build three dense layers and a softmax for a batch of 32."""
     sizes = (128, 256, 256, 10)
     weights = [_numbers((a, b), seed=a + b) / np.float32(a**0.5) for a, b in pairwise(sizes)]
     x = _numbers((32, sizes[0]))
@@ -103,7 +103,7 @@ def perceptron() -> Built:
 
 
 def shapes() -> Built:
-    """Rows selected by a mask; their number differs from step to step."""
+    """Build a selection of rows by a mask; their number differs from step to step."""
     x = _numbers((4, 1000))
     graph = graphmill.Graph()
     with graph.as_default():
@@ -116,7 +116,7 @@ def shapes() -> Built:
 
 
 def strings() -> Built:
-    """A thousand words joined to a suffix."""
+    """Build the concatenation of a thousand words with a suffix."""
     words = np.array([b"word%d" % number for number in range(1000)], object)
     graph = graphmill.Graph()
     with graph.as_default():

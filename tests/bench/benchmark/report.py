@@ -39,7 +39,7 @@ def markdown(rows: list[Row]) -> str:
 
 
 def distribution(rows: list[Row]) -> str:
-    """Return how the ratios of the step are distributed, and the ten lowest."""
+    """Return the distribution of the ratios of the step, and the ten lowest."""
     ratios = {row.case: row.ratios["median_s"] for row in rows if "median_s" in row.ratios}
     if not ratios:
         return ""

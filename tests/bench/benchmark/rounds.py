@@ -83,7 +83,7 @@ def launch(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
 
 
 def job_of(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
-    """Return what a worker is asked to do."""
+    """Return the job description for a worker."""
     return {
         "system": system,
         "folder": str(folder),
@@ -105,7 +105,7 @@ def worker_environment() -> dict[str, str]:
 
 
 def parse(output: str, errors: str, status: int) -> dict[str, Any]:
-    """Parse the output of a worker, or return why there is none."""
+    """Parse the output of a worker; return a problem if there is none."""
     for line in reversed(output.splitlines()):
         if line.startswith(RESULT):
             return dict(json.loads(line.removeprefix(RESULT)))

@@ -18,7 +18,7 @@ QUANTITIES = {
     "median_s": "warm",
     "p95_s": "warm",
 }
-"""What is measured, and in which phase."""
+"""The measured quantities, each with its phase."""
 
 
 @dataclass(slots=True)

@@ -51,7 +51,7 @@ class Runner:
 
 
 def warm_up() -> None:
-    """Run a small graph, so that one-time work of the process is done."""
+    """Run a small graph, so that the process's one-time work is done before timing."""
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [2, 2])
         session.run(tf.matmul(x, x), {x: [[0.0, 0.0], [0.0, 0.0]]})

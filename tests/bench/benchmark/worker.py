@@ -41,7 +41,7 @@ def serve() -> int:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what was measured in a job."""
+    """Return the measurements of a job."""
     system = importlib.import_module(f"benchmark.{job['system']}_system")
     with tempfile.TemporaryDirectory() as scratch:
         return (cold if job["phase"] == "cold" else warm)(job, system, Path(scratch))

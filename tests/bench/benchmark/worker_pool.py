@@ -1,4 +1,4 @@
-"""Workers that stay for many cases, one process for each system."""
+"""Long-lived workers for many cases, one process for each system."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def images(*shape: int) -> Any:
 
 
 def weights(*shape: int, dtype: Any = F32) -> Any:
-    """Return a constant whose deviation keeps the size of activations."""
+    """Return a random constant whose deviation preserves the magnitude of activations."""
     return tf.cast(tf.constant(numbers(*shape) / np.sqrt(np.prod(shape[:-1]) or 1)), dtype)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Built(NamedTuple):
-    """What a builder made.
+    """The graph of a case, as its builder returns it.
 
     Attributes:
         feeds: the fed arrays by name of the placeholder.

@@ -32,7 +32,7 @@ Sound = loopback().LoopbackDevice
 
 
 class SharesMemory(Sound):
-    """Keeps the caller's array."""
+    """Stores the caller's array without a copy."""
 
     def to_device(self, value):
         return value

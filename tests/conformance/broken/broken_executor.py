@@ -129,7 +129,7 @@ def mixes_inputs(kernel):
 
 
 def forgets_iterations(kernel):
-    """Gives each iteration of a loop the first one's result."""
+    """Returns the result of a loop's first iteration in all iterations."""
     if kernel.op != "AddV2":
         return kernel
     kept: list[Any] = []

@@ -117,7 +117,7 @@ def test_e3_badly_nested_control_flow_is_reported(name: str, executor_type: str)
 
 
 def endless(leaves: bool) -> list[Any]:
-    """An infinite loop, with an exit that is never live, or none."""
+    """Return an infinite loop, without an exit or with one that is never live."""
     frame = {"is_constant": True}
     nodes = [
         const_def("yes", np.bool_(True)),

@@ -222,7 +222,7 @@ def test_error_in_branch_is_raised_only_if_taken(x: Tensor, run: Callable[..., A
 
 
 def test_conditionals_in_loops(x: Tensor, run: Callable[..., Any]) -> None:
-    """Count Collatz steps: halve even numbers, else triple and add one."""
+    """A loop with a conditional counts Collatz steps: x / 2 if x is even, else 3 x + 1."""
 
     def body(n: Tensor, steps: Tensor) -> Any:
         even = ops.math.equal(n % 2, 0)
@@ -437,7 +437,7 @@ def test_random_programs(program: Program, number: int, graphmill_host: Host) ->
 
 
 def test_graphs_survive_a_file(graph: graphmill.Graph, x: Tensor, graphmill_host: Host) -> None:
-    """G1: a graph built in Python runs from its message, too."""
+    """A graph built in Python also runs from its message (row G1)."""
     last = graphmill.while_loop(
         lambda i: i < x, lambda i: graphmill.cond(i > 3, lambda: i + x, lambda: i + 1), [0]
     )

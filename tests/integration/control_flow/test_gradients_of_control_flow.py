@@ -164,7 +164,7 @@ def test_second_derivatives_go_through_a_loop() -> None:
 
 
 def test_a_gradient_within_a_loop() -> None:
-    """Each iteration steps along the gradient of (s - x)² by its own s."""
+    """In a loop, each iteration uses the gradient of (s - x)² by its own s."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float64", ())
@@ -269,7 +269,7 @@ def test_a_function_with_random_numbers_has_no_gradient() -> None:
 
 
 def test_an_effect_of_a_function_is_not_had_twice() -> None:
-    """Nodes that a result only waits for do not run again; nodes that the gradient reads would."""
+    """A gradient does not repeat effects for which a result only waits."""
 
     def body(x: Any, handle: Any) -> list[Any]:
         with x.graph.control_dependencies([ops.state.assign_add_variable_op(handle, x)]):

@@ -1,4 +1,4 @@
-"""Nodes inside functions can be fetched, watched and traced by the names that `explain` prints."""
+"""Nodes inside functions can be fetched, watched and traced by the names in `explain`."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_e7_random_graphs(made: StructuredGraph, host: Host) -> None:
 
 
 def test_generated_graphs_have_the_promised_features(host: Host) -> None:
-    """Dead fetches, loops in loops, dead regions, `ControlTrigger`s, one iteration at a time."""
+    """Generated graphs have dead fetches and regions, nested loops, `ControlTrigger`s."""
     ops: set[str] = set()
     parallel: set[int] = set()
     dead = 0
@@ -112,7 +112,7 @@ def test_difference_is_reported(host: Host) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_e5_many_random_orders_of_one_graph(seed: int, host: Host) -> None:
-    """A hundred orders of each of ten graphs, with invariants checked after each node.
+    """Results do not depend on the order: a hundred orders of each of ten graphs, with checks.
 
     More of them: `tools/verify_executors.py --orders`.
     """
@@ -146,7 +146,7 @@ def test_e5_e6_executors_agree_with_kernels_finishing_in_other_threads(
 
 
 def test_e5_threads_run_one_session_at_once(chaos_host: Host) -> None:
-    """Six threads run three sessions, each with kernels in other threads."""
+    """Six threads run three sessions at once, each with kernels in other threads."""
     host = chaos_host
     faults: list[str] = []
 

@@ -214,7 +214,7 @@ def test_r2_device_compute_failure_names_the_node(executor_type: str) -> None:
 
 
 def test_p6_raising_callback_is_reported_or_fails_the_step() -> None:
-    """A debug callback is client code in a step."""
+    """An exception of a debug callback, which is client code, is reported or fails the step."""
     host = graphmill.Host()
 
     def raises(watched: Any) -> None:

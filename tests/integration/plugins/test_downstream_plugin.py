@@ -1,4 +1,4 @@
-"""A third-party package adds an op and kernel by entry point, and a graph uses it."""
+"""A third-party package adds an op and a kernel by entry points, and a graph uses them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_generated_plugin_passes_its_tests(kind: str, tmp_path: Path) -> None:
 
 
 def test_its_continuous_integration_runs_the_suites(tmp_path: Path) -> None:
-    """The workflow has the steps that the test above runs."""
+    """The CI workflow of a new plugin runs the suites."""
     files = write_plugin("device", "mine", tmp_path)
     workflow = tmp_path / "graphmill-mine" / ".github" / "workflows" / "test.yml"
     assert workflow in files

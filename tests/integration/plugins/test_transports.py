@@ -27,7 +27,7 @@ class Rendezvous(graphmill.spi.IntraProcessRendezvous):
 
 
 class Carrier(graphmill.spi.Transport):
-    """Records the keys of values; makes the given object."""
+    """Records the keys of values; creates the given object instead of a rendezvous."""
 
     def __init__(self, made: Any = None) -> None:
         self.keys: list[str] = []
@@ -82,7 +82,7 @@ def test_unnamed_transport_is_not_called() -> None:
 
 
 def test_a_partial_run_uses_it() -> None:
-    """Row S8."""
+    """A partial run uses the transport (row S8)."""
     carrier = Carrier()
     graph, x, _, there = two_devices()
     with session_with(carrier, graph) as session:
@@ -92,7 +92,7 @@ def test_a_partial_run_uses_it() -> None:
 
 
 def test_the_call_of_a_function_on_two_devices_uses_it() -> None:
-    """Row E10."""
+    """The call of a function on two devices uses the transport (row E10)."""
     carrier = Carrier()
     made = GraphMaker(graphmill.default_host().ops)
     made.function(parse_function("f(x: float32) -> (float32): y = Neg(x); z = Neg(y); return z"))
@@ -136,7 +136,7 @@ def test_invalid_transport_is_refused() -> None:
 
 
 class Dividing(graphmill.spi.ExecutorFactory):
-    """Makes ordinary executors, and records the rendezvous that its parameters create."""
+    """Creates ordinary executors, and records the rendezvous that its parameters create."""
 
     def __init__(self) -> None:
         self.made: list[Any] = []

@@ -341,7 +341,7 @@ assert any(signature.compiles for compilation in explain().compilations.values()
 
 @jax
 def test_fork_waits_for_the_graph_that_is_being_rebuilt(tmp_path: Path) -> None:
-    """A partially imported module could never be imported in the child."""
+    """A fork waits until the background thread has rebuilt a graph, which may import modules."""
     run(
         """
 from graphmill.session.direct_session import DirectSession

@@ -1,4 +1,4 @@
-"""The script finds the README's commands, and makes a new user's environment.
+"""The script finds the README's commands, and creates a new user's environment.
 
 The commands themselves are run by `.ci/run`, because they set up an environment each.
 """

@@ -75,7 +75,7 @@ class PromptFactory(ExecutorFactory):
 
 
 class Plugin:
-    """An executor that does not end, and an op whose kernel does not."""
+    """An executor that does not end, and an op whose kernel does not end."""
 
     def __init__(self) -> None:
         self.release = threading.Event()

@@ -173,7 +173,7 @@ def test_p6_a_tolerant_watch_is_left_out(graph, host) -> None:
 
 
 def test_s5_p6_executors_of_old_watches_are_dropped(graph, host, monkeypatch) -> None:
-    """A debugger may use other watches in each step; partial runs are such a variant, too."""
+    """The executors of old watches are dropped, because a debugger may change watches each step."""
     monkeypatch.setattr(direct_session, "MAX_VARIANTS", 2)
     host.debug_callbacks["seen"] = lambda watched: None
     with graphmill.Session(graph=graph, host=host) as session:

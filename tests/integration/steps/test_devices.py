@@ -353,7 +353,7 @@ class TestControlFlow:
             assert session.run(y, {n: trips}) == expected
 
     def test_loop_invariant_results_are_sent_in_every_iteration_p3(self, graph, open_session):
-        """TensorFlow 2.21 deadlocks here: nothing drives the sender's iterations."""
+        """Loop invariants are sent in every iteration; TensorFlow 2.21 deadlocks here."""
         n = graph.placeholder("float32", [], name="n")
 
         def body(x: Any, _: Any) -> Any:
@@ -547,7 +547,7 @@ class TestDevices:
             assert open_session(message).run("y:0", {"x:0": 3.0}) == 18
 
     def test_saved_model_is_restored_onto_preferred_device_p1(self):
-        """Its restore functions request the CPU."""
+        """A SavedModel whose restore functions request the CPU is restored onto another device."""
         examples = Path(__file__).parents[3] / "examples" / "digits"
         digits = np.load(examples / "heldout.npz")
         host = graphmill.Host(plugins=[Preferred()])

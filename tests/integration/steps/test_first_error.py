@@ -45,7 +45,7 @@ class Plugin:
             kernels.add(made)
 
     def release(self) -> None:
-        """End the kernels well: that of the caller first, as those in a pool may."""
+        """End the kernels successfully, that of the caller first, as a pool may do."""
         self.held.pop("outer")(np.float32(1))
         self.held.pop("inner")(np.float32(2))
 

@@ -1,4 +1,4 @@
-"""A step that waits says which node waits, and for what: in errors, and when it is asked."""
+"""A step that waits says which node waits, and for what: in errors, and on request."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_kernel_must_raise_where_its_check_is_false(tier: str) -> None:
 @pytest.mark.parametrize("place", PROGRAMS)
 @pytest.mark.parametrize("tier", TIERS)
 def test_outputs_of_generic_kernels_are_checked_in_each_call(place: str, tier: str) -> None:
-    """Without validation, generated code checks them in its first calls only."""
+    """Outputs of generic kernels are checked in each call, not only in the first ones."""
     calls = 0
 
     @kernel("Foreign>Late")

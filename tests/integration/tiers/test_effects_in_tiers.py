@@ -109,7 +109,7 @@ class Plugin:
 
 
 def graph_def(program: str, host: graphmill.Host) -> Any:
-    """Return a graph; nodes of the foreign op are written as `Neg` and then renamed."""
+    """Return a graph; nodes of the plugin's op are written as `Neg` and then renamed."""
     functions, nodes, _, _ = PROGRAMS[program]
     maker = GraphMaker(host.ops)
     feeds = {"x": "float32: 2", "i": "int32: 0", "n": "int32: 2", "p": "bool: True"}

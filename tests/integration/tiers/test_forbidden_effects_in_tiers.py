@@ -269,7 +269,7 @@ SENDING: Final = {
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", SENDING)
 def test_function_that_no_executor_runs_is_refused(name: str, tier: str) -> None:
-    """Some kernels compute functions node by node, with kernels that they bind themselves."""
+    """Forbidden effects are refused in functions that kernels compute without an executor."""
     host = graphmill.Host(plugins=[Sender])
     maker = GraphMaker(host.ops)
     function, node = SENDING[name]

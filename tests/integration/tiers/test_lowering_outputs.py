@@ -147,7 +147,7 @@ def test_other_outputs_are_found_in_bodies(place: str, monkeypatch: pytest.Monke
 def test_lowering_with_value_dependent_shape_is_not_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Other values of the inputs do not determine the shape of such outputs."""
+    """A lowering whose output shape depends on input values is not rejected."""
     monkeypatch.setenv(VALIDATE_VARIABLE, "1")
 
     def same(trace: Any, x: Any) -> Any:

@@ -38,7 +38,7 @@ class Watcher:
         self.device_class = type("WatchedDevice", (_WatchedDevice,), declared)
 
     def counted(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return a function that counts a call and makes it."""
+        """Return a function that counts each call and forwards it."""
         compute = kernel.compute
 
         def call(*inputs: Any, **keywords: Any) -> Any:

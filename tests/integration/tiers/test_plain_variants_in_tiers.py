@@ -516,7 +516,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def host_of(kind: type[Plain]) -> graphmill.Host:
-    """Return a host with the ops, one of which makes variants of a class."""
+    """Return a host with the ops, one of which creates variants of a class."""
     return graphmill.Host(plugins=[ThirdPartyPlugin(OPS, (boxes(kind), open_))])
 
 

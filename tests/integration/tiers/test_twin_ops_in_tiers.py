@@ -149,7 +149,7 @@ def steps(made: graphmill.Session, host: graphmill.Host, fetch: str, x: float) -
 
 
 def places(made: graphmill.Session, fetch: str) -> dict[str, str]:
-    """Return for each node that it is in a cluster, or the reason why not."""
+    """Return for each node "cluster", or the reason why it is in none."""
     nodes = made.explain(fetch, ["x:0"]).nodes
     return {node.node: "" if node.cluster else node.tier_reason for node in nodes}
 

@@ -120,7 +120,7 @@ PROGRAMS = {
 
 @pytest.fixture(params=["v1", "v2"])
 def control_flow(request, tf):
-    """Let TensorFlow build primitives, or calls of functions."""
+    """Make TensorFlow build control flow from primitives, or from calls of functions."""
     v1 = tf.compat.v1
     was_on = v1.control_flow_v2_enabled()
     (v1.enable_control_flow_v2 if request.param == "v2" else v1.disable_control_flow_v2)()

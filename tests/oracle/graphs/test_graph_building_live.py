@@ -1,4 +1,4 @@
-"""G4: the builder makes `tf.compat.v1`'s nodes: names, inputs, attrs, devices."""
+"""G4: the builder adds the same nodes as `tf.compat.v1`: names, inputs, attrs, devices."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ pytestmark = pytest.mark.oracle
 
 
 def operators(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Names of nodes, and of constants made from operands."""
+    """Build operators, for the names of nodes and of constants from operands."""
     for y in (x + 1, 2 * x, x - x, 1.5 / x, x // 2.0, x % 2, x**2, -x, abs(x)):
         del y
     i / 2, 3 / i, i // 2, 2**i, x < 1, x >= x, b & True, ~b, i & 3, i | i
 
 
 def slices(g: Any, x: Any, i: Any, b: Any) -> None:
-    """StridedSlice nodes with their vectors and masks."""
+    """Build slices, for StridedSlice nodes with their vectors and masks."""
     x[0], x[-1], x[1:, ..., None, ::-1], x[:, 2], x[i], x[::2][1]
 
 
 def name_scopes(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Nested, repeated and re-entered scopes."""
+    """Build nested, repeated and re-entered name scopes."""
     with g.name_scope("a") as scope:
         x + 1
         with g.name_scope("b"):
@@ -48,7 +48,7 @@ def name_scopes(g: Any, x: Any, i: Any, b: Any) -> None:
 
 
 def devices(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Device scopes: strings, functions, None."""
+    """Build device scopes of strings, functions and None."""
     with g.device("/job:worker/task:1"):
         with g.device("/gpu:0"):
             x + 1
@@ -61,7 +61,7 @@ def devices(g: Any, x: Any, i: Any, b: Any) -> None:
 
 
 def control(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Control dependencies, pruned if an input already waits."""
+    """Build control dependencies, pruned if an input already waits."""
     with g.control_dependencies([x, i]):
         y = x + 1
         y * y
@@ -72,7 +72,7 @@ def control(g: Any, x: Any, i: Any, b: Any) -> None:
 
 
 def colocation(g: Any, x: Any, i: Any, b: Any) -> None:
-    """Colocation groups and their devices."""
+    """Build colocation groups and their devices."""
     with g.device("/gpu:1"):
         y = x + 1
     with g.device("/cpu:0"), g.colocate_with(y.op):

@@ -1,4 +1,4 @@
-"""Devices that nodes outside of a step request, beside TensorFlow (row P1)."""
+"""Requested devices of nodes outside of a step are checked like in TensorFlow (row P1)."""
 
 from __future__ import annotations
 

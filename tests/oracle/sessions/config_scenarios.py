@@ -1,4 +1,4 @@
-"""For each field of the configuration that acts, what it changes, in TensorFlow and in graphmill.
+"""Scenarios that show the effect of each acting configuration field in either system.
 
 A scenario is a function of a `Runtime`; its result is the same in both systems, and differs from
 the result without the field. `UNCOMPARED` has the fields without one, with the reason.

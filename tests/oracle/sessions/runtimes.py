@@ -109,7 +109,7 @@ def outcome(action: Callable[[], Any]) -> Any:
 
 
 class Raised:
-    """An exception; it equals one whose class is that class or a subclass."""
+    """An exception, equal to exceptions of the same class or a subclass."""
 
     def __init__(self, names: list[str], message: str) -> None:
         self.names, self.message = names, message
@@ -126,7 +126,7 @@ class Raised:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as nested lists; one that is none is left as it is."""
+    """Return arrays as nested lists, and other values unchanged."""
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

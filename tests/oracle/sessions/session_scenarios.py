@@ -1,4 +1,4 @@
-"""For each public method of `tf.compat.v1.Session`, what it does, in TensorFlow and in graphmill.
+"""Scenarios that show the behaviour of each public method of sessions in either system.
 
 A scenario is a function of a `Runtime` and of a class of sessions, `Session` or
 `InteractiveSession`; its result is the same in both systems.

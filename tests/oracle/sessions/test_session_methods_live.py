@@ -1,4 +1,4 @@
-"""Each public method of sessions does what it does in `tf.compat.v1`."""
+"""Each public method of sessions behaves as in `tf.compat.v1`."""
 
 from __future__ import annotations
 

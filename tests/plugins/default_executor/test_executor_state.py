@@ -368,7 +368,7 @@ def test_e6_raising_async_kernel_does_not_block_the_step() -> None:
 
 @pytest.mark.parametrize("later", [False, True])
 def test_e7_async_kernel_may_return_dead_output(later: bool) -> None:
-    """As a receive does for values of a branch that was not taken."""
+    """An asynchronous kernel, such as a receive, may return a dead output."""
     calls: list[Any] = []
 
     def kernel(ctx: Any, x: Any, *, done: Any) -> None:
@@ -566,7 +566,7 @@ class InstantPool:
 
 
 def test_e5_finished_pool_kernels_are_propagated_first() -> None:
-    """Else a pool thread would wait while this one runs all other ready nodes."""
+    """Finished pool kernels are propagated first, so that no pool thread waits."""
     nodes = (ARG, neg("a", "arg"), neg("b", "arg"), neg("after_a", "a"), neg("after_b", "b"))
     bench = Bench(*nodes, a=("pooled", lambda x: x), b=("pooled", lambda x: x))
     pooled(bench)
@@ -612,7 +612,7 @@ def test_e12_plain_and_stateful_kernels_are_recorded() -> None:
 
 
 def test_r1_pending_receives_are_counted() -> None:
-    """The step uses the count to detect partitions that wait for each other."""
+    """Pending receives are counted, to detect partitions that wait for each other."""
     pending: list[Any] = []
     ends = {"tensor_name": b"t", "send_device": b"/a", "recv_device": b"/b"}
     recv = node_def("recv", "_Recv", tensor_type="float32", send_device_incarnation=1, **ends)
@@ -633,7 +633,7 @@ def test_r1_pending_receives_are_counted() -> None:
 
 
 def test_e7_send_receives_dead_values() -> None:
-    """Otherwise the receiver would wait for it."""
+    """A send passes dead values on, for which the receiver would otherwise wait."""
     sent: list[Any] = []
     ends = {
         "tensor_name": b"t",
@@ -669,7 +669,7 @@ def test_e13_cancellation_reason_is_not_added_twice() -> None:
 
 
 def test_stalled_run_is_internal_error_with_explanation() -> None:
-    """No known event causes this; it must be reported instead of blocking."""
+    """A stalled run, which no known event causes, is reported instead of blocking."""
     enter = node_def("enter", "Enter", "arg", T="float32", frame_name=b"loop")
     nodes = (ARG, enter, node_def("m", "Merge", "enter", "enter", T="float32", N=2))
     bench = Bench(*nodes, m=lambda x, y: (x, np.int32(0)))

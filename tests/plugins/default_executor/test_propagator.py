@@ -13,7 +13,7 @@ from .conftest import FALSE, TRUE, loop
 
 
 def trips(count):
-    """Outputs of a loop's switch for `count` iterations."""
+    """Return the outputs of a loop's switch for `count` iterations."""
     return lambda number: TRUE if number < count else FALSE
 
 
@@ -305,7 +305,7 @@ def test_frames_and_iterations_have_a_readable_repr(drawing, drive) -> None:
 
 
 def test_e7_value_may_arrive_for_a_started_iteration(drawing, drive) -> None:
-    """The first `NextIteration` of two starts the iteration, the second finds it."""
+    """A value may arrive for an iteration that another `NextIteration` has started."""
     x, y = drawing.source("x"), drawing.source("y")
     nodes = loop(drawing, "w", x)
     enter = drawing.add("Enter", "w/enter_y", y, frame_name="w")

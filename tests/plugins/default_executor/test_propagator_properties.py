@@ -78,7 +78,7 @@ def expected_deadness(graph: Graph, branch: dict[str, int]) -> dict[tuple[Node, 
 
 
 def outputs_of(item: Any, branch: dict[str, int]) -> list[Any]:
-    """Values that identify their source."""
+    """Return values that identify their source."""
     name = item.node.name
     values: list[Any] = [(name, output) for output in range(item.num_outputs)]
     if item.node.op == "Switch":

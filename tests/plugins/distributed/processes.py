@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SILENCE = 2.0
-"""For how many seconds a task of these clusters may be silent."""
+"""Seconds that a task of these clusters may be silent."""
 
 
 class Task:
@@ -79,7 +79,7 @@ class Task:
         self.launch().wait_until_ready()
 
     def stop(self) -> None:
-        """Stop the process, as a machine does that swaps or hangs."""
+        """Stop the process (SIGSTOP), like a machine that swaps or hangs."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:

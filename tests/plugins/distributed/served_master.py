@@ -50,7 +50,7 @@ QUEUES = graph_def(
     ("has_started", "QueueDequeueV2", ["started"], {"component_types": (F,)}),
     ("go_on", "QueueEnqueueV2", ["waiting", "one"], {"Tcomponents": (F,)}),
 )
-"""A step that fetches `wait` begins with `start`, so `has_started` tells that it runs."""
+"""A step that fetches `wait` begins with `start`, so `has_started` is true while it runs."""
 COUNTER = graph_def(
     ("v", "VarHandleOp", [], {"dtype": F, "shape": ShapeAttr(()), "shared_name": b"count"}),
     const("zero", np.float32(0)),

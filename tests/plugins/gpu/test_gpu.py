@@ -17,7 +17,7 @@ PREFIX = "/job:localhost/replica:0/task:0"
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Make JAX find four GPUs; `seen` records the environment at that moment."""
+    """Make JAX find four fake GPUs; return them."""
     devices = [
         SimpleNamespace(id=n, device_kind="Fake", memory_stats=lambda n=n: {"bytes_limit": 100 + n})
         for n in range(4)
@@ -142,7 +142,7 @@ def test_session_that_asks_for_gpus_in_vain_is_warned(monkeypatch: pytest.Monkey
     ("variable", "value", "reason"),
     [
         ("CUDA_VISIBLE_DEVICES", "-1", "CUDA_VISIBLE_DEVICES hides all GPUs"),
-        ("JAX_PLATFORMS", "cpu", "JAX_PLATFORMS=cpu leaves out GPUs"),
+        ("JAX_PLATFORMS", "cpu", "JAX_PLATFORMS=cpu excludes GPUs"),
     ],
 )
 def test_reason_for_no_gpu_names_the_variable(

@@ -78,7 +78,7 @@ def test_op_cases_s6(graphmill_host: Host) -> None:
 
 
 def test_compiled_structures_refuse_the_interpreter_s_errors_s12(graphmill_host: Host) -> None:
-    """Arrays, lists and stacks have separate lowerings, with checks that no kernel shares."""
+    """Lowerings of arrays, lists and stacks refuse what the kernels refuse."""
     names = ("TensorArray", "TensorList", "EmptyTensorList", "Stack")
     refused = [case for case in load_cases() if case.error and case.op.startswith(names)]
     assert len(refused) > 50

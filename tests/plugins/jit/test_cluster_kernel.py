@@ -142,7 +142,7 @@ def test_slower_tier_during_compilation_is_retried(
 
 @pytest.mark.parametrize("recovers", [True, False])
 def test_losing_tier_is_retried_twice(monkeypatch: pytest.MonkeyPatch, recovers: bool) -> None:
-    """Other load may have disturbed its trial."""
+    """A tier that lost its trial, perhaps because of other load, is tried twice more."""
     from graphmill_plugins.jit import cluster_kernel
     from graphmill_plugins.jit.programs.compiler import CompiledCluster
     from graphmill_plugins.jit.tiers import tier_machine
@@ -187,7 +187,7 @@ def test_a_storm_of_signatures_is_interpreted_after_sixteen() -> None:
         records = session.clusters[0].signatures
         assert sum(record.tier == COMPILED for record in records) == 16
         assert len(records) == 17
-        assert records[-1].reason == "there are 16 compiled signatures already"
+        assert records[-1].reason == "there are already 16 compiled signatures"
 
 
 def tier_of(session: HotSession, size: int) -> str:
@@ -256,7 +256,7 @@ def test_required_static_values_are_found_by_tracing() -> None:
 
 
 def test_static_values_of_another_shape_are_another_signature() -> None:
-    """`[6]` and `[[6]]` have equal bytes; the latter is not a shape."""
+    """Static values of another shape are another signature: `[6]` and `[[6]]` have equal bytes."""
     with HotSession(RESHAPE) as session:
         good = {"x:0": ones(6), "i:0": np.array([6], np.int32)}
         assert session.run("y:0", good).shape == (6,)
@@ -310,7 +310,7 @@ def test_failed_compilation_is_recorded_and_not_retried(
 def test_a_program_that_fails_leaves_variables_as_they_were(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The interpreter runs the step once; the program is discarded."""
+    """A program that fails leaves variables unchanged; the interpreter runs the step once."""
     from graphmill_plugins.jit.programs.compiler import CompiledCluster
 
     with HotSession(COUNTER) as session:
@@ -334,7 +334,7 @@ def test_a_program_that_fails_leaves_variables_as_they_were(
 
 
 def test_rejected_values_leave_variables_as_interpreted_e8() -> None:
-    """The first variable is written before the index is checked, as without compilation."""
+    """After rejected values, variables have the interpreter's values: the first write stays."""
     results = []
     for mode in ("off", "eager"):
         with HotSession(COUNTER, mode) as session:
@@ -348,7 +348,7 @@ def test_rejected_values_leave_variables_as_interpreted_e8() -> None:
 
 
 def test_fetched_result_is_unchanged() -> None:
-    """The next step may reuse buffers of variables, but not fetched values."""
+    """A fetched result is unchanged by the next step, which may reuse variables' buffers."""
     with HotSession(COUNTER) as session:
         session.run([], targets=["start_v", "start_w"])
         fetched = []

@@ -149,7 +149,7 @@ def test_a_rate_that_is_computed_is_checked_in_the_program() -> None:
 
 
 def test_sums_that_are_computed_with_go_into_rows_too() -> None:
-    """As Adam does: m and v decay as a whole, then some rows change."""
+    """Optimizers such as Adam, which decay slots as a whole and then update rows, are compiled."""
     nodes = [
         *variables(["var", "m"], resource=False),
         *SUMS,
@@ -170,7 +170,7 @@ def test_sums_that_are_computed_with_go_into_rows_too() -> None:
 
 
 def test_data_dependent_row_count_is_interpreted() -> None:
-    """A fed factor may have the same shape by chance, but not the same row order."""
+    """A step with a data-dependent number of rows is interpreted."""
     nodes = [
         *variables(["var"], resource=False),
         *SUMS,

@@ -106,7 +106,7 @@ def worse(value):
 
 
 def test_each_op_that_refuses_values_has_a_check_s12(graphmill_host):
-    """Errors that JAX cannot raise depend on traced values."""
+    """Each op that refuses values has a check, because compiled code cannot raise."""
     lacking = {
         case.op
         for case in load_cases()

@@ -97,7 +97,7 @@ FAILING = [
 
 
 BAD = {a_number_out_of_range: 9}
-"""What is fed for a failure where it is not 3."""
+"""The fed values of scenarios whose failure is not caused by 3."""
 
 
 def told(session, fetch, number):

@@ -23,7 +23,7 @@ LAYERS = (
     "cluster_kernel",
     "__init__",
 )
-"""From the lowest up; what each folder is for says the page on the compiler."""
+"""The folders from the lowest layer up; the page on the compiler describes each."""
 
 FILES = {module_name(file): file for file in python_files(PLUGINS / "graphmill_plugins" / "jit")}
 

@@ -261,7 +261,7 @@ def test_known_pytrees(opened: Any, tier: str) -> None:
 
 
 def test_programs_give_and_take_them(opened: Any, tier: str) -> None:
-    """An interpreted node between two programs gets NumPy arrays."""
+    """Programs take and return pytrees; an interpreted node between them receives NumPy arrays."""
     steps = opened(
         *("s = ForeignSpan(x, z)", "w = ForeignWiden(s, x)", "t = ForeignTouch(w)"),
         *("v = ForeignWiden(t, z)", "a = ForeignWidth(v)", "b = ForeignWidth(s)"),
@@ -413,7 +413,7 @@ def test_a_class_that_is_not_declared_stays_interpreted(opened: Any, tier: str) 
 
 
 def test_the_interpreters_error_is_the_same(opened: Any, tier: str) -> None:
-    """The kernel refuses a variant of another class in each tier."""
+    """The kernel refuses a variant of another class with the same error in each tier."""
     more = [(op("ForeignHide", "f", "v"), hide)]
     steps = opened("h = ForeignHide(x)", "w = ForeignWiden(h, z)", "y = ForeignWidth(w)", more=more)
     for _ in range(STEPS):
@@ -463,7 +463,7 @@ def test_a_class_that_is_registered_with_jax(opened: Any, tier: str) -> None:
 
 
 def test_a_lowering_alone_keeps_them_in_one_program(opened: Any, tier: str) -> None:
-    """Without `pytrees=`, an interpreted node cannot be known to accept them."""
+    """A lowering without `pytrees=` still keeps nodes with pytrees in one program."""
 
     @kernel("ForeignHide", backend="numpy", lowering=lambda trace, f: Span(f, trace.xp.negative(f)))
     def hide_span(f: Any) -> Any:

@@ -8,7 +8,7 @@ from graphmill_plugins.kernels._ops import OPS
 
 
 def test_modules_have_ops_of_their_family_only():
-    """A module of another family is not imported when its op is first needed."""
+    """Modules have only ops of their family, because lookups import one family."""
     modules = [(family, name) for family, names in MODULES.items() for name in names]
     modules += [(family, f"jax.{name}") for family, names in JAX_MODULES.items() for name in names]
     ops = OpRegistry()

@@ -138,7 +138,7 @@ STRIP = {"graph_options": {"rewrite_options": {"debug_stripper": "ON"}}}
 
 @pytest.fixture
 def diagnosing_graph():
-    """A graph whose checks fail if `x` is NaN, at the top level and in a function."""
+    """Return a graph whose checks fail if `x` is NaN, at the top level and in a function."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")

@@ -1,4 +1,4 @@
-"""The policy of a configuration, and the default for what was loaded."""
+"""The policy of a configuration, and the default for loaded models."""
 
 from __future__ import annotations
 

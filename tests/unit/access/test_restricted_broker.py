@@ -1,4 +1,4 @@
-"""A broker with rules does what `graphmill.files` does, below the allowed folders."""
+"""A broker with rules behaves like `graphmill.files`, below the allowed folders."""
 
 from __future__ import annotations
 

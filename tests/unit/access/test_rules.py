@@ -35,7 +35,7 @@ def test_rule_of_a_url_stays_one() -> None:
         ("network", "did you mean 'net'"),
         ("", "unknown effect ''"),
         ("fs.read:", "empty path"),
-        ("net:example.com", "only rules of files have a path"),
+        ("net:example.com", "only rules for files take a path"),
         ("state", "always allowed"),
         ("clock", "always allowed"),
         ("fs.read:gs://bucket/../other", r"'::' or '\.\.'"),

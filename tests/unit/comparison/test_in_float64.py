@@ -1,4 +1,4 @@
-"""Each node of a step is computed again in float64, given its own inputs."""
+"""Each node of a step is recomputed in float64 from its own inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_is_not_computed_again_has_a_reason():
         ops.math.add_v2(drawn, ops.math.cast(integer, DstT="float32", name="back"), name="out")
     with graphmill.Session(graph=graph) as session:
         found = compare_with_float64(session, ["out:0"], {"x:0": 2.0})
-    assert found.skipped["integer:0"] == "its node computes no floats"
+    assert found.skipped["integer:0"] == "its node computes no floating-point values"
     assert found.skipped["drawn:0"] == "its node has effects or state"
     assert found.agrees
     assert found.num_compared == 2

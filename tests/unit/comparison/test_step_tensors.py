@@ -1,4 +1,4 @@
-"""Which tensors of a step have exactly one value."""
+"""The tensors of a step that have exactly one value are found."""
 
 from __future__ import annotations
 

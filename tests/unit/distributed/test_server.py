@@ -1,4 +1,4 @@
-"""`Server`: its arguments, and the factory that makes it."""
+"""`Server`: its arguments, and the factory that creates it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def graphs_of_a_loop() -> tuple[list[Graph], Graph]:
-    """Return the graphs that run a loop which became a cluster, and the user's graph."""
+    """Return the graphs of a loop that is run as a cluster, and the user's graph."""
     graph = graphmill.Graph()
     with graph.as_default():
         limit = graph.placeholder("int32", [], name="limit")

@@ -25,7 +25,7 @@ NO_OP = OPS.get("NoOp")
 
 @st.composite
 def dags(draw: st.DrawFn, max_nodes: int = 12) -> Graph:
-    """Random graphs of control edges: each node may wait for any earlier ones."""
+    """Draw random graphs of control edges: each node may wait for any earlier ones."""
     count = draw(st.integers(0, max_nodes))
     rank = draw(st.permutations(range(count)))
     graph = Graph()

@@ -1,4 +1,4 @@
-"""Errors say where the program made the failing node."""
+"""Errors name the place in the program that created the failing node."""
 
 from __future__ import annotations
 

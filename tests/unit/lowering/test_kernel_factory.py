@@ -28,7 +28,7 @@ def neg(name: str, src: str = "x") -> Any:
 
 
 class Far(Device):
-    """A device with memory of its own: values are wrapped on the way there."""
+    """A device with memory of its own: values are wrapped when copied to it."""
 
     def namespace(self, backend: str) -> Any:
         return f"namespace of {backend}"

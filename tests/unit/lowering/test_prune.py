@@ -1,4 +1,4 @@
-"""The graph of one signature: cut at feeds, pruned to what is needed (row S4)."""
+"""The graph of one signature: cut at feeds, and pruned to the needed nodes (row S4)."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_s4_source_is_not_copied() -> None:
 
 
 def test_s4_function_args_and_retvals_are_distinct_from_feeds_and_fetches() -> None:
-    """An `_Arg` of an already pruned graph would read another feed."""
+    """Args and retvals of functions are distinct from those of feeds and fetches."""
     full = graph_from_graph_def(
         graph_def(
             node_def("_arg_x_0_0", "_Arg", T="float32", index=0),

@@ -134,7 +134,7 @@ def test_e8_the_root_cause_wins_over_an_error_that_is_derived() -> None:
 
 
 def test_a_call_has_everything_that_its_step_has() -> None:
-    """`for_call` copies each attribute; this finds a missing one."""
+    """The arguments of a function call have every attribute of the step's arguments."""
     args = ExecutorArgs(1, CallFrame([], 0), session_handle="h", deadline=2.0)
     call = args.for_call(CallFrame([], 0))
     own = {"_root", "call_frame", "call_depth", "sync_on_finish", "num_awaited", "receiving"}
@@ -143,7 +143,7 @@ def test_a_call_has_everything_that_its_step_has() -> None:
 
 
 def test_step_arguments_form_no_reference_cycle_s11() -> None:
-    """A cycle would keep the results of a step until garbage collection."""
+    """Step arguments form no reference cycle, which would hold the results of a step."""
     args = ExecutorArgs(1, CallFrame((), 0))
     call = args.for_call(CallFrame((), 0))
     assert call.cancellation_manager is args.cancellation_manager
@@ -151,7 +151,7 @@ def test_step_arguments_form_no_reference_cycle_s11() -> None:
 
 
 def test_function_call_shares_step_state() -> None:
-    """The fields are copied individually, which is twenty times as fast as `copy.copy`."""
+    """A function call shares the step's state."""
     fields = {name: object() for name in ("rendezvous", "session_state", "step_container")}
     args = step(**fields, session_handle="s", start_time=1.0, deadline=2.0, sync_on_finish=True)
     frame = CallFrame([], 0)

@@ -1,4 +1,4 @@
-"""Encodings that sort like what they encode."""
+"""Encodings sort like the encoded values."""
 
 from __future__ import annotations
 

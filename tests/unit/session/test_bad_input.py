@@ -166,7 +166,7 @@ def const_of(
     ],
 )
 def test_inconsistent_const_is_named(session: Any, node: Any, words: str) -> None:
-    """Refused at extension or at the first run, as in TensorFlow."""
+    """An inconsistent Const is named in the error, at extension or at the first run."""
 
     def extend_and_run() -> None:
         session.extend(graph_def(node))

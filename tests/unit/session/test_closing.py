@@ -123,7 +123,7 @@ def test_s11_closing_wakes_a_step_that_waits(probe: Any, probe_host: Any, in_thr
 
 
 def test_s11_functions_added_during_close_are_closed() -> None:
-    """A step of another thread may be creating its executors."""
+    """Functions that another thread adds during the close are closed, too."""
     config = graphmill.ConfigProto(device_count={"CPU": 2})
     session = graphmill.Session(graph=graphmill.Graph(), config=config)
     impl = session._impl

@@ -29,7 +29,7 @@ MESSAGE = graph_def(
 
 
 def costs(config: Any, steps: int = 1, **options: Any) -> list[Any]:
-    """The cost graph of each step."""
+    """Return the cost graph of each step."""
     x = np.ones((3, 3), np.float32)
     with graphmill.Session(graph=MESSAGE, config=config) as session:
         found = []
@@ -65,7 +65,7 @@ def test_s6_executed_nodes_have_time_and_outputs() -> None:
 
 
 def test_s6_cost_model_is_off_by_default() -> None:
-    """As in TensorFlow, tracing alone gives step statistics only."""
+    """The cost model is off by default: tracing alone returns only step statistics."""
     assert [len(m.node) for m in costs({})] == [0]
     assert [len(m.node) for m in costs({}, trace_level="FULL_TRACE")] == [0]
 

@@ -283,14 +283,14 @@ def test_s6_successors_of_fed_placeholder_run(session: Any) -> None:
 
 
 def test_s6_control_inputs_of_other_nodes_are_kept(session: Any) -> None:
-    """As in TensorFlow: only control edges of placeholders are moved to the feed."""
+    """Control inputs of fed nodes other than placeholders remain, as in TensorFlow."""
     with pytest.raises(errors.InvalidArgumentError, match="placeholder tensor 'x'"):
         session.run("after_y:0", {"y:0": X})
     assert session.run("after_y:0", {"y:0": X, "x:0": X}) == 2
 
 
 def test_s6_fed_placeholder_may_be_a_target(session: Any) -> None:
-    """As in TensorFlow."""
+    """A fed placeholder may also be a target, as in TensorFlow."""
     with pytest.raises(errors.InvalidArgumentError, match="placeholder tensor 'x'"):
         session.run("y:0", {"x:0": X}, targets=["x"])
 
@@ -349,7 +349,7 @@ def test_s6_a_handle_that_was_fetched_may_be_fed() -> None:
         session.run("assign")
         found = session.run("v:0")
         assert session.run("read:0", {"fed:0": found}) == 5
-        with pytest.raises(errors.InvalidArgumentError, match="give the handle that was fetched"):
+        with pytest.raises(errors.InvalidArgumentError, match="pass the handle that was fetched"):
             session.run("read:0", {"fed:0": 5.0})
 
 

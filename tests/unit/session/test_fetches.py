@@ -1,4 +1,4 @@
-"""Fetch structures (row S6); the expectations are what `tf.compat.v1.Session.run` gives."""
+"""Fetch structures (row S6); the expected values are those of `tf.compat.v1.Session.run`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_s6_dataclass_fetch_is_returned_filled(session: Any) -> None:
 
 
 def test_s6_attrs_class_fetch_is_returned_filled(session: Any) -> None:
-    """`attrs` classes are recognised by a class attribute, so `attrs` need not be installed."""
+    """Fetches in an `attrs` class are returned in one, without an import of `attrs`."""
 
     class Attrs:
         __attrs_attrs__ = (types.SimpleNamespace(name="x"), types.SimpleNamespace(name="y"))
@@ -180,7 +180,7 @@ def test_s6_tensors_and_operations_of_the_graph_are_fetches() -> None:
 
 
 def test_s6_a_tensor_of_another_graph_is_refused() -> None:
-    """Its name may also be that of another tensor here."""
+    """A tensor of another graph is refused, even if the graph has a tensor of its name."""
     graph, other = Graph(), Graph()
     graph.constant(1.0, name="x")
     stranger = other.constant(2.0, name="x")
@@ -221,7 +221,7 @@ def test_s6_single_target_or_feed_needs_no_list(session: Any) -> None:
 
 
 def test_s6_lists_and_tuples_of_names_keep_their_kind_and_order() -> None:
-    """Plans are cached by names; a list and a tuple of the same names differ."""
+    """Lists and tuples of names keep their type and order, though plans are cached by names."""
     x = node_def("x", "Placeholder", dtype="float32", shape=None)
     y = node_def("y", "Neg", "x", T="float32")
     with graphmill.Session(graph=graph_def(x, y)) as session:

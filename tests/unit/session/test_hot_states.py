@@ -149,7 +149,7 @@ def test_states_that_nothing_leads_away_from_are_hot_or_explained() -> None:
 def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
     events = RandomEvents(0)
     events.hot_steps.after_steps = 1
-    events.hot_steps._send(events.executors, HotEvent.WANTED)
+    events.hot_steps._send(events.executors, HotEvent.ELIGIBLE)
     for _ in range(2):
         events.hot_steps.build_later(events.executors)
     assert len(events.background.jobs) == 1
@@ -157,7 +157,7 @@ def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
 
 @pytest.mark.parametrize("is_expensive", [False, True])
 def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
-    """Loops are recognised by the traits of an op that TensorFlow lacks."""
+    """The cost of a loop, recognised by traits, depends on the kernels of its device."""
     asked = []
 
     def try_find(op_def: Any, attrs: Any, device_type: str, backends: Any) -> Any:
@@ -268,7 +268,7 @@ def test_story_lists_steps_to_hot_state(make_host: Any) -> None:
         run(made, 4)
         (record,) = explain_all(made)
     assert record.story.lines() == [
-        "the graph: cold -> counting (wanted)",
+        "the graph: cold -> counting (eligible)",
         "the graph: counting -> queued (ran often)",
         "the graph: queued -> building (build started)",
         "the graph: building -> hot (built)",

@@ -65,7 +65,7 @@ def test_s1_a_config_may_be_a_message_bytes_or_a_dict() -> None:
 
 def test_s1_unknown_device_type_is_reported() -> None:
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"device_count asks for .* type NPU; regis"
+        errors.InvalidArgumentError, match=r"device_count requests .* type NPU; regis"
     ):
         graphmill.Session(config={"device_count": {"NPU": 1}})
 

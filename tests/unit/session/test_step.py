@@ -88,7 +88,7 @@ def test_s6_fetched_tensors_are_writable_arrays(shape: tuple[int, ...]) -> None:
 
 @pytest.fixture
 def memory() -> Any:
-    """A session whose tensors share memory in all known ways."""
+    """Return a session whose tensors share memory in all known ways."""
     graph = Graph()
     with graph.as_default():
         c = graph.constant(np.arange(6, dtype=np.float32).reshape(2, 3), name="c")
@@ -167,7 +167,7 @@ def test_s6_read_variable_value_survives_later_writes(memory: Any) -> None:
 @pytest.mark.parametrize("is_view", [False, True])
 @pytest.mark.parametrize("is_held", [False, True])
 def test_s6_values_owned_by_the_step_are_not_copied(is_view: bool, is_held: bool) -> None:
-    """Large results are not copied; values with other references are."""
+    """Large values that only the step holds are not copied; others are."""
     frame = CallFrame([], 1)
     frame.retvals[0] = np.ones(4)[1:] if is_view else np.ones(3)
     address = frame.retvals[0].ctypes.data
@@ -229,7 +229,7 @@ def test_s12_ctrl_c_is_not_an_error_of_the_step(probe: Any, probe_host: Any) -> 
 
 
 def test_s12_interrupt_cancels_waiting_kernels(probe: Any, probe_host: Any) -> None:
-    """Otherwise a queue would pass its next element to an ended step."""
+    """An interrupt cancels waiting kernels, so that no queue passes an element to an ended step."""
     probe.error = KeyboardInterrupt()
     message = graph_def(X, node_def("bad", "Probe>Raise", "x"), node_def("w", "Probe>Wait", "x"))
     with graphmill.Session(graph=message, host=probe_host) as session:
@@ -353,7 +353,7 @@ TRACE = {"trace_level": "FULL_TRACE"}
 
 
 def stats(session: Any, fetches: Any, **keywords: Any) -> dict[str, Any]:
-    """The statistics of a step's nodes by name."""
+    """Return the statistics of a step's nodes by name."""
     metadata = RunMetadata()
     session.run(fetches, options=TRACE, run_metadata=metadata, **keywords)
     (device,) = metadata.step_stats.dev_stats

@@ -27,7 +27,7 @@ class Elsewhere(DirectSession):
 
 
 class ElsewhereFactory(SessionFactory):
-    """Makes `Elsewhere` for targets `away://...`."""
+    """Creates `Elsewhere` for targets `away://...`."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

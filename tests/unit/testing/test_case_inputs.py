@@ -17,7 +17,7 @@ def draw(text, **types):
 
 
 def test_a_drawn_value_never_changes():
-    """Golden results depend on these exact bits, on every NumPy, machine and Python."""
+    """Drawn values never change, because golden results depend on their exact bits."""
     texts = ["float32[4,4]", "int8[7]", "complex128[3]", "float16[5] 0..1", "int64[6] distinct"]
     content = b"".join(
         draw(text).astype("<" + draw(text).dtype.str[1:]).tobytes() for text in texts

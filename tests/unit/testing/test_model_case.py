@@ -16,7 +16,7 @@ X = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
 
 @pytest.fixture
 def make(tmp_path):
-    """Return a function that makes cases of the graph y = -x with a changed description."""
+    """Return a function that creates cases of the graph y = -x with a changed description."""
 
     def made(expected=-X[0], fed=X[0], **changes):
         graph = proto.GraphDef()

@@ -306,7 +306,7 @@ def test_the_training_session_saves_for_the_chief(program: Program, tmp_path: Pa
 
 
 def test_the_training_session_of_a_worker_sets_nothing(program: Program) -> None:
-    with pytest.raises(errors.DeadlineExceededError, match="check that the chief runs"):
+    with pytest.raises(errors.DeadlineExceededError, match="check that the chief is running"):
         train.MonitoredTrainingSession(
             is_chief=False,
             scaffold=program.scaffold(),

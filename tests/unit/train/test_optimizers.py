@@ -32,7 +32,7 @@ OPTIMIZERS: dict[str, Callable[[], train.Optimizer]] = {
 @pytest.mark.parametrize("use_resource", [True, False])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_loss_falls(name: str, use_resource: bool) -> None:
-    """For a variable read as a whole, and one whose rows are read, one of them twice."""
+    """The loss falls, for a variable read as a whole and for one with repeated row reads."""
     graph = graphmill.Graph()
     with graph.as_default():
         whole = graphmill.Variable([3.0, -2.0], name="whole", use_resource=use_resource)

@@ -17,7 +17,7 @@ pytest.importorskip("google_crc32c")
 
 @pytest.fixture
 def made() -> Any:
-    """A session with initialized variables of both kinds, and a saver."""
+    """Return a session with initialized variables of both kinds, and a saver."""
     graph = graphmill.Graph()
     with graph.as_default():
         v = graphmill.Variable([1.0, 2.0], name="v")

@@ -71,7 +71,7 @@ class _Side(NamedTuple):
 
 
 class _Access(NamedTuple):
-    """What the models may do."""
+    """The rules for what the models may do."""
 
     allow: tuple[str, ...]
     trust: bool
@@ -84,19 +84,19 @@ class _Access(NamedTuple):
     "first",
     default="jit=off",
     show_default=True,
-    help="How to run it: jit=, device=, executor=, model=.",
+    help="Settings of the first run: jit=, device=, executor=, model=.",
 )
 @click.option(
     "--b",
     "second",
     default="jit=eager",
     show_default=True,
-    help="What to compare with, in the same way, or reference=FOLDER, or float64.",
+    help="Settings of the second run, as for --a; or reference=FOLDER, or float64.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Compare this tensor instead, such as x:0.")
 @click.option("--rtol", type=float, default=1e-5, show_default=True, help="Relative tolerance.")
 @click.option("--atol", type=float, default=1e-6, show_default=True, help="Absolute tolerance.")
-@click.option("--ulps", type=float, default=0.0, help="Accept so many units in the last place.")
+@click.option("--ulps", type=float, default=0.0, help="Accept N units in the last place.")
 @click.option("--every-tensor", is_flag=True, help="Compare all tensors even if the outputs agree.")
 @allow_option
 @trust_option
@@ -137,7 +137,7 @@ def compare(
     model, inputs = take_model(arguments, folder)
     a, b = _Side.parse("--a", first), _Side.parse("--b", second)
     if a.reference or a.float64:
-        raise click.UsageError("--a runs the model; reference= and float64 are for --b.")
+        raise click.UsageError("--a runs the model; reference= and float64 are only valid for --b.")
     tolerance = Tolerance(rtol, atol, ulps)
 
     def load(side: _Side) -> LoadedModel:
@@ -216,7 +216,7 @@ def _two(
     names = list(left.outputs.values())
     if names != list(right.outputs.values()):
         raise InvalidArgumentError(
-            f"the models have other outputs: {', '.join(names)} and "
+            f"the models have different outputs: {', '.join(names)} and "
             f"{', '.join(right.outputs.values())}; choose tensors that both have with --fetch"
         )
     with stage("comparing", left.session.waits):
@@ -274,7 +274,7 @@ def _blocks(found: Comparison) -> list[Block]:
             blocks.append("path: " + " -> ".join(found.path))
     if found.worst:
         blocks.append(_table("largest differences", found.worst))
-    counts = f"{found.num_compared} tensors on the way compared, {len(found.skipped)} not"
+    counts = f"{found.num_compared} intermediate tensors compared, {len(found.skipped)} not"
     blocks += [counts] if found.num_compared else []
     blocks += [*found.notes, "the values agree" if found.agrees else "the values differ"]
     return blocks

@@ -139,7 +139,7 @@ def _run(
     except OpError as error:
         if are_made_up:
             error.add_note(
-                "inputs that are not given are zeros; set one with NAME=VALUE or NAME=@FILE"
+                "inputs without a value are zeros; set one with NAME=VALUE or NAME=@FILE"
             )
         raise
 

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pixels",
     type=click.Choice(["0..1", "0..255", "-1..1"]),
-    help="The range of the pixels of images for inputs of floats; 0..1 unless given.",
+    help="The range of the pixels of images for inputs of floats; default 0..1.",
 )
 @click.option("--outdir", help="Also write each output to a .npy file in this folder.")
 @click.option("--overwrite", is_flag=True, help="Let --outdir or --out replace existing files.")

@@ -108,7 +108,7 @@ def _refused(node: NodeEffects, rules: AccessRules) -> set[str]:
 
 
 def _allows(rules: AccessRules, effect: str, paths: tuple[str, ...]) -> bool:
-    """Return whether rules allow an effect on all paths of a node, which must be known then."""
+    """Return whether rules allow an effect on all paths of a node; False if a path is unknown."""
     if rules.allows(effect):
         return True
     canonical = [path if is_url(path) else os.path.realpath(path) for path in paths]

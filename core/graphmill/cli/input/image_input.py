@@ -97,7 +97,7 @@ def _wrong_size(
 
 
 def _scaled(image: Array, source: Source, spec: InputSpec, options: ImageOptions) -> Array:
-    """Return the pixels in the dtype of the input; floats are in the range that is asked for.
+    """Return the pixels in the dtype of the input; floats are scaled to the requested range.
 
     Semantics: tensorflow/python/ops/image_ops_impl.py (`convert_image_dtype`, for floats).
     """

@@ -1,4 +1,4 @@
-"""Apply the options for device type, executor, and what the model may do."""
+"""Apply the options for device type, executor and access rules."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 EARLIER: Final = 0.8
-"""Which part of a client's own timeout a master waits for tasks, so that it can name them."""
+"""The fraction of a client's timeout after which a master stops waiting and names late tasks."""
 
 
 class ClusterSession(SessionInterface):

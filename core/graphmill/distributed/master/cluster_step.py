@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 ROOT_SECONDS: Final = 1.0
-"""How long the cause of an error is waited for that another task has felt first."""
+"""Seconds to wait for an error's cause after another task has reported a consequence."""
 END_SECONDS: Final = 1.0
-"""How long the tasks of a failed step are waited for after their cancellation."""
+"""Seconds to wait for the tasks of a failed step after their cancellation."""
 
 
 class ClusterStep:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FollowedGraph:
-    """Tracks which nodes of a graph object a session has already.
+    """Tracks which nodes of a graph object a session already has.
 
     Threads: the session calls it under its graph lock.
 

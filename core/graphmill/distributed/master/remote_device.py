@@ -1,4 +1,4 @@
-"""`RemoteDevice`: a device of another task, of which the master only has the attributes.
+"""`RemoteDevice`: the attributes of a device of another task, for the placer of a master.
 
 Semantics: `tensorflow/core/distributed_runtime/remote_device.cc`.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphmill.proto.step_stats_pb2 import DeviceStepStats, StepStats
 
 LOG_SECONDS: Final = 2.0
-"""How long a task is waited for that is to log its receives; a trace goes on without."""
+"""Seconds to wait until a task logs its receives; later, the trace continues without it."""
 
 
 class ReceiveLogs:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.devices.device_mgr import DeviceMgr
 
 MANY: Final = 256
-"""With more graphs than these, idle ones are dropped."""
+"""Number of graphs above which idle graphs are dropped."""
 IDLE_SECONDS: Final = 3600.0
-"""How long a graph has not been run that counts as idle."""
+"""Seconds since its last run after which a graph is idle."""
 
 
 class GraphMgr:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 MAX_ENDED: Final = 10_000
-"""How many ended steps are remembered; later receives for older ones wait until they are ended."""
+"""How many ended steps are remembered; receives for older ones wait until they are cancelled."""
 
 
 class RendezvousMgr:
@@ -152,7 +152,7 @@ class RendezvousMgr:
             )
 
     def _drop_unused(self, step_id: int, rendezvous: RemoteRendezvous) -> None:
-        """Drop a rendezvous that only receives have used, whose callers have gone."""
+        """Drop a rendezvous that only receives used and whose callers have disconnected."""
         with self._lock:
             is_unused = not rendezvous.is_initialized and rendezvous.is_empty
             if is_unused and self._steps.get(step_id) is rendezvous:

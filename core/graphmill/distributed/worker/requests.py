@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     Outcome = tuple[Any, OpError | None]
 
 MAX_IDS: Final = 20_000
-"""How many ids of ended requests are remembered, to refuse those that come again."""
+"""How many ids of ended requests are remembered, to refuse repeated ones."""
 MAX_OUTCOMES: Final = 1024
 """How many outcomes of ended requests are remembered."""
 MAX_BYTES: Final = 16 << 20
-"""How large the remembered outcomes of ended requests are together."""
+"""Maximum total size in bytes of the remembered outcomes of ended requests."""
 _SMALL: Final = 256  # the size that is counted for an outcome without tensors
 
 _Result = TypeVar("_Result")
 
 
 class Request(Generic[_Result]):
-    """A request that runs or has ended, and the callers that wait for it.
+    """A running or ended request, and the callers that wait for it.
 
     Attributes:
         cancel: cancels the work; set by the code that does it.
@@ -76,7 +76,7 @@ class Request(Generic[_Result]):
         caller(None, gone)  # it may be a thread that waits
 
     def join(self, caller: Callable[[Any, OpError | None], None]) -> None:
-        """Add a caller; under the lock of the table."""
+        """Add a caller; the table's lock must be held."""
         self._callers.append(caller)
 
 
@@ -90,7 +90,7 @@ def _without_traceback(error: OpError) -> OpError:
 
 
 class RecentRequests(Generic[_Result]):
-    """The requests that run, and recent ones.
+    """The running requests, and recently ended ones.
 
     Threads: `lock` guards the table and the callers of all requests.
     """
@@ -133,7 +133,7 @@ class RecentRequests(Generic[_Result]):
         return request, is_new
 
     def note_end(self, request: Request[_Result], size: int) -> None:
-        """Store an outcome, and evict old ones; under the lock."""
+        """Store an outcome, and evict old ones; the lock must be held."""
         if not request.id:
             return
         self._ended[request.id] = size + _SMALL

@@ -183,7 +183,7 @@ def _receiver(key: str, values: dict[str, Value], left: _Countdown) -> Callable[
     def received(value: Value, is_dead: bool, error: Any) -> None:
         if error is None and is_dead:
             error = InvalidArgumentError(
-                f"the tensor that is fetched as {key} is dead: it is in a branch that was not taken"
+                f"the fetched tensor {key} is dead: it is in a branch that was not taken"
             )
         elif error is None:
             values[key] = value

@@ -127,14 +127,14 @@ class TaskCollectives(LocalCollectives):
             exchange.begin()
 
     def join_from_afar(self, request: CollectiveRequest, cancellation: Cancellation) -> None:
-        """Let a member of another task join the members that wait here, if there are any."""
+        """Let a member of another task join the waiting members of this task, if there are any."""
         with self._lock:
             is_awaited = request.key in self._meetings
         if is_awaited:
             super().execute_async(request, cancellation, _nobody)
 
     def fail(self, request: CollectiveRequest, error: OpError) -> None:
-        """Fail the members that wait here, because others cannot join."""
+        """Fail the waiting members of this task, because others cannot join."""
         with self._lock:
             meeting = self._meetings.get(request.key)
         if meeting is not None:
@@ -177,7 +177,7 @@ class _Exchange:
         self._pulls = CancellationManager(cancellation)
 
     def give(self, request: CollectiveRequest, number: int) -> None:
-        """Let other tasks pull the tensor of a member."""
+        """Make the tensor of a member available to other tasks."""
         rendezvous = self._collectives.rendezvous
         description = json.dumps(_described(request)).encode()
         for other in self._others:
@@ -226,7 +226,7 @@ class _Exchange:
         self._collectives.rendezvous.recv_async(f"{key}:who;0:0", args, on_description)
 
     def _has_failed(self, is_dead: bool, error: BaseException | None) -> bool:
-        """Return whether a pull has failed; if so, fail the members that still wait."""
+        """Return whether a pull has failed; if so, fail the waiting members."""
         if self._pulls.is_cancelled:
             return True
         if error is None and not is_dead:

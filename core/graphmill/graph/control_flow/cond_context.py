@@ -59,7 +59,7 @@ class CondContext(ControlFlowContext):
     def admit(
         self, op_def: OpDef, inputs: Sequence[Tensor], control_inputs: Sequence[Node]
     ) -> tuple[list[Tensor], list[Node]]:
-        """Capture inputs from outside; make a node that has no inputs wait for the pivot."""
+        """Capture inputs from outside; make a node without inputs wait for the pivot."""
         waits = self.reachable(control_inputs)
         captured = [self.capture(tensor) for tensor in inputs]
         is_tied = bool(inputs) or any(self._is_here(node) for node in waits)
@@ -68,7 +68,7 @@ class CondContext(ControlFlowContext):
         return captured, waits
 
     def bring_in(self, tensor: Tensor) -> Tensor:
-        """Add a `Switch`, where the tensor is, and return the output for this branch."""
+        """Add a `Switch` on the tensor's device, and return its output for this branch."""
         with self.outside_of_all():
             return switch(tensor, self.pred)[self.branch]
 
@@ -91,7 +91,7 @@ class CondContext(ControlFlowContext):
 
 
 def switch(tensor: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Add a `Switch` that is placed where its tensor is.
+    """Add a `Switch` on the device of its tensor.
 
     Returns:
         The output for false, and that for true.

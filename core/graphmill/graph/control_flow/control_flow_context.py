@@ -91,7 +91,7 @@ class ControlFlowContext(ABC):
         return self._brought_in[tensor]
 
     def reachable(self, control_inputs: Iterable[Node]) -> list[Node]:
-        """Return nodes inside to wait for, instead of nodes of enclosing contexts.
+        """Return nodes of this context that replace control inputs from enclosing contexts.
 
         A control edge cannot enter a loop's frame. Nodes for which the whole loop waits already are
         left out.

@@ -108,8 +108,8 @@ class ControlFlowScopes:
             "outside of all loops and branches" if self.current is None else f"in {self.current}"
         )
         raise InvalidArgumentError(
-            f"{source.name!r} was made in {home} and cannot be used by {user}, which is {place}; "
-            "return it from the function that makes it, and use what comes out"
+            f"{source.name!r} was created in {home} and cannot be used by {user}, which is "
+            f"{place}; return it from the function that creates it, and use the result"
         )
 
     def _check(

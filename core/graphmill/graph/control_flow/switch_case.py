@@ -27,7 +27,7 @@ def switch_case(
     default: Branch | None = None,
     name: str = "switch_case",
 ) -> Any:
-    """Return the result of the function with the index that a tensor has when the graph runs.
+    """Return the result of one of several functions; a tensor selects it when the graph runs.
 
     Args:
         branch_index: a scalar integer tensor.

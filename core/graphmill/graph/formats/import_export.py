@@ -188,7 +188,7 @@ def check_node_attrs(op_def: OpDef, attrs: Mapping[str, Any], node_name: str) ->
 
 
 def keep_extras(node: Node, node_def: proto.NodeDef) -> None:
-    """Store the parts of a message that a node does not use, so that export writes them again."""
+    """Store the parts of a message that nodes do not represent, so that export restores them."""
     if node_def.HasField("experimental_debug_info") or node_def.HasField("experimental_type"):
         extras = proto.NodeDef()
         extras.experimental_debug_info.CopyFrom(node_def.experimental_debug_info)

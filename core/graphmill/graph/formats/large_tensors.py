@@ -47,7 +47,7 @@ _MAX_RANK = 64  # NumPy's limit
 
 
 class CutTensor(NamedTuple):
-    """The location of a cut content; `offset` counts from the start of the buffer."""
+    """The location of content that was cut out; `offset` counts from the start of the buffer."""
 
     offset: int
     dtype: dtypes.DType

@@ -1,4 +1,4 @@
-"""`check_call_types`: whether nodes and the functions that they call agree on element types.
+"""`check_call_types`: check that nodes and the functions that they call agree on element types.
 
 A node declares the types of its inputs and outputs in its own attrs (`Tin`, `Tout`, `T`), so a
 malformed graph can promise other results than those of the function that it calls.

@@ -52,7 +52,7 @@ class FunctionBody(NamedTuple):
         return self._replace(arg_types=arg_types)
 
     def without_lost_nodes(self) -> FunctionBody:
-        """Return the same function without control results that a pass has removed."""
+        """Return the same function without control results whose nodes a pass has removed."""
         present = set(self.graph.nodes)
         remaining = tuple(node for node in self.control_rets if node in present)
         return self._replace(control_rets=remaining)

@@ -82,7 +82,7 @@ class FunctionLibrary:
         return frozenset(attr.name for attr in self.signature(name).attrs)
 
     def body(self, name: str) -> FunctionBody | None:
-        """Return a body, which must not be changed, or None if there is none of that name."""
+        """Return a body, which must not be changed, or None if there is none of this name."""
         return self._bodies.get(name)
 
     def add_body(self, name: str, body: FunctionBody) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def body_as_run(
     function: FuncAttr, library: FunctionLibrary, device: Device | None, options: PassOptions
 ) -> FunctionBody:
-    """Return a copy of a function's body as it runs on a device, after the graph passes.
+    """Return a copy of a function's body after the graph passes, as a device runs it.
 
     Args:
         function: name of the function, and attrs to instantiate it with.

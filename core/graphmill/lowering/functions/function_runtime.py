@@ -171,7 +171,7 @@ class FunctionLibraryRuntime:
             return self._handles.setdefault(key, made)
 
     def body(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionBody:
-        """Return a copy of a function's body as it runs on this device, after the graph passes.
+        """Return a copy of a function's body after the graph passes, as this device runs it.
 
         The passes are those for a body that an executor runs. But the body is not partitioned: the
         `POST_PARTITIONING` passes run on the whole body.

@@ -104,7 +104,7 @@ def _inline_all(graph: Graph, preserved: Collection[str], options: PassOptions) 
 
 
 def _reveal(name: str, graph: Graph, preserved: Collection[str], options: PassOptions) -> bool:
-    """Inline the calls around a node; return whether the graph has the node then."""
+    """Inline the calls around a node; return whether the graph then contains the node."""
     while not graph.has_node(name):
         call = enclosing_node(graph, name)
         if call is None or not calls_of(call):

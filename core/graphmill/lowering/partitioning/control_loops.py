@@ -83,7 +83,7 @@ class ControlLoops:
         self.were_given = bool(self._merges)
 
     def add(self) -> None:
-        """Add control loops for the devices between which edges within a frame cross.
+        """Add control loops for the devices that edges within a frame connect.
 
         Raises:
             InvalidArgumentError: the frame of such an edge has no `LoopCond`.

@@ -97,7 +97,7 @@ class EffectsPolicy:
 
     @contextmanager
     def allowing(self, more: AccessRules) -> Iterator[None]:
-        """Add rules in a `with` block, for what the program itself has requested."""
+        """Add rules in a `with` block, for actions that the program itself requested."""
         self._change_temporary(self._temporary.append, more)
         try:
             yield
@@ -117,7 +117,7 @@ class EffectsPolicy:
             self.rules = tuple(AccessRules(own.rules + added) for own in self._own_rules)
 
     def within(self, server: EffectsPolicy) -> EffectsPolicy:
-        """Return the policy that allows only what this one and that of a server allow."""
+        """Return the policy that allows only what both this policy and a server's allow."""
         limits = [limit for limit in (self.memory_limit, server.memory_limit) if limit]
         rules = (*(server.rules or ()), *(self.rules or ()))
         return EffectsPolicy(
@@ -216,7 +216,7 @@ class EffectsPolicy:
     def _why_not_allowed(
         self, node: Node, kernel: KernelDef | None, effects: frozenset[str]
     ) -> str | None:
-        """Return why the rules refuse a node whatever its inputs are."""
+        """Return why the rules refuse a node regardless of its inputs; None if they do not."""
         if self.rules is None or (kernel is not None and kernel.brokered):
             return None
         from graphmill.access.broker import GUARDED
@@ -236,7 +236,7 @@ class EffectsPolicy:
 
 
 def server_policy_of(config: ConfigProto) -> EffectsPolicy:
-    """Return the policy for what comes over a wire to a server with a `ConfigProto`."""
+    """Return the policy for graphs that clients send to a server with a `ConfigProto`."""
     from graphmill.access.policy_config import with_access
 
     return policy_of(with_access(config, is_loaded=True))

@@ -195,6 +195,6 @@ def _kind(value: Any) -> str:
     if kind is None:
         raise InvalidArgumentError(
             f"{value!r} ({type(value).__name__}) is not an attr value in canonical form; "
-            "OpDef.canonical_attrs makes one"
+            "OpDef.canonical_attrs creates one"
         )
     return kind

@@ -272,7 +272,7 @@ class OpDef:
 
     @property
     def calls(self) -> tuple[FunctionCall, ...]:
-        """The functions that the op calls; those that its traits do not declare are deferred."""
+        """The functions that the op calls; calls that its traits do not declare are deferred."""
         return self._calls
 
     @property
@@ -427,7 +427,7 @@ _compared = attrgetter(
 
 
 def _type_plan(args: tuple[ArgDef, ...]) -> _TypePlan | None:
-    """Return the fixed type or type attr of each arg; None if an arg needs more than that."""
+    """Return the fixed type or type attr of each arg; None if an arg is a list."""
     if any(arg.is_list or (arg.is_ref and arg.type is None) for arg in args):
         return None
     return tuple([(_fixed_type(arg), arg.type_attr) for arg in args])

@@ -60,7 +60,7 @@ def op_def_from_json(line: str | bytes) -> OpDef:
 
 
 def op_def_to_json(op_def: OpDef, **notes: Any) -> str:
-    """Return the line of a definition; `notes` are the keys for information."""
+    """Return the line of a definition; `notes` are additional keys, which readers ignore."""
     row: dict[str, Any] = {"name": op_def.name}
     if op_def.family:
         row["family"] = op_def.family

@@ -277,7 +277,7 @@ class OpRegistry:
 
 
 def _adds_to_bundled(op_def: OpDef, bundled: OpDef | None) -> bool:
-    """Return whether a definition differs from TensorFlow's, or declares more than it."""
+    """Return whether a definition differs from TensorFlow's, or declares additional traits."""
     if op_def != bundled or op_def.shape_function is not None or op_def.value_function is not None:
         return True
     return op_def.traits not in (DEFAULT_TRAITS, bundled.traits)

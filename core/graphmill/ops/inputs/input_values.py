@@ -159,7 +159,7 @@ class _Item:
         return natural_dtype(self.source)
 
     def fits(self, dtype: DType) -> bool:
-        """Return whether a value can have the type."""
+        """Return whether the value can be converted to the type."""
         try:
             to_array(self.source, dtype)
         except InvalidArgumentError:

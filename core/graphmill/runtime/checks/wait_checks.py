@@ -46,7 +46,7 @@ _WAITERS: Final[dict[int, _Waiter]] = {}
 
 
 def with_wait_check(compute: Callable[..., Any], kernel: OpKernel, name: str) -> Callable[..., Any]:
-    """Wrap the call of a kernel so that it fails if another kernel ends a wait of it.
+    """Wrap the call of a kernel so that it fails if another kernel ends one of its waits.
 
     Args:
         compute: the call.
@@ -109,7 +109,7 @@ def _profiled(waiter: _Waiter) -> AbstractContextManager[None]:
 
 
 def _note_acquired(lock: Any, waiter: _Waiter) -> None:
-    """Record one of the two times that `Condition.wait` acquires the lock of this wait.
+    """Record that `Condition.wait` acquires the lock of a wait, which it does twice.
 
     `Condition.wait` acquires the lock that it makes for the wait twice. The first acquisition
     begins the wait; a notification before the thread blocks counts too. The second one blocks, and

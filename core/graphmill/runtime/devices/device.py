@@ -140,7 +140,7 @@ class Device(ABC):
         """
 
     def compute_of(self, kernel: OpKernel) -> Callable[..., Any]:
-        """Return the callable that executors call to compute a node; called once for each kernel.
+        """Return the function with which executors compute a node; called once for each kernel.
 
         By default the kernel's own function. A device that must do something around each call (set
         a thread's current device, count, check) returns a function that wraps it. Compiled nodes do
@@ -192,5 +192,5 @@ class DeviceFactory(ABC):
         """
 
     def why_none(self) -> str:
-        """Return why there are no devices of this type; called if a session asked for some."""
+        """Return why there are no devices of this type; called if a session requests some."""
         return "the machine has none"

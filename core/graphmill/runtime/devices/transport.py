@@ -56,7 +56,7 @@ def rendezvous_maker(
         try:
             made = transport.new_rendezvous(step_id)
             if not isinstance(made, Rendezvous):
-                raise TypeError(f"it made {made!r}, which is not a Rendezvous")
+                raise TypeError(f"it created {made!r}, which is not a Rendezvous")
         except OpError as error:
             error.locate(plugin=owner.plugin)
             raise

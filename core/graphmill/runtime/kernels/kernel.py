@@ -321,7 +321,7 @@ def _for_compilers(
 
 
 def _check_declaration(definition: KernelDef) -> None:
-    """Refuse a declaration whose promises contradict each other."""
+    """Refuse a declaration that contradicts itself."""
     if definition.traces_variables and (definition.async_ or definition.host):
         raise InvalidArgumentError(
             f"the kernel {definition.source} declares traces_variables together with "
@@ -331,7 +331,7 @@ def _check_declaration(definition: KernelDef) -> None:
     if definition.traces_variables and not definition.stateful:
         raise InvalidArgumentError(
             f"the kernel {definition.source} declares traces_variables without stateful=True; a "
-            "stateless kernel is given no variables"
+            "stateless kernel receives no variables"
         )
     for kind in definition.pytrees:
         if not isinstance(kind, type):

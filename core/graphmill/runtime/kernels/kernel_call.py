@@ -34,7 +34,7 @@ def outcome_of(compute: Callable[..., Any], *inputs: Any) -> Outcome:
 
 
 def call_and_wait(kernel: OpKernel, inputs: Sequence[Any], args: ExecutorArgs) -> Any:
-    """Call an asynchronous kernel, and run the step's other work until it is done.
+    """Call an asynchronous kernel, and run other work of the step until the kernel is done.
 
     After a cancellation of the step, the wait ends with the grace period, even if the kernel never
     calls `done`.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.typing import Value
 
 _FED: Final = re.compile(r"^_arg_(.+)_\d+_\d+$")
-"""The name of the node that represents a fed tensor: node, output, index."""
+"""The name of the node that represents a fed tensor, formatted with node, output and index."""
 _MAX_INPUTS: Final = 8
 """How many inputs of a failed node are described."""
 # What NumPy and kernels raise for bad values; any other class is a bug of the kernel.

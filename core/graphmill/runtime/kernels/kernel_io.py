@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def refs_to_read(node: Node) -> tuple[int, ...]:
-    """Return the inputs of a node that are references but whose value it needs."""
+    """Return the inputs of a node that are references and must be replaced by their values."""
     return tuple(
         index
         for index, edge in enumerate(node.in_edges)
@@ -64,7 +64,7 @@ def check_output(kernel: OpKernel, index: int, value: Any, expected: np.dtype[An
     if value is DEAD:
         raise InternalError(
             f"the kernel {kernel.definition.source} returned DEAD for output {index}, but op "
-            f"{kernel.op} does not declare that it may; define the op with "
+            f"{kernel.op} does not declare that its outputs may be dead; define the op with "
             "traits=OpTraits(gives_dead=True)"
         )
     if dtype is None or expected is None:

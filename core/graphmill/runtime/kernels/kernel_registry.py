@@ -73,7 +73,7 @@ class _LazyModule(NamedTuple):
     ops: frozenset[str] | None = None
 
     def is_for(self, op: str | None, backends: Sequence[str] | None) -> bool:
-        """Return whether it may have a kernel of an op for one of some backends; None means any."""
+        """Return whether it may have a kernel of an op for one of the backends; None means any."""
         if backends is not None and self.backend is not None and self.backend not in backends:
             return False
         return op is None or self.ops is None or op in self.ops
@@ -246,7 +246,7 @@ class KernelRegistry:
         device_type: str,
         backends: Sequence[str],
     ) -> KernelChoice:
-        """Return the kernel for a node on a device, and the reasons against the others.
+        """Return the kernel for a node on a device, and why the others were rejected.
 
         The device's first backend with a matching kernel is used. There the highest priority wins,
         then a kernel for that backend over a general one, then one for the device type.
@@ -279,7 +279,7 @@ class KernelRegistry:
         device_type: str,
         backend: str,
     ) -> KernelChoice | None:
-        """Return the kernel that computes the same as a chosen one, on another backend.
+        """Return the kernel that computes the same as the chosen one on another backend.
 
         It is a kernel of the same supplier for the same node and device type, of no lower priority:
         a kernel of another supplier may compute something else.
@@ -311,7 +311,7 @@ class KernelRegistry:
         device_type: str,
         backends: Sequence[str],
     ) -> _Found:
-        """Return the choice and the reasons against the others; equal nodes share both."""
+        """Return the choice and why other kernels were rejected; equal nodes share both."""
         candidates, version = self._registrations(op_def, backends)
         types = [attrs.get(name) for entry in candidates for name in entry.definition.types]
         key = (op_def.name, device_type, tuple(backends), attrs.get(LABEL_ATTR), *types)
@@ -481,7 +481,7 @@ def _type_name(value: Any) -> str:
 
 
 def _check_compiled_form(definition: KernelDef, op_defs: list[OpDef]) -> None:
-    """Check the parameters of the functions in a kernel's `check=` and `lowering=`, as its own."""
+    """Check the parameters of a kernel's `check=` and `lowering=` functions."""
     lowering = definition.lowering
     for check in (*definition.checks, *(lowering.checks if lowering is not None else ())):
         if check.of == "inputs":
@@ -538,7 +538,7 @@ def _misfit(
 
 
 def _loaded(reasons: Mapping[str, str] | str, owner: object) -> Mapping[str, str]:
-    """Return reasons, importing them if necessary; none, with a warning, if that fails."""
+    """Return reasons, imported if necessary; if the import fails, warn and return none."""
     if not isinstance(reasons, str):
         return reasons
     try:

@@ -91,7 +91,7 @@ def takes_namespace(definition: KernelDef, op_def: OpDef) -> bool:
 
 
 def _renames_namespace(definition: KernelDef, op_def: OpDef, parameters: Parameters) -> bool:
-    """Return whether there is one required parameter more than inputs and attrs."""
+    """Return whether there is one more required parameter than inputs and attrs."""
     inputs = {arg.name for arg in op_def.input_args}
     attrs = {*_attr_names(op_def)} - inputs
     required = parameters.positional[: parameters.num_required]
@@ -145,7 +145,7 @@ def check_signature(definition: KernelDef, op_defs: Sequence[OpDef], what: str =
 
 
 def _num_inputs(definition: KernelDef, op_def: OpDef) -> int:
-    """Return the number of inputs of the function: none with `make`, which returns another."""
+    """Return the number of inputs of the function: none with `make`, which creates the function."""
     return 0 if definition.make else len(op_def.input_args)
 
 
@@ -162,7 +162,7 @@ def _check_inputs(definition: KernelDef, op_def: OpDef, parameters: Parameters, 
 
 
 def _first_argument(definition: KernelDef, op_def: OpDef, what: str) -> str:
-    """Return what a function takes before its inputs, as part of a message."""
+    """Return the name of the first argument, if it precedes the inputs, for a message."""
     if what == "lowering":
         return "a TraceContext, "
     if not _num_leading(definition, op_def):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OpKernelContext:
-    """The context of one kernel call; made for stateful kernels only.
+    """The context of one kernel call; created for stateful kernels only.
 
     Attributes:
         args: the step's `ExecutorArgs`.
@@ -98,7 +98,7 @@ class OpKernelContext:
 
     @property
     def rendezvous(self) -> Any:
-        """The rendezvous of the step's partitions; None while there is one partition."""
+        """The rendezvous of the step's partitions; None if there is only one partition."""
         return self.args.rendezvous
 
     @property
@@ -113,7 +113,7 @@ class OpKernelContext:
         return self.args.cancellation_manager
 
     def wait(self, describe: Callable[[], str]) -> Cancellation:
-        """Return the step's cancellation for something that the kernel waits for.
+        """Return the step's cancellation, with a description of what the kernel waits for.
 
         Register a callback with it, as with `cancellation`: while the callback is registered, the
         node waits for what `describe` returns, and errors and progress lines say so.

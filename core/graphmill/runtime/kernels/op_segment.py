@@ -46,7 +46,7 @@ class StatefulKernels:
         return self._container
 
     def find_or_create(self, node_name: str, create: Callable[[], OpKernel]) -> OpKernel:
-        """Return the kernel of a node, made by `create` at its first use."""
+        """Return the kernel of a node, created by `create` at its first use."""
         with self._lock:
             kernel = self._kernels.get(node_name)
         if kernel is not None:

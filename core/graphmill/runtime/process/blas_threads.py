@@ -66,7 +66,7 @@ class SingleThreaded:
                 self._threads.set(min(self._threads.get(), number))
 
     def after_fork_in_child(self) -> None:
-        """Restore the number: the threads that wanted one are not in this process."""
+        """Restore the number: the threads that limited it are not in this process."""
         self._lock = threading.Lock()
         if self._users:
             self._users = 0

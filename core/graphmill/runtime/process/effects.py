@@ -37,7 +37,7 @@ class ProcessEffect(NamedTuple):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the user has left it on."""
+        """Whether the user has not switched it off."""
         return self.name not in disabled()
 
 
@@ -117,11 +117,11 @@ JAX_DISPATCH: Final = ProcessEffect(
 JAX_GPU_MEMORY: Final = ProcessEffect(
     "jax_gpu_memory",
     "sets XLA_PYTHON_CLIENT_PREALLOCATE and XLA_PYTHON_CLIENT_MEM_FRACTION in os.environ",
-    "while JAX starts its GPU client, if the session's gpu_options ask for it; restored afterwards",
+    "while JAX starts its GPU client, if the session's gpu_options request it; restored afterwards",
     "JAX has no other interface for allow_growth and per_process_gpu_memory_fraction",
     "these two options are ignored",
 )
-"""JAX takes memory of GPUs as `gpu_options` say."""
+"""JAX allocates GPU memory as the session's `gpu_options` request."""
 PROFILE_HOOK: Final = ProcessEffect(
     "profile_hook",
     "sets sys.setprofile in the thread of a kernel",
@@ -184,7 +184,7 @@ def has_gil() -> bool:
 
 
 def state_of(effect: ProcessEffect) -> str:
-    """Return "on", "off" or why it is not applicable, for people."""
+    """Return "on", "off" or why it is not applicable, for display."""
     if not effect.is_enabled:
         return f"off ({VARIABLE})"
     reason = not_applicable(effect)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 GRACE_PERIOD: Final = 30.0
-"""Seconds that a fork waits for operations that must not be torn."""
+"""Seconds that a fork waits for operations that it must not interrupt."""
 
 
 class ForkAware(Protocol):
     """An object that owns threads, or state of other threads."""
 
     def after_fork_in_child(self) -> None:
-        """Forget all threads but this one."""
+        """Forget all threads except this one."""
 
 
 _tracked: Final[weakref.WeakKeyDictionary[ForkAware, None]] = weakref.WeakKeyDictionary()

@@ -52,7 +52,7 @@ class IntraOpThreads:
         elif self.limit != limit:
             warnings.warn(
                 f"intra_op_parallelism_threads={limit} has no effect: kernels in this process use "
-                f"{self.limit} threads, as the first session that set this option asked for",
+                f"{self.limit} threads, as requested by the first session that set this option",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""Make the C library keep the memory that one step frees for the next one (decision 0015)."""
+"""Make the C library reuse the memory that one step frees in the next step (decision 0015)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count references, to find out whether an array has no other holder and may be overwritten.
+"""Count references, to determine whether an array has no other holder and may be overwritten.
 
 The count of an array with a single holder is measured, because interpreters differ in the number of
 references that a call takes.

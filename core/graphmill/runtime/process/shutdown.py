@@ -24,7 +24,7 @@ GRACE_PERIOD: Final = 5.0
 """Seconds that the shutdown waits for a thread to finish its step or compilation."""
 
 _BETWEEN_STEPS: Final = 0.05
-"""Seconds in which a thread that was between two steps begins the next one."""
+"""Seconds to wait for a thread between two steps to begin the next one."""
 
 
 class Shutdown:

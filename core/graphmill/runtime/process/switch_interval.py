@@ -63,4 +63,4 @@ class LowSwitchInterval:
 
 
 LOW_SWITCH_INTERVAL: Final = LowSwitchInterval()
-"""The one of this process, as the interval is."""
+"""The instance of this process, which has only one switch interval."""

@@ -47,7 +47,7 @@ class IgnoredWarnings:
                 self._filters.close()
 
     def after_fork_in_child(self) -> None:
-        """Restore the filters: the threads that wanted them ignored are not in this process."""
+        """Restore the filters: the threads that ignored warnings are not in this process."""
         self._lock = threading.Lock()
         if self._users:
             self._users = 0

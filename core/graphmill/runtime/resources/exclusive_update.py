@@ -63,7 +63,7 @@ _is_suspended = False
 
 @contextmanager
 def writable(variable: Variable) -> Iterator[np.ndarray[Any, Any]]:
-    """Give an array that holds the variable's value, to be changed in place to the new value.
+    """Yield an array that holds the variable's value, to be updated in place.
 
     The caller holds the variable's lock, does not refer to its value, does not read `value`, and
     has checked everything that may fail: an error in the block may leave the value half written.
@@ -141,7 +141,7 @@ _ONLY_THE_VARIABLE: Final = _count_own()
 
 
 def _suspend() -> None:
-    """Start no more exclusive updates, and wait for those in progress: a fork would tear them."""
+    """Start no more exclusive updates, and wait for those in progress, before a fork."""
     global _is_suspended
     _is_suspended = True
     for variable in list(_held.values()):

@@ -83,7 +83,8 @@ class ResourceMgr:
             made = factory()
             if not isinstance(made, kind):
                 raise InvalidArgumentError(
-                    f"the factory of {name!r} made a {type(made).__name__}, not a {kind.__name__}"
+                    f"the factory of {name!r} created a {type(made).__name__}, "
+                    f"not a {kind.__name__}"
                 )
             held[kind, name] = made
             return made
@@ -102,7 +103,7 @@ class ResourceMgr:
             self.generation += 1
 
     def clear_container(self, container: str) -> None:
-        """Remove all resources of a container; a container that does not exist is empty already."""
+        """Remove all resources of a container; a container that does not exist counts as empty."""
         with self._lock:
             held = self._containers.pop(container or self.default_container, None)
             self.generation += 1
@@ -123,7 +124,7 @@ class ResourceMgr:
             return sorted((kind.__name__, name) for kind, name in held)
 
     def containers(self) -> list[str]:
-        """Return the names of the containers that hold something."""
+        """Return the names of the containers that are not empty."""
         with self._lock:
             return sorted(name for name, held in self._containers.items() if held)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Variable:
-    """A mutable tensor: what ref variables and resource variables hold.
+    """A mutable tensor: the state of a ref variable or resource variable.
 
     The value is replaced, never written into: a reader keeps the array that it read.
 

@@ -35,7 +35,7 @@ def activity(node: Node, step_id: int, device: str) -> AbstractContextManager[An
 
 
 def step_activity(step_id: int) -> AbstractContextManager[Any]:
-    """Return a context that marks a step, by which TensorBoard groups what it contains."""
+    """Return a context that marks a step, by which TensorBoard groups the activities in it."""
     annotation = _of_profiler("StepTraceAnnotation")
     if annotation is None:
         return nullcontext()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cancellation(Protocol):
-    """What a waiting operation needs of its step: a `CancellationManager`, or a `Wait` on one."""
+    """The interface of cancellation for waiting operations: a `CancellationManager` or a `Wait`."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -121,7 +121,7 @@ class CancellationManager:
         return [wait for wait in waits if wait is not None]
 
     def close(self) -> None:
-        """Detach from the parent, so that a long-lived parent does not keep finished children."""
+        """Detach from the parent, so that a long-lived parent does not hold finished children."""
         if self._parent is not None:
             self._parent.deregister(self._parent_token)
             self._parent = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class StepContainer:
-    """Names a step's container, and records whether it was used: most steps need not clear one.
+    """Names a step's container, and records whether it was used: most steps use none.
 
     Attributes:
         step_id: id of the step.

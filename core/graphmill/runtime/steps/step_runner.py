@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _SIGNAL_SECONDS: Final = 0.5
-"""After how long a waiting main thread looks for signals."""
+"""Seconds after which a waiting main thread checks for signals."""
 
 
 class StepRunner:
@@ -56,7 +56,7 @@ class StepRunner:
         return not self._posted.empty()
 
     def run_posted(self) -> None:
-        """Run the actions that have been posted; never wait."""
+        """Run the posted actions without waiting."""
         while not self._posted.empty():
             self._posted.get()()
 

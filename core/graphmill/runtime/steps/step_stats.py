@@ -42,7 +42,7 @@ class NodeStats(NamedTuple):
     ended: int
     outputs: tuple[OutputStats, ...]
     label: str = ""
-    """What timelines show; empty for `node = Op()`."""
+    """The label in timelines; empty for `node = Op()`."""
 
 
 class StepStatsCollector:
@@ -123,7 +123,7 @@ def output_of_attr(value: TensorAttr) -> OutputStats:
 
 
 def now() -> int:
-    """Return the wall time in nanoseconds, the time of node statistics."""
+    """Return the wall time in nanoseconds, the clock of node statistics."""
     return time.time_ns()
 
 

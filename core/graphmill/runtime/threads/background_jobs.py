@@ -89,7 +89,7 @@ class BackgroundWork:
         return self._thread is not None and self._thread.is_alive()
 
     def _start(self) -> bool:
-        """Start a thread for the queue; return whether that was possible. Under the lock."""
+        """Start a thread for the queue; return whether it was possible; the lock must be held."""
         thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
         try:
             if SHUTDOWN.has_begun or not watch_for_shutdown():

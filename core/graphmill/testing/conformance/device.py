@@ -102,7 +102,7 @@ class DeviceTests:
     def test_each_start_is_another_incarnation(
         self, made: Device, host: Host, kind: str, config: Any
     ) -> None:
-        """Each device that is created has a new random incarnation."""
+        """Each new device has a new random incarnation."""
         again = host.devices.get(kind).create_devices(config, _PREFIX)
         seen = {device.attributes.incarnation for device in (made, *again)}
         for device in again:

@@ -92,7 +92,7 @@ class KernelTests:
 
 
 def _answer(runner: Runner, case: Case) -> Answer | NotApplicableError:
-    """Return the result of a case; it is not applicable if a library is not installed."""
+    """Return the result of a case; it is not applicable if a library is missing."""
     answer = runner.run(case)
     if not isinstance(answer, NotApplicableError) and answer.error == "Unimplemented":
         reason = answer.message.partition("\n")[0]

@@ -111,7 +111,7 @@ class PluginTests:
 
     @rows("E6")
     def test_kernels_open_files_through_the_broker(self, op_cases: list[Case], host: Host) -> None:
-        """A kernel that opens files by itself could not be held to the rules of a session."""
+        """Kernels open files through the broker, so that a session's rules apply to them."""
         entries = [e for c in op_cases for e in host.kernels.registrations(host.ops.get(c.op))]
         modules = {entry.definition.function.__module__ for entry in entries}
         with direct_accesses(modules) as found:

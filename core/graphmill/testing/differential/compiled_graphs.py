@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
 KINDS: Final = ("flat", "structured", "references", "variables")
-"""Kinds of random graphs: without control flow, with it, with references in it, with variables."""
+"""Kinds of random graphs: dataflow, control flow, control flow with references, variables."""
 
 _RTOL: Final = 1e-5
 _ATOL: Final = 1e-5

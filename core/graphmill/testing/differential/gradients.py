@@ -54,13 +54,13 @@ def judge(
     if unsaid:
         return unsaid, ""
     if expected.error == NO_GRADIENT:  # JAX may differentiate the kernel here
-        return "without a gradient of TensorFlow's", ""
+        return "TensorFlow has no gradient", ""
     got = ask(text)
     if got.error == NO_CASE and FAILS in got.message:  # the values differ, not the gradients
-        return "fail here alone", ""
+        return "only graphmill fails", ""
     detail = difference(expected, got)
     if expected.error and not got.error:
-        return "refused by TensorFlow alone", ""
+        return "only TensorFlow refuses", ""
     (case,) = parse_cases(text, "sweep")
     if detail and not strict and any(entry.covers(case.op, detail) for entry in accepted()):
         return "differ for a known reason", ""

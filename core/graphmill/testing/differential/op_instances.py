@@ -33,7 +33,7 @@ _SLACK = 16.0
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An accepted difference and its reason. All patterns that are not empty must match.
+    """An accepted difference and its reason. All non-empty patterns must match.
 
     Attributes:
         pattern: pattern for `<op> <difference>`.
@@ -93,7 +93,7 @@ def judge(
     if unsaid:
         return unsaid, ""
     if any(words in expected.message for words in _NO_KERNEL):
-        return "without a kernel of TensorFlow's", ""
+        return "TensorFlow has no kernel", ""
     if backend == "jax" and expected.error:
         return "not applicable", ""
     actual = ask(text)

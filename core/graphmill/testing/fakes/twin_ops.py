@@ -1,4 +1,4 @@
-"""A plugin that registers ops again under other names, with the same traits and kernels.
+"""A plugin that registers ops a second time under other names, with the same traits and kernels.
 
     names = ("Switch", "Merge")
     host = graphmill.Host(plugins=[TwinOps(names, default_host())])

@@ -38,12 +38,12 @@ class Program:
     has_reference: bool
 
     def expected(self, x: int) -> tuple[int, int]:
-        """Run it in plain Python; return its result and the final value of the variable."""
+        """Run the program in plain Python; return its result and the variable's final value."""
         effects = [0]
         return self.root.value((x,), effects), effects[0]
 
     def build(self, graph: Graph) -> BuiltProgram:
-        """Add it to a graph."""
+        """Add the program to a graph."""
         with graph.as_default():
             x = graph.placeholder("int32", (), "x")
             variable = _Reference() if self.has_reference else _Resource()
@@ -70,7 +70,7 @@ class BuiltProgram:
     total: str
 
     def run(self, session: Any, x: int) -> tuple[int, int]:
-        """Run it in a session of graphmill or TensorFlow; return the values of `expected`."""
+        """Run the program in a session of graphmill or TensorFlow; return what `expected` does."""
         session.run(self.start)
         return int(session.run(self.result, {self.x: x})), int(session.run(self.total))
 
@@ -100,11 +100,11 @@ class Expression(Protocol):
     """Part of a program: an integer that depends on those in scope."""
 
     def value(self, scope: Numbers, effects: list[int]) -> int:
-        """Evaluate it in Python; add its effects on the variable to `effects[0]`."""
+        """Evaluate the expression in Python; add its effects on the variable to `effects[0]`."""
         ...
 
     def tensor(self, scope: Tensors, variable: _Variable) -> Tensor:
-        """Build it in the graph."""
+        """Add the expression to the graph."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Generate random instances of ops: other types, shapes, values and attrs than in the cases.
+"""Generate random instances of ops: with other types, shapes, values and attrs than the cases.
 
 An instance is a table of the case language, so an interesting one can be added to the cases. Some
 instances are drawn from the OpDef alone. Most are a stored case of the op, whose inputs are
@@ -31,7 +31,7 @@ _OPAQUE = frozenset(("resource", "variant"))  # their values cannot be written a
 
 
 class Sweep:
-    """Draw random instances of one op.
+    """Draws random instances of one op.
 
     Args:
         op_def: the op.

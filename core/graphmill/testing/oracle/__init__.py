@@ -1,4 +1,4 @@
-"""Compute the results that graphmill's results are compared with.
+"""Compute the expected results for comparison with graphmill's.
 
 tensorflow_oracle    TensorFlow itself
 reference_evaluator  a naive graph evaluator, independent of the executors

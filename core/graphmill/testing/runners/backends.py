@@ -1,4 +1,4 @@
-"""Make the runner of a backend: numpy, jax, session or jit."""
+"""Create the runner of a backend: numpy, jax, session or jit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Runner(Protocol):
 
 
 def runner(backend: str, host: Host | None = None) -> Runner:
-    """Make the runner of a backend: "numpy", "jax", "session", or "jit" for compiled sessions.
+    """Create the runner of a backend: "numpy", "jax", "session", or "jit" for compiled sessions.
 
     Args:
         backend: how cases are run.

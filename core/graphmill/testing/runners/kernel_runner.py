@@ -141,7 +141,7 @@ def answer_of(run: Callable[[], Answer], refusals: tuple[type[Exception], ...] =
 
 
 def checked_answer(results: Sequence[Any], expected: Sequence[DType]) -> Answer:
-    """Make an `Answer` of results; a wrong NumPy dtype shows in the name of the dtype."""
+    """Make an `Answer` of results; a wrong NumPy dtype is shown in the dtype's name."""
     arrays = [
         np.asarray(result, dtype=object if isinstance(result, bytes) else None)
         for result in results

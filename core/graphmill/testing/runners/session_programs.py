@@ -1,4 +1,4 @@
-"""Execute programs of clients in graphmill and in TensorFlow, and compare what they return."""
+"""Execute programs of clients in graphmill and in TensorFlow, and compare the results."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from graphmill.testing.generators.session_programs.program import Program
 
 SHORT_MS: Final = 50
-"""The timeout of a step that waits; what it has done by then does not depend on the moment."""
+"""The timeout of a step that waits; its effects until then do not depend on time."""
 LONG_MS: Final = 30_000
-"""The timeout of other steps, which do not reach it."""
+"""The timeout of other steps, which end earlier."""
 POOL: Final = {"num_threads": 4, "global_name": "session programs"}
-"""Threads enough for staging areas, whose kernels in TensorFlow block one each."""
+"""Enough threads for staging areas: in TensorFlow, each waiting kernel blocks one."""
 
 
 class System(Protocol):
@@ -147,7 +147,7 @@ class Failure:
 
 
 def execute(program: Program, graph_def: bytes, system: System) -> list[Any]:
-    """Execute a program; return what each call returned, or a `Failure`."""
+    """Execute a program; return the result of each call, or a `Failure`."""
     return _Execution(program, graph_def, system).results()
 
 
@@ -213,7 +213,7 @@ class _Execution:
         return self._without_handles(call.steps, result)
 
     def _without_handles(self, steps: tuple[Step, ...], result: Any) -> Any:
-        """Keep a fetched session handle under its label, because its text is the system's own."""
+        """Store a fetched session handle under its label; its text differs between systems."""
         labels = [step.label for step in steps if step.label]
         if not labels:
             return result
@@ -284,7 +284,7 @@ def _copied(result: Any) -> Any:
 
 
 def differences(program: Program, expected: list[Any], found: list[Any]) -> list[str]:
-    """Return what differs between two executions, one line for each call.
+    """Return a line for each call that differs between two executions.
 
     A failure agrees with the expected one if its class is that class or a subclass: ours are both
     status errors and Python's own where TensorFlow raises those.
@@ -298,7 +298,7 @@ def differences(program: Program, expected: list[Any], found: list[Any]) -> list
 
 
 def surprises(program: Program, results: list[Any]) -> list[str]:
-    """Return the calls that waited although the model says no, or the other way round."""
+    """Return a line for each call that waited, or did not wait, contrary to the model."""
     lines = []
     both = zip(program.calls, outcomes(program), results, strict=True)
     for number, (call, outcome, result) in enumerate(both):

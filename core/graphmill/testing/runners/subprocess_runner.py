@@ -121,7 +121,7 @@ def _is_checkout(path: str) -> bool:
 
 
 def main(backend: str, descriptor: int) -> None:
-    """Run cases until the other end is closed."""
+    """Run cases until the parent process closes the connection."""
     ask = _answerer(backend)
     with Connection(descriptor) as connection:
         connection.send("ready")

@@ -123,7 +123,7 @@ class RemoteCallable:
         found = [tensor.value for tensor in tensors]
         if len(found) != len(plan.fetches):
             raise InternalError(
-                f"the master sent {len(found)} tensors where {len(plan.fetches)} were fetched"
+                f"the master sent {len(found)} tensors but {len(plan.fetches)} were fetched"
             )
         return self._rebuild(plan.in_order(dict(zip(plan.fetches, found, strict=True))))
 

@@ -152,7 +152,7 @@ def address_of(target: str) -> str:
     found = _ADDRESS.fullmatch(address)
     if not target.startswith(SCHEME) or found is None or int(found["port"] or 1) > _MAX_PORT:
         raise InvalidArgumentError(
-            f"malformed target {target!r}; expected grpc://HOST:PORT, as grpc://127.0.0.1:7001"
+            f"malformed target {target!r}; expected grpc://HOST:PORT, such as grpc://127.0.0.1:7001"
         )
     return address
 

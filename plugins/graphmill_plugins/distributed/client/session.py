@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("graphmill.distributed")
 
 _CREATE_SECONDS: Final = 120.0
-"""A master waits for its workers as long as it takes, so a client needs a limit."""
+"""The default timeout of a call in seconds; a master waits for its workers indefinitely."""
 
 _CLOSE_SECONDS: Final = 10.0
-"""How long `close` waits for a master that does not answer."""
+"""Seconds that `close` waits for a master that does not respond."""
 
 _MAX_CACHED_PLANS: Final = 1024
 

@@ -74,7 +74,7 @@ def results_by_name(fetches: Sequence[str], tensors: Sequence[NamedTensor]) -> d
     found = {tensor.name: tensor.value for tensor in tensors}
     if found.keys() != set(fetches):
         raise InternalError(
-            f"the master sent the tensors {sorted(found)} where {sorted(set(fetches))} were fetched"
+            f"the master sent the tensors {sorted(found)} but {sorted(set(fetches))} were fetched"
         )
     return found
 
@@ -87,5 +87,5 @@ def _owned(value: Value) -> Value:
 
 
 def new_request_id() -> int:
-    """Return a unique id for a request; a request that is sent again keeps its id."""
+    """Return a unique id for a request; a repeated request keeps its id."""
     return secrets.randbits(62) + 1

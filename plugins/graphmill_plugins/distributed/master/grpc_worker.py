@@ -68,7 +68,7 @@ class GrpcWorker(WorkerInterface):
         return self._connection.last_heartbeat
 
     def get_status(self, request: proto.GetStatusRequest, done: Done) -> Withdraw:
-        """Ask for the devices of the task; wait if it is about to start."""
+        """Request the devices of the task; wait if it is still starting."""
         return self._call("GetStatus", request, done, waits=True)
 
     def create_worker_session(

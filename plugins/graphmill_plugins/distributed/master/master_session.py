@@ -159,7 +159,7 @@ class MasterSession:
         return results
 
     def wants_metadata(self, number: int) -> bool:
-        """Return whether the options of a callable ask for metadata."""
+        """Return whether the options of a callable request metadata."""
         return asks_for_metadata(self._find_callable(number).options)
 
     def release_callable(self, number: int) -> None:
@@ -253,7 +253,7 @@ class MasterSession:
 
 
 class _ClientWatch:
-    """Cancels a step when no call waits for it any more."""
+    """Cancels a step when no call waits for it any longer."""
 
     __slots__ = ("_cancellation", "_memory", "_request", "is_client_gone", "is_done")
 
@@ -320,7 +320,7 @@ def _with_number(name: str) -> str:
 
 
 def asks_for_metadata(options: proto.RunOptions) -> bool:
-    """Return whether options ask for statistics or partition graphs."""
+    """Return whether options request statistics or partition graphs."""
     return bool(options.trace_level or options.output_partition_graphs)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_REQUESTS: Final = 4096
 """How many finished requests are remembered."""
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
-"""How many bytes of their responses are kept; a client sends again within milliseconds."""
+"""Maximum total size in bytes of the stored responses; clients retry within milliseconds."""
 
 
 class Request:
@@ -99,7 +99,7 @@ class RequestMemory:
         return self._first(key, request, work)
 
     def leave(self, request: Request) -> None:
-        """Note that a caller of a request is gone; cancel the request if it was the last one."""
+        """Remove a disconnected caller; cancel the request if it was the last one."""
         with self._lock:
             request.num_callers -= 1
             is_unwanted = request.num_callers == 0 and not request.is_done
@@ -153,7 +153,7 @@ class RequestMemory:
 
 
 def _without_frames(error: Exception | None) -> OpError | None:
-    """Return a copy of an error without its traceback, whose frames hold what was fed."""
+    """Return a copy of an error without its traceback, whose frames hold the fed values."""
     if error is None or isinstance(error, OpError):
         return copy.copy(error)
     return InternalError(f"{type(error).__name__}: {error}")

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("graphmill.server.master")
 _NO_RUN = proto.RunStepResponse()
 _CONTROL_SECONDS = 30.0
-"""For how long a task is waited for that does not answer, unless the config says otherwise."""
+"""The default time in seconds to wait for a task that does not respond."""
 
 
 class MasterService:
@@ -349,11 +349,11 @@ def _take_policy(config: proto.ConfigProto, asked: proto.ConfigProto) -> None:
 
 
 def _idle_seconds(config: proto.ConfigProto) -> float:
-    """Return for how long sessions may be idle, as the plugin's settings say."""
+    """Return how long sessions may be idle, according to the plugin's settings."""
     found = plugin_settings(config, "distributed").get("idle_session_seconds", 0.0)
     if not isinstance(found, (int, float)) or found < 0:
         raise InvalidArgumentError(
             f"idle_session_seconds of plugin distributed is {found!r}; expected a number of "
-            "seconds, or 0 to keep idle sessions"
+            "seconds, or 0 to never close idle sessions"
         )
     return float(found)

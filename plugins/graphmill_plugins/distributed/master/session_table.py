@@ -103,6 +103,6 @@ class SessionTable:
 
 def _not_found(handle: str) -> AbortedError:
     return AbortedError(
-        f"Session {handle} is not found. It was closed or reset, or the server was restarted; make "
-        "a new session"
+        f"Session {handle} is not found. It was closed or reset, or the server was restarted; "
+        "create a new session"
     )

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 PATH: Final = "/metrics"
 SETTING: Final = "metrics_port"
 _SECONDS: Final = 10.0
-"""How long a client may take to send its request."""
+"""Seconds that a client may take to send its request."""
 
 
 def metrics_port(config: proto.ConfigProto) -> int | None:
-    """Return the port for metrics that a config asks for; None for none.
+    """Return the port for metrics that a config requests; None for none.
 
     Raises:
         InvalidArgumentError: it is not a port.
@@ -64,7 +64,7 @@ class MetricsEndpoint:
 
     @property
     def address(self) -> str:
-        """Its address, as `127.0.0.1:9090`."""
+        """The address, such as `127.0.0.1:9090`."""
         host, port = self._server.server_address[:2]
         return f"{host!s}:{port}"
 

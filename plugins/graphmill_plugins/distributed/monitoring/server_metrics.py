@@ -27,7 +27,7 @@ _COUNTS = {
     "sessions": "Open sessions of clients.",
     "worker_sessions": "Sessions of masters that use this worker.",
     "registered_graphs": "Graphs that masters registered.",
-    "running_steps": "Steps that run now.",
+    "running_steps": "Steps in progress.",
     "waiting_receives": "RecvTensor calls that wait for a tensor.",
     "steps": "Steps that ended, of clients and of masters.",
     "failed_steps": "Steps that ended with an error.",
@@ -88,7 +88,7 @@ class ServerMetrics:
         for name, text in (
             ("request_bytes", "Bytes of requests, by method."),
             ("response_bytes", "Bytes of responses, by method."),
-            ("seconds", "Seconds that calls took together, by method."),
+            ("seconds", "Total duration of calls in seconds, by method."),
         ):
             yield Metric(
                 f"graphmill_call_{name}_total",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLUSTER_SERVICE: Final = "graphmill.ClusterService"
 STATUS_PATH: Final = f"/{CLUSTER_SERVICE}/Status"
-"""Takes nothing; returns a JSON object: see `StatusService.status`."""
+"""The method of the service; its request is empty, its response a JSON object."""
 
 SERVING: Final = "serving"
 DRAINING: Final = "draining"

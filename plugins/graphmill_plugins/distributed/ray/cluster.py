@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 AWAY: Final = "AWAY"
 _DIRECTORY_CALLS: Final = 20_000
-"""How many tasks and others can wait for news at once."""
+"""Maximum number of tasks and clients that can wait for changes at the same time."""
 _CONTROL_SECONDS: Final = 10.0
-"""How long an actor may take for what should be done at once."""
+"""Seconds that an actor may take for a call that should return immediately."""
 _MAX_PORT: Final = 65535
 
 _logger = logging.getLogger("graphmill.distributed")
@@ -191,7 +191,7 @@ class RayCluster:
     def resolver(
         self, task_type: str | None = None, task_id: int | None = None
     ) -> RayClusterResolver:
-        """Return a new resolver of its addresses."""
+        """Return a new resolver of the cluster's addresses."""
         return RayClusterResolver(self.name, task_type, task_id, engine=self._engine)
 
     def status(self) -> list[TaskStatus]:
@@ -214,7 +214,7 @@ class RayCluster:
         self._engine.kill(self._actor(job, index), restarts=True)
 
     def restart(self, job: str, index: int, timeout: float = 120.0) -> None:
-        """Kill the process of a task, and return when it has restarted and all tasks know that.
+        """Kill the process of a task; return when it has restarted and all tasks know its address.
 
         Raises:
             NotFoundError: there is no such task.
@@ -359,7 +359,7 @@ def _elsewhere(others: Mapping[str, Any] | None, jobs: dict[str, int]) -> Cluste
 def _check_ports(port_base: int | None, count: int) -> None:
     if port_base is not None and not 0 < port_base <= _MAX_PORT - count + 1:
         raise InvalidArgumentError(
-            f"port_base is {port_base}; expected a port that leaves room for {count} tasks"
+            f"port_base is {port_base}; expected 1 to {_MAX_PORT - count + 1}, for {count} ports"
         )
 
 

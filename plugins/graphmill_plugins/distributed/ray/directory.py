@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Version: TypeAlias = "tuple[int, int]"
-"""When the directory's process began, and how many changes it has seen: later ones are larger."""
+"""The start time of the directory and its number of changes; later versions compare greater."""
 
 
 @dataclass(frozen=True, slots=True)

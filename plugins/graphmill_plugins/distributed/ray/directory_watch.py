@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.ray.engine import Engine, PendingCall
 
 EXCHANGE_SECONDS: Final = 30.0
-"""How long a call waits for news; the directory forgets those who are gone after that time."""
+"""Seconds that a call waits for changes; then the directory drops disconnected callers."""
 _END_SECONDS: Final = 1.0
-"""How long `close` waits for the thread. Ray does not cancel a call to an actor that restarts just
-then: the thread ends with its call, and notifies nobody any more."""
+"""Seconds that `close` waits for the thread. Ray does not cancel a call to a restarting actor:
+then the thread ends with its call, without notifying anyone."""
 
 _logger = logging.getLogger("graphmill.distributed")
 
@@ -78,7 +78,7 @@ class DirectoryWatch:
                 _logger.warning("the watch of a cluster's directory was cancelled")
         except OpError as error:
             # Ray restarts the directory and repeats calls to it, so a failure is final.
-            _logger.warning("the directory of the cluster does not exist any more: %s", error)
+            _logger.warning("the directory of the cluster no longer exists: %s", error)
 
     def _next_call(self) -> PendingCall | None:
         with self._lock:

@@ -128,7 +128,7 @@ class Engine(ABC):
 
     @abstractmethod
     def kill(self, actor: Any, *, restarts: bool) -> None:
-        """Kill the process of an actor, and restart it or not."""
+        """Kill the process of an actor, and optionally restart it."""
 
     @abstractmethod
     def node_host(self) -> str:

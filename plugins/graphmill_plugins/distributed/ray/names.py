@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.ray.engine import Engine
 
 ANSWER_SECONDS: Final = 30.0
-"""How long the directory may take for what it can do at once; it may just be restarting."""
+"""Seconds that the directory may take to respond; it may be restarting."""
 DIRECTORY: Final = "directory"
 SCHEME: Final = "ray-cluster"
 
@@ -25,14 +25,14 @@ _TARGET: Final = re.compile(
 
 
 def namespace_of(cluster: str) -> str:
-    """Return the namespace of a cluster's actors, which is its placement group's name, too.
+    """Return the namespace of a cluster's actors, which is also its placement group's name.
 
     Raises:
         InvalidArgumentError: the name of the cluster is malformed.
     """
     if _NAME.fullmatch(cluster) is None:
         raise InvalidArgumentError(
-            f"malformed name of a cluster: {cluster!r}; expected letters, digits, '-', '_' and '.'"
+            f"malformed cluster name: {cluster!r}; expected letters, digits, '-', '_' and '.'"
         )
     return f"graphmill/{cluster}"
 
@@ -58,7 +58,7 @@ def parse_target(target: str) -> tuple[str, str | None, int]:
     if found is None:
         raise InvalidArgumentError(
             f"malformed target {target!r}; expected {SCHEME}://CLUSTER or "
-            f"{SCHEME}://CLUSTER/JOB/TASK, as {SCHEME}://training/worker/0"
+            f"{SCHEME}://CLUSTER/JOB/TASK, such as {SCHEME}://training/worker/0"
         )
     return found["name"], found["job"], int(found["index"] or 0)
 

@@ -43,19 +43,17 @@ class RayEngine(Engine):
     """Implements `Engine` with Ray."""
 
     def connect(self, *, may_start: bool) -> bool:
-        """Connect to the cluster of Ray that is running, or start one on this machine."""
+        """Connect to the running Ray cluster, or start one on this machine."""
         if ray.is_initialized():
             return False
         try:
             ray.init(**({} if may_start else {"address": "auto"}))
         except ConnectionError as error:
-            raise UnavailableError(
-                f"no cluster of Ray is running that this process could join: {error}"
-            ) from error
+            raise UnavailableError(f"this process cannot join a Ray cluster: {error}") from error
         return True
 
     def disconnect(self) -> None:
-        """Leave the cluster of Ray; one that `connect` started ends."""
+        """Leave the Ray cluster; one that `connect` started ends."""
         ray.shutdown()
 
     def place(
@@ -80,7 +78,7 @@ class RayEngine(Engine):
         free = {key: ray.available_resources().get(key, 0) for key in sorted(set().union(*bundles))}
         raise ResourceExhaustedError(
             f"Ray has not reserved the resources of {len(bundles)} tasks within {timeout:g} s: "
-            f"{strategy} {[dict(bundle) for bundle in bundles]}; free are {free}. Ask for less, "
+            f"{strategy} {[dict(bundle) for bundle in bundles]}; free are {free}. Request less, "
             "add nodes, or wait longer"
         )
 
@@ -128,18 +126,18 @@ class RayEngine(Engine):
             raise NotFoundError(f"Ray has no actor {name!r} of {namespace!r}") from error
 
     def call(self, actor: Any, method: str, *args: Any, outlives_restarts: bool = False) -> RayCall:
-        """Begin a call; see `Engine.call`."""
+        """Start a call; see `Engine.call`."""
         found = getattr(actor, method)
         if outlives_restarts:
             found = found.options(max_task_retries=-1)
         return RayCall(found.remote(*args), method)
 
     def kill(self, actor: Any, *, restarts: bool) -> None:
-        """End an actor's process; see `Engine.kill`."""
+        """Kill an actor's process; see `Engine.kill`."""
         ray.kill(actor, no_restart=not restarts)
 
     def node_host(self) -> str:
-        """Return the address by which Ray itself reaches the node."""
+        """Return the address at which Ray reaches the node."""
         own = ray.get_runtime_context().get_node_id()
         return next(
             str(node["NodeManagerAddress"]) for node in ray.nodes() if node["NodeID"] == own
@@ -164,7 +162,7 @@ class RayCall:
             return ray.get(self._reference, timeout=timeout)
 
     def cancel(self) -> None:
-        """End the call."""
+        """Cancel the call."""
         ray.cancel(self._reference)
 
 

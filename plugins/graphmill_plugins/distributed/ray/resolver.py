@@ -104,7 +104,7 @@ class RayClusterResolver(ClusterResolver):
         return super().master(task_type, task_id)
 
     def watch(self, changed: Callable[[ClusterChange], None]) -> Callable[[], None]:
-        """Have `changed` called when tasks move or restart; see `ClusterResolver.watch`."""
+        """Call `changed` when tasks move or restart; see `ClusterResolver.watch`."""
         table = self._table()
         tasks = self._merged(table)
         remove = super().watch(changed)
@@ -148,7 +148,7 @@ class RayClusterResolver(ClusterResolver):
         self._watchers.publish(registered_change(before, after))
 
     def _merged(self, table: Table) -> dict[Task, Registration]:
-        """Merge a table into the known one; a restarted directory has only some of the tasks."""
+        """Merge a table into the last one; a restarted directory lacks some of the tasks."""
         with self._lock:
             self._known = {**self._known, **{(t.job, t.index): t for t in table.tasks}}
             return self._known

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.ray.engine import Engine
 
 NOT_STARTED: Final = "0.0.0.0:0"
-"""The address of a task that has not registered one: nothing can be reached there."""
+"""The address of a task that has not registered one; no connection to it succeeds."""
 _HEALTH_SECONDS: Final = 5.0
 
 
@@ -111,7 +111,7 @@ class TaskServer:
                 )
 
     def health(self) -> str:
-        """Ask the server's health service; return SERVING or NOT_SERVING."""
+        """Query the server's health service; return SERVING or NOT_SERVING."""
         import grpc
         from grpc_health.v1 import health_pb2, health_pb2_grpc
 

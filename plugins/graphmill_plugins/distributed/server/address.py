@@ -42,7 +42,7 @@ def parse_address(text: str) -> Address:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
         raise InvalidArgumentError(
             f"{text!r} is not an address; expected 'HOST:PORT' with a port from 0 to {_MAX_PORT}, "
-            "as '127.0.0.1:7001' or '[::1]:7001'"
+            "such as '127.0.0.1:7001' or '[::1]:7001'"
         )
     return Address(host, int(port))
 

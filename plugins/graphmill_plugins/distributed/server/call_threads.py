@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IDLE_SECONDS = 30.0
-"""For how long a thread without work is kept."""
+"""Seconds after which an idle thread ends."""
 
 
 class Submitted:
@@ -89,7 +89,7 @@ class CallThreads:
         self._is_shut_down = False
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Submitted:
-        """Run a function soon; it must not raise."""
+        """Run a function in an idle thread or a new one; it must not raise."""
         submitted = Submitted()
 
         def work() -> None:
@@ -107,7 +107,7 @@ class CallThreads:
         return submitted
 
     def take_back(self, thread: _CallThread) -> bool:
-        """Keep an idle thread; return False if it should end."""
+        """Add a thread to the idle ones; return False if it should end instead."""
         with self._lock:
             if not self._is_shut_down:
                 self._idle.append(thread)

@@ -1,4 +1,4 @@
-"""`graphmill forward`: let clients without TLS use a server that requires it."""
+"""`graphmill forward`: let clients without TLS use a server that requires TLS."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from graphmill_plugins.distributed.server.stop_signals import stop_signal
     "--listen",
     default="127.0.0.1:0",
     show_default=True,
-    help="Where clients connect without TLS; port 0 for a free one. There is no access control.",
+    help="The address for clients without TLS; port 0 for a free one. There is no access control.",
 )
 @common_options
 def forward(target: str, listen: str) -> None:
-    """Forward connections without TLS to TARGET, grpc://HOST:PORT, by TLS.
+    """Forward connections without TLS to TARGET, grpc://HOST:PORT, with TLS.
 
     The certificates are those of the environment: GRAPHMILL_TLS_CA, GRAPHMILL_TLS_CERTIFICATE,
     GRAPHMILL_TLS_PRIVATE_KEY. Prints one line, READY HOST:PORT, and runs until SIGTERM or SIGINT.

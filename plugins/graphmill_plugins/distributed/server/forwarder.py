@@ -28,7 +28,7 @@ _log = logging.getLogger("graphmill.server")
 
 
 def tls_context(config: proto.ConfigProto | None = None) -> ssl.SSLContext:
-    """Return the TLS of a client by the config or the environment, for HTTP/2 as gRPC needs it.
+    """Return a client's TLS context from the config or the environment, for gRPC's HTTP/2.
 
     Raises:
         InvalidArgumentError: no certificates are named, or they cannot be used.
@@ -37,7 +37,7 @@ def tls_context(config: proto.ConfigProto | None = None) -> ssl.SSLContext:
     if not (certificate or authority):
         raise InvalidArgumentError(
             "a forwarder needs certificates: set GRAPHMILL_TLS_CA, and GRAPHMILL_TLS_CERTIFICATE "
-            "and GRAPHMILL_TLS_PRIVATE_KEY where the server asks for them"
+            "and GRAPHMILL_TLS_PRIVATE_KEY if the server requires them"
         )
     try:
         made = ssl.create_default_context(cafile=authority or None)
@@ -120,7 +120,7 @@ class Forwarder:
         await asyncio.gather(*connections, return_exceptions=True)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Connect a client with the server until one of them disconnects."""
+        """Forward data between a client and the server until one of them disconnects."""
         async with _closed_at_the_end(writer):
             try:
                 back, there = await asyncio.open_connection(

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("graphmill.server")
 
 MAX_CALLS: Final = 8192
-"""How many calls may run or wait at once; more are answered RESOURCE_EXHAUSTED."""
+"""Maximum number of calls that run or wait; further ones fail with RESOURCE_EXHAUSTED."""
 
 _STATIC_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -133,14 +133,14 @@ class GrpcServer(ServerInterface):
 
     @property
     def metrics_address(self) -> str | None:
-        """The address of the metrics, as `127.0.0.1:9090`; None without metrics."""
+        """The address of the metrics, such as `127.0.0.1:9090`; None without metrics."""
         return None if self._endpoint is None else self._endpoint.address
 
     def start(self) -> None:
-        """Start to accept calls; see `ServerInterface.start`."""
+        """Start accepting calls; see `ServerInterface.start`."""
         with self._lock:
             if self._is_stopping:
-                raise FailedPreconditionError("the server was stopped; make a new one")
+                raise FailedPreconditionError("the server was stopped; create a new one")
             if self._server is None:
                 if self._metrics_port is not None:
                     self._endpoint = self._new_endpoint(self._metrics_port)

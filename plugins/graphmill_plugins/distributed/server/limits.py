@@ -45,7 +45,7 @@ class Limits(NamedTuple):
             if type(value) is not kind or value < 0:
                 raise InvalidArgumentError(
                     f"{name} of plugin {_PLUGIN} is {value!r}; expected "
-                    + ("a bool" if kind is bool else "a whole number, 0 for no limit")
+                    + ("a bool" if kind is bool else "an integer, 0 for no limit")
                 )
         return cls(**given)
 
@@ -76,7 +76,7 @@ class Limits(NamedTuple):
         total = before + count_nodes(added)
         if total > self.max_graph_nodes:
             raise ResourceExhaustedError(
-                f"the graph has {total} nodes with those of its functions; the limit is "
+                f"the graph has {total} nodes, including those of its functions; the limit is "
                 f"{self.max_graph_nodes} on this server (max_graph_nodes)"
             )
 
@@ -89,7 +89,7 @@ class Limits(NamedTuple):
         if not self.allow_reset:
             raise PermissionDeniedError(
                 "this server does not allow clearing resource containers (allow_reset). Close the "
-                "session, or let isolate_session_state give it variables of its own"
+                "session, or use isolate_session_state to give each session its own variables"
             )
 
 
@@ -120,7 +120,7 @@ class StepSlots:
         with self._lock:
             if self._running >= self._limit:
                 raise ResourceExhaustedError(
-                    f"{self._running} steps run on this server, which is its limit "
+                    f"{self._running} steps are running on this server, which is its limit "
                     f"(max_running_steps). Try again later"
                 )
             self._running += 1

@@ -30,7 +30,7 @@ _log = logging.getLogger("graphmill.server")
 @click.command()
 @click.option(
     "--cluster",
-    help='The addresses of all tasks by job, as JSON or the name of a file of it: \'{"worker": '
+    help='The addresses of all tasks by job, as JSON or the name of a JSON file: \'{"worker": '
     '["127.0.0.1:7001"]}\'. Default: the cluster of TF_CONFIG, or one task on its own.',
 )
 @click.option("--job", help="The job of this task.")
@@ -40,7 +40,7 @@ _log = logging.getLogger("graphmill.server")
     default="127.0.0.1",
     show_default=True,
     help=(
-        "Without a cluster: the address to listen on. Anybody who can reach it can run any program."
+        "Without a cluster: the address to listen on. Anyone who can reach it can run any program."
     ),
 )
 @click.option(
@@ -51,7 +51,7 @@ _log = logging.getLogger("graphmill.server")
     help="Without a cluster: the port to listen on; 0 for a free one.",
 )
 @click.option(
-    "--config", help="The default ConfigProto of sessions, as JSON or the name of a file of it."
+    "--config", help="The default ConfigProto of sessions, as JSON or the name of a JSON file."
 )
 @click.option(
     "--grace",
@@ -73,7 +73,7 @@ _log = logging.getLogger("graphmill.server")
     type=click.Choice(LEVELS),
     default="warning",
     show_default=True,
-    help="What is written to stderr: sessions at info, each call at debug.",
+    help="The log level on stderr: info logs sessions, debug also each call.",
 )
 @click.option(
     "--log-format",
@@ -86,7 +86,7 @@ _log = logging.getLogger("graphmill.server")
     "--allow",
     multiple=True,
     metavar="RULE",
-    help="Let graphs of clients do this: fs.read:DIR, fs.list:DIR, fs.write:DIR, net, process or "
+    help="Let clients' graphs do this: fs.read:DIR, fs.list:DIR, fs.write:DIR, net, process or "
     "python; may be repeated. Paths are those of this machine.",
 )
 @click.option(

@@ -1,4 +1,4 @@
-"""Turn SIGTERM and SIGINT into the end of a wait."""
+"""Make SIGTERM and SIGINT end a wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StopSignal:
-    """Whether the process was asked to stop.
+    """Whether the process has received a request to stop.
 
     Threads: `wait` is for the main thread, in which Python calls handlers of signals.
     """
@@ -24,7 +24,7 @@ class StopSignal:
         self._was_received = False
 
     def wait(self) -> None:
-        """Block until a signal was received.
+        """Block until a signal is received.
 
         A lock would not do: a signal that arrives just before the main thread blocks on it does not
         wake it, and its handler is called once something else does. The byte that Python writes for

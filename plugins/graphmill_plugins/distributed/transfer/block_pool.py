@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 IDLE_SECONDS: Final = 30.0
-"""For how long a block that nobody uses is kept."""
+"""Seconds after which an unused block is closed."""
 _GRAIN: Final = 64 << 10
 _MAX_SIZE_RATIO: Final = 2  # the maximum size of a block, as a multiple of its tensor's size
 
@@ -62,7 +62,7 @@ class BlockPool:
 
     @property
     def num_in_use(self) -> int:
-        """The number of blocks whose tensor is offered, or held by a receiver."""
+        """The number of blocks whose tensor is offered or used by a receiver."""
         with self._lock:
             return sum(not self._try_begin(entry, 0) for entry in self._entries)
 
@@ -133,7 +133,7 @@ class BlockPool:
         return made
 
     def _try_begin(self, entry: _Entry, transfer_id: int) -> bool:
-        """Take a block unless it is in use, or its tensor may still be fetched."""
+        """Reserve a block, unless it is in use or its tensor may still be fetched."""
         if entry.is_written:
             return False
         may_come = not entry.is_given_up and not entry.block.is_taken

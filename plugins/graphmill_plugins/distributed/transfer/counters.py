@@ -9,7 +9,7 @@ MESSAGE: Final = "message"
 PIECES: Final = "pieces"
 SHARED_MEMORY: Final = "shared_memory"
 PATHS: Final = (MESSAGE, PIECES, SHARED_MEMORY)
-"""The ways of a tensor from task to task."""
+"""The transfer paths of a tensor from task to task."""
 
 
 class TransferCounters:

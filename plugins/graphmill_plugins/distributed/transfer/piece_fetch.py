@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Ask = Callable[[int, PieceDone], Callable[[], None]]
 
 WINDOW: Final = 3
-"""How many pieces are in flight at once."""
+"""Maximum number of pieces in flight."""
 
 
 class PieceFetch:
@@ -94,7 +94,7 @@ class PieceFetch:
                 )
             _, tensors = RECV_TENSOR_RESPONSE.decode(data)
             if not tensors:
-                raise InternalError("a response has no piece of the tensor that was asked for")
+                raise InternalError("a response has no piece of the requested tensor")
             self._store(offset, tensors[0].value)
         except OpError as failure:
             self._end(failure)
@@ -129,7 +129,7 @@ class PieceFetch:
             self._done(array, None)
 
     def _next_offsets(self) -> list[int]:
-        """Return the offsets to request now, and mark them as requested; under the lock."""
+        """Return the offsets to request now, and mark them as requested; the lock must be held."""
         found: list[int] = []
         while len(self._calls) < WINDOW and self._next < self._offer.num_bytes:
             found.append(self._next)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 PLUGIN: Final = "distributed"
 EXPIRY_SECONDS: Final = 60.0
-"""After which time a tensor is given up that its receiver has not taken."""
+"""Seconds after which a tensor that its receiver has not taken is dropped."""
 MIN_PIECE: Final = 64 << 10
-"""The smallest piece of a tensor, however small a receiver wants them."""
+"""The minimum size of a piece in bytes; smaller requests are rounded up to it."""
 
 _PREFIX: Final = "transfer_"
 _MAX_PIECE: Final = 1 << 30

@@ -28,7 +28,7 @@ from graphmill.errors import AbortedError
 assert sys.platform == "linux"  # importers have checked `host_identity`
 
 DATA: Final = 4096
-"""Where the tensor begins; a page, so that every element type is aligned."""
+"""The offset of the tensor in the block: a page, so that every element type is aligned."""
 
 _WORD: Final = struct.Struct("<Q")
 _TAKEN: Final = _WORD.size  # where the header has the transfer that was taken last
@@ -76,7 +76,7 @@ class SharedBlock:
         return taken == self.transfer_id
 
     def begin(self, transfer_id: int) -> bool:
-        """Take the block for another transfer; return False if a receiver still uses it.
+        """Reserve the block for another transfer; return False if a receiver still uses it.
 
         A late receiver of an earlier transfer detects that in the header.
         """
@@ -143,5 +143,5 @@ def _check(fd: int, name: str, num_bytes: int) -> None:
 def _is_gone() -> AbortedError:
     return AbortedError(
         "the sender released a tensor in shared memory before it was read: its step has ended "
-        "there, or this task was stopped for too long"
+        "on the sender, or this task was stopped for too long"
     )

@@ -99,7 +99,7 @@ class TensorReceiver:
             )
         if offer.num_bytes > self._settings.max_tensor_bytes:
             raise ResourceExhaustedError(
-                f"a tensor of {offer.num_bytes} bytes was offered; this task takes at most "
+                f"a tensor of {offer.num_bytes} bytes was offered; this task accepts at most "
                 f"{self._settings.max_tensor_bytes} (transfer_max_tensor_bytes)"
             )
         memory = offer.shared_memory if offer.HasField("shared_memory") else None

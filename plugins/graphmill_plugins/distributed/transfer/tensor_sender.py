@@ -33,7 +33,7 @@ _DEAD: Final = np.zeros((0,), np.float32)  # stands where a tensor has to be
 
 
 class TensorSender:
-    """Answers RecvTensor with the tensor or with its location.
+    """Responds to RecvTensor with the tensor or its location.
 
     Args:
         settings: the settings of this task.
@@ -171,7 +171,7 @@ class TensorSender:
         block = None if self.pool is None else self.pool.find(wanted.transfer_id)
         if block is None or self.pool is None:
             raise AbortedError(
-                f"transfer {wanted.transfer_id} is unknown here: its step has ended, "
+                f"transfer {wanted.transfer_id} is unknown on this worker: its step has ended, "
                 "or this worker was restarted"
             )
         if not 0 <= wanted.offset < block.num_bytes:

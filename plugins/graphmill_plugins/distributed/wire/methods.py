@@ -30,7 +30,7 @@ class Method(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its path on the wire, as `/tensorflow.MasterService/RunStep`."""
+        """The path of its requests, such as `/tensorflow.MasterService/RunStep`."""
         return f"/{self.service}/{self.name}"
 
     @property

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MAX_MESSAGE_BYTES: Final = 3000
-"""gRPC refuses metadata above 16 kB, and TensorFlow's clients stall on long messages."""
+"""Maximum length in bytes: gRPC refuses metadata above 16 kB, and TensorFlow's clients stall."""
 
 _DERIVED: Final = "[_Derived_]"
 # A status of TensorFlow 2.21 marks it by a payload: {1: {1: type, 2: content}}, serialized.
@@ -89,7 +89,7 @@ def worker_error_message(error: OpError) -> str:
 
 
 def code_name(code: int) -> str:
-    """Return gRPC's name of an error code, as `NOT_FOUND`; `OK` for 0."""
+    """Return gRPC's name of an error code, such as `NOT_FOUND`; `OK` for 0."""
     name: str = _STATUS_CODES.get(code, grpc.StatusCode.UNKNOWN).name
     return name
 

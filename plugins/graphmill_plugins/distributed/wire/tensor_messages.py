@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Message)
 
 LARGE_BYTES: Final = 16 * 1024
-"""A `tensor_content` is not copied from this size on."""
+"""The minimum size in bytes of a `tensor_content` that is not copied."""
 
 _NAME_TAG: Final = bytes([1 << 3 | LENGTH])  # NamedTensorProto.name
 

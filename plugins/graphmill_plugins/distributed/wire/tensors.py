@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     Part: TypeAlias = bytes | NDArray[Any]
 
 MAX_MESSAGE_BYTES: Final = 2**31 - 1
-"""protobuf reads no message that is larger."""
+"""The maximum size in bytes of a message in protobuf."""
 
 _CONTENT_TAG: Final = bytes([CONTENT_FIELD << 3 | LENGTH])
 COPIED_BYTES: Final = 4096
-"""Up to this size a copy costs less than a view."""
+"""The size in bytes up to which a copy is cheaper than a view."""
 
 
 def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part], int]:
@@ -143,7 +143,7 @@ def _memory(array: NDArray[Any] | np.generic) -> Part:
 
 @lru_cache(maxsize=1024)
 def _header(enum: int, shape: tuple[int, ...]) -> bytes:
-    """Return the dtype and the shape of a TensorProto; the shape is there even if it is empty."""
+    """Return the dtype and the shape of a TensorProto, with the shape field even for a scalar."""
     message = proto.TensorProto(dtype=enum)  # type: ignore[arg-type]
     message.tensor_shape.SetInParent()
     for size in shape:
@@ -157,8 +157,8 @@ def _check_size(message: TensorProto, dtype: DType) -> None:
     size = math.prod(shape) * max(dtype.size, 1)
     if size > MAX_MESSAGE_BYTES:
         raise InvalidArgumentError(
-            f"TensorProto of {dtype.name} with shape {list(shape)} stands for {size} bytes, more "
-            "than fit into a message (2 GiB at most)"
+            f"TensorProto of {dtype.name} with shape {list(shape)} represents {size} bytes, more "
+            "than a message can hold (2 GiB at most)"
         )
 
 

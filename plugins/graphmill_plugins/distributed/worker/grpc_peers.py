@@ -80,7 +80,7 @@ class GrpcPeer(Peer):
     def recv_tensor(
         self, step_id: int, key: str, done: Callable[[Value, bool, BaseException | None], None]
     ) -> Callable[[], None]:
-        """Ask for a tensor of a step; see `Peer`.
+        """Request a tensor of a step; see `Peer`.
 
         The call waits for a restarting task; the end of the step cancels it.
         """
@@ -128,7 +128,7 @@ class GrpcPeer(Peer):
         elif tensors:
             finish(tensors[0].value, False, None)
         else:
-            raise InternalError(f"{self._where} returned neither a tensor nor a dead mark")
+            raise InternalError(f"{self._where} returned neither a tensor nor a dead marker")
 
     def _take_offered(
         self, offer: OfferedTensor, first: Value, withdrawal: _Withdrawal, finish: Finish

@@ -12,7 +12,7 @@ from graphmill.spi.executors import NodeStats, StepStatsCollector, describe_outp
 from graphmill.spi.protos import proto
 
 MAX_STEPS: Final = 64
-"""Of how many steps the log is kept; the oldest goes first."""
+"""Maximum number of logged steps; the oldest is dropped first."""
 _OP: Final = "RecvTensor"
 
 
@@ -33,7 +33,7 @@ class RpcLog:
         return self._num_users > 0
 
     def switch(self, *, on: bool) -> None:
-        """Count one more or one fewer master that uses the log."""
+        """Change the number of masters that use the log by one."""
         with self._lock:
             self._num_users = max(self._num_users + (1 if on else -1), 0)
 
@@ -43,7 +43,7 @@ class RpcLog:
             self._steps.clear()
 
     def answer(self, request: proto.LoggingRequest) -> proto.LoggingResponse:
-        """Answer a master's request."""
+        """Return the response to a master's request."""
         if request.enable_rpc_logging or request.disable_rpc_logging:
             self.switch(on=request.enable_rpc_logging)
         if request.clear:

@@ -44,7 +44,7 @@ _NO_COLLECTIVES: Final = (
     "SyncReplicasOptimizer), or within one process"
 )
 _NOT_HERE: Final = {
-    "Tracing": "this worker does not profile its process; ask for a trace of a step instead "
+    "Tracing": "this worker does not profile its process; request a trace of a step instead "
     "(RunOptions.trace_level)",
     **dict.fromkeys(("RecvBuf", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES),
 }
@@ -277,7 +277,7 @@ class WorkerService:
         return self._sequences.get(request).SerializeToString()
 
     def mark_recv_finished(self, data: bytes, call: Call) -> bytes:
-        """Do nothing: no state is kept for tensors that have arrived."""
+        """Do nothing: no state is stored for tensors that have arrived."""
         del call
         parse_message(proto.MarkRecvFinishedRequest, data)
         return b""
@@ -310,7 +310,7 @@ class WorkerService:
 
 
 class _Answer:
-    """The outcome of a call that another thread may give."""
+    """The outcome of a call, which another thread may set."""
 
     def __init__(self) -> None:
         self._there = threading.Lock()

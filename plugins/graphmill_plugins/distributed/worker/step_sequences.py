@@ -13,7 +13,7 @@ from graphmill.spi.protos import proto
 
 
 class StepSequences:
-    """The next step of each graph key, which begins at random when a master first requests it.
+    """The next step id of each graph key; the first one is random.
 
     A TensorFlow master asks once, counts its successful steps itself, and asks again without end
     where the leader refuses.
@@ -26,7 +26,7 @@ class StepSequences:
         self._next: dict[int, int] = {}
 
     def get(self, request: proto.GetStepSequenceRequest) -> proto.GetStepSequenceResponse:
-        """Return the next step of each graph key, in the order of the request."""
+        """Return the next step id of each graph key, in the order of the request."""
         response = proto.GetStepSequenceResponse()
         with self._lock:
             for key in request.graph_key:

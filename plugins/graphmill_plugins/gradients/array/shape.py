@@ -207,7 +207,7 @@ def pad(op: ForwardOp, dy: Gradient) -> list[Any]:
 
 @gradient("MirrorPad")
 def mirror_pad(op: ForwardOp, dy: Tensor) -> list[Any]:
-    """Add the padding to the elements it mirrored."""
+    """Add the gradient of the padding to the mirrored elements."""
     return [array.mirror_pad_grad(dy, op.inputs[1], mode=op.get_attr("mode")), None]
 
 

@@ -21,7 +21,7 @@ def _options(op: ForwardOp) -> dict[str, Any]:
 
 @gradient("Conv2D")
 def conv2d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Convolve with the flipped filter, and the input with the gradient."""
+    """Convolve the gradient with the flipped filter, and the input with the gradient."""
     x, kernel = op.inputs
     given, options = as_dense(dy), _options(op)
     return [
@@ -56,7 +56,7 @@ def conv2d_backprop_filter(op: ForwardOp, dy: Tensor) -> list[Any]:
 
 @gradient("DepthwiseConv2dNative")
 def depthwise_conv2d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Convolve with the flipped filter, and the input with the gradient."""
+    """Convolve the gradient with the flipped filter, and the input with the gradient."""
     x, kernel = op.inputs
     options = _options(op)
     return [
@@ -67,7 +67,7 @@ def depthwise_conv2d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 
 @gradient("Conv3D")
 def conv3d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
-    """Convolve with the flipped filter, and the input with the gradient."""
+    """Convolve the gradient with the flipped filter, and the input with the gradient."""
     x, kernel = op.inputs
     options = _options(op)
     return [

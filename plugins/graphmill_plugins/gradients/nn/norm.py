@@ -108,7 +108,7 @@ def _trained(
 def _inferred(
     op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Differentiate s r dy, Σ r (x - mean) dy and Σ dy, where r comes from the given variance."""
+    """Differentiate s r dy, Σ r (x - mean) dy and Σ dy, where r comes from the variance input."""
     by_dx, by_dscale, by_doffset = given
     scale, mean, variance = map(channels.spread, op.inputs[2:5])
     r = math.rsqrt(variance + const(variance, op.get_attr("epsilon")))

@@ -14,12 +14,12 @@ Refusal: TypeAlias = "Callable[[Node], str | None]"
 
 
 def refuses_nothing(node: Node) -> None:
-    """Refuse no node."""
+    """Return None for every node: nothing is forbidden."""
     del node
 
 
 def refusal_on(devices: Sequence[Device], options: PassOptions) -> Refusal:
-    """Return a function that returns why the policy refuses a node on any of some devices."""
+    """Return a function that returns why the policy refuses a node on any of the devices."""
     policy, kernels = options.effects, options.host.kernels
     if policy.allows_everything:
         return refuses_nothing

@@ -77,7 +77,7 @@ def trip_count_of(
 
 
 def _conjuncts(node: Node, bodies: BodyProvider) -> list[Node]:
-    """Return the nodes that must be true if a node is true, except itself."""
+    """Return the other nodes that must be true if a node is true."""
     if node.op_def.traits.arithmetic is Arithmetic.LOGICAL_AND:
         return [origin(node, 0), origin(node, 1)]
     if _is_predicated(node) and _is_false_without(node, bodies):

@@ -176,7 +176,7 @@ class IfMaker:
         return list(nodes)
 
     def _waits(self, src: Node) -> Iterator[Node]:
-        """Return the nodes to wait for instead of `src`; for a `Switch`, its inputs."""
+        """Return the nodes that replace `src` as control inputs; for a `Switch`, its inputs."""
         if src is self._graph.source:
             return
         if src not in self._switches:

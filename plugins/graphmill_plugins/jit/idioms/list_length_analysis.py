@@ -38,7 +38,7 @@ _STACKS: Final = {
     "TensorArrayGatherV3": _Stacking(2, frozenset({"TensorArrayWriteV3"})),
 }
 NAME: Final = "jit_list_length"
-"""In `GRAPHMILL_DISABLE_PASSES` it keeps loops with such lists outside of programs."""
+"""A name for `GRAPHMILL_DISABLE_PASSES`, which keeps loops with such lists outside of programs."""
 _MAX_SOURCES: Final = 64  # the gradient of a sum has about ten
 _PLACEHOLDER: Final = np.int32(1)  # for an integer that is static once shapes are
 

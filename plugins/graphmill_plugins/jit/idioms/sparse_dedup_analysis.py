@@ -28,7 +28,7 @@ Tensor: TypeAlias = "tuple[Node, int]"
 _INDICES, _POSITIONS, _SIZE, _ROWS = "indices", "positions", "size", "rows"
 UNIQUE: Final = "Unique"
 NAME: Final = "jit_sparse_dedup"
-"""In `GRAPHMILL_DISABLE_PASSES` it keeps such updates outside of programs."""
+"""A name for `GRAPHMILL_DISABLE_PASSES`, which keeps such updates outside of programs."""
 _SUM: Final = "UnsortedSegmentSum"
 REASON: Final = "other nodes depend on the number of its distinct values"
 USED_OUTSIDE: Final = "its distinct values are used by a node outside of its cluster"
@@ -172,7 +172,7 @@ class SparseDedupAnalysis:
         return names.index(name) if name else None
 
     def _fits(self, node: Node, kinds: dict[Tensor, str]) -> bool:
-        """Return whether all inputs of a consumer derive from the same `Unique` where they must."""
+        """Return whether all related inputs of a consumer derive from the same `Unique`."""
 
         def kind(position: int) -> str | None:
             edge = node.in_edges[position]

@@ -19,7 +19,7 @@ CALLS: Final = 2
 """Calls of a signature before it is compiled; many shapes occur only once."""
 
 INNER_CALLS: Final = 64
-"""The same in a loop of generated code, which may call it often in the first step."""
+"""The same within a loop of generated code, which may call a signature often in one step."""
 
 FunctionKey: TypeAlias = tuple[str, int]
 """Name of a function, and hash of the attr that calls it."""

@@ -32,7 +32,7 @@ class ShapesChange(NotTraceable):
 
 
 class WrongOutputsError(InternalError):
-    """A lowering returned other outputs than the kernel that it replaces (validation mode only)."""
+    """A lowering returned other outputs than its kernel would (validation mode only)."""
 
 
 class KernelFault(NotTraceable):

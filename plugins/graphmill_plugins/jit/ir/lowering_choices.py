@@ -92,7 +92,7 @@ class LoweringChoices:
         self._backends = _HOST_BACKENDS if device is None else tuple(device.backends)
 
     def kernel_choice(self, node: Node) -> KernelChoice | None:
-        """Return the kernel that is chosen for a node."""
+        """Return the kernel that the registry chooses for a node."""
         return self._host.kernels.try_find(node.op_def, node.attrs, self._type, self._backends)
 
     def why_elsewhere(self, node: Node) -> str:
@@ -113,7 +113,7 @@ class LoweringChoices:
         )
 
     def why_role_is_not_all(self, node: Node) -> str:
-        """Return why a control-flow node may do more than its role; empty if it does not.
+        """Return why a control-flow node may do more than its role; empty if it cannot.
 
         The compiler implements the role, which the supplier of the op declares. A kernel of another
         supplier may behave differently.

@@ -84,7 +84,7 @@ class Inputs:
         slots: Sequence[int],
         shapes: Iterable[tuple[int, ...]],
     ) -> Hashable:
-        """Return the key of inputs of which some are static.
+        """Return the key of inputs, some of which are static.
 
         The key contains the positions of the static inputs, as signatures from before an input
         became static distinguish fewer values.

@@ -1,4 +1,4 @@
-"""Make unique names for nodes that passes add, and for the functions they call."""
+"""Create unique names for nodes that passes add, and for the functions they call."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def unique(trace: NodeTrace, x: Any) -> Any:
 
 @lowering("Range")
 def element_range(trace: NodeTrace, *_: Any) -> Any:
-    """Compute a range; one up to a list's dynamic length becomes the first rows of a range."""
+    """Compute a range; if its limit is a list's dynamic length, return rows of a longer range."""
     if not trace.has_static_inputs():
         first_rows = trace.tracer.counts.range_to(trace.node, trace.inputs)
         if first_rows is not None:

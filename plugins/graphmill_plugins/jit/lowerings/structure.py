@@ -1,4 +1,4 @@
-"""Make lowerings of ops on tensor arrays, lists and stacks from functions of the state."""
+"""Create lowerings of ops on tensor arrays, lists and stacks from functions of the state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def structure_lowerings(
     counting: Collection[TracedOp] = (),
     element_type: str = "",
 ) -> LoweringTable:
-    """Return the lowerings of some ops.
+    """Return the lowerings of ops on tensor arrays, lists or stacks.
 
     Args:
         functions: by op, a function of state (which it changes), inputs and canonical attrs that

@@ -1,4 +1,4 @@
-"""Remember the JAX array whose memory a variable's value aliases.
+"""Record the JAX array whose memory a variable's value aliases.
 
 A value that JAX computed is a view of a JAX array, which the next call can use without a copy. The
 variable refers to the array weakly, so the array is freed when the value is replaced.

@@ -201,7 +201,7 @@ def _mark_donatable(layout: Layout, closed: Any) -> None:
 
 
 def _takes(prepare: Callable[..., Any], constants: Sequence[Any], shapes: Sequence[Any]) -> bool:
-    """Return whether `prepare` turns these constants into arrays of these shapes and dtypes."""
+    """Return whether `prepare` converts these constants to arrays of these shapes and dtypes."""
     prepared = jax_module().eval_shape(prepare, *constants)
     return [(one.shape, one.dtype) for one in prepared] == [
         (one.shape, one.dtype) for one in shapes
@@ -321,7 +321,7 @@ class _Build:
         if layout.is_guarded:
             outputs.append(guard)
         elif not guard:
-            raise NotTraceable("its static values fail a check, for which the interpreter raises")
+            raise NotTraceable("its static values fail a check, whose error the interpreter raises")
         return outputs
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.programs.memory import HostMemory
 
 LEAST_BYTES: Final = 64 << 10
-"""The smallest variable worth donating: for smaller ones the bookkeeping costs what it saves."""
+"""The minimum size in bytes of a donated variable; smaller ones are not worth the bookkeeping."""
 
 
 class DonatedValues:

@@ -69,7 +69,7 @@ class HostMemory:
         return array_behind(variable, value_of(variable)) is array and is_sole_holder(variable)
 
     def donatable_copy(self, array: Any) -> Any:
-        """Return an array that can be donated although others hold this one.
+        """Return a copy that can be donated while others hold the original.
 
         It is the array itself, as JAX copies a donated array if a NumPy view of it exists.
         """

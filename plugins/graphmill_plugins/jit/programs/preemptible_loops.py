@@ -37,7 +37,7 @@ class IterationBudgetError(Exception):
 
 
 class StagedProgram:
-    """A program whose long loops run as programs of their own.
+    """A program whose long loops run as separate programs.
 
     Args:
         stages: the stages, in order.

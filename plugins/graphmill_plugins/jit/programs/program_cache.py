@@ -130,7 +130,7 @@ class ProgramCache:
         except FileNotFoundError:
             pass
         except (CacheFileError, OSError) as error:
-            note = f"{path.name} was not usable: {error}; "
+            note = f"{path.name} was unusable: {error}; "
         call, is_jaxs = compile_with_cache_hit(lowered, options)
         if is_jaxs:
             return Program(call, note=f"{note}not written: it is in JAX's own cache")

@@ -43,7 +43,7 @@ def _forget_empty_notes() -> None:
 
 @cache
 def _traces() -> Any:
-    """Return JAX's trace cache; None if this version has none that can be inspected."""
+    """Return JAX's trace cache; None if this version has no inspectable one."""
     try:
         function = getattr(importlib.import_module(_MODULE), "trace_to_jaxpr", None)
     except ImportError:

@@ -31,7 +31,7 @@ _UNTRACED_TYPES: Final = frozenset(
     {"string", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"}  # types below 8 bits are packed
 )
 _MAX_CALLS: Final = 1_000
-"""Calls in the expansion of a function; a larger one is run as a call, so that its step can end."""
+"""Maximum number of calls in the expansion of a function in a cluster."""
 _VARIANTS: Final = frozenset({VARIANT})
 
 

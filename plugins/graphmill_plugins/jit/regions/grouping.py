@@ -153,7 +153,7 @@ def _decides(node: Node) -> bool:
 
 
 def _propagated(node: Node, blockers: _Blockers, *, waits: bool) -> _Blockers:
-    """Return the blocking and deadness ancestors that a node outside passes to its consumers.
+    """Return the blocking and deadness ancestors that an unclustered node passes on.
 
     A `Merge` or a `ControlTrigger` may be alive with dead inputs.
     """

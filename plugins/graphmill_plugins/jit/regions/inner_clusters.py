@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.function_bodies import BodyProvider
 
 _MIN_SIZE: Final = 8
-"""A call of a program costs as much as some ten nodes of generated code do."""
+"""Minimum size of a cluster; a program call costs as much as about ten nodes of generated code."""
 
 
 def inner_bodies(

@@ -98,7 +98,7 @@ class StraightLine:
         return made
 
     def _first_calls(self, *inputs: Any) -> Any:
-        """Run the code with all output checks; after some calls the final code replaces it."""
+        """Run the code with all output checks; after some calls, the final code replaces it."""
         self._checked_calls += 1
         try:
             return self._checked(*inputs)
@@ -108,7 +108,7 @@ class StraightLine:
                 self.call = self._compiled(self.source)
 
     def fail(self, error: OpError) -> None:
-        """Make each later call raise an error that was found in the cluster."""
+        """Make each later call raise an error that was detected in the cluster."""
 
         def failing(*_: Any) -> Any:
             raise type(error)(error.message, node=error.node, op=error.op)

@@ -23,7 +23,7 @@ _MAX_ATTEMPTS: Final = 4  # to compile one signature, each with more static inpu
 
 
 class Refusal(NamedTuple):
-    """The reason why there is no program.
+    """The reason why a signature has no program.
 
     Attributes:
         event: the event to send to the signature.

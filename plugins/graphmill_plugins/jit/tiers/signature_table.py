@@ -63,7 +63,7 @@ class SignatureTable:
         return removed
 
     def in_states(self, states: Collection[State]) -> list[Signature]:
-        """Return the signatures in one of some states."""
+        """Return the signatures that are in any of the given states."""
         return [one for one in self._signatures.values() if one.state in states]
 
     def holders(self) -> list[Signature]:

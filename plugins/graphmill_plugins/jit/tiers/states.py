@@ -15,7 +15,7 @@ class State(Label):
     """The progress of a signature towards a compiled program."""
 
     NEW = "new"
-    """It was called for the first time; nothing is decided yet."""
+    """It was called for the first time; its next state is not decided yet."""
     COUNTING = "counting"
     """It is compiled once it has been called often enough."""
     NO_SLOT = "no slot"
@@ -57,9 +57,9 @@ class State(Label):
 class Event(Label):
     """An event in the life of a signature."""
 
-    WANTED = "wanted"
-    WANTED_AT_ONCE = "wanted at once"
-    NOT_WANTED = "not wanted"
+    ELIGIBLE = "eligible"
+    DUE_IMMEDIATELY = "due immediately"
+    NOT_ELIGIBLE = "not eligible"
     TABLE_FULL = "table full"
     CALLED_OFTEN = "called often"
     SLOT_WON = "slot won"
@@ -73,7 +73,7 @@ class Event(Label):
     WON = "trial won"
     LOST_WHILE_COMPILING = "trial lost while compiling"
     LOST = "trial lost"
-    LOST_FOR_GOOD = "last trial lost"
+    LOST_LAST = "last trial lost"
     CHECKS_FAIL = "checks fail"
     PROGRAM_RAISED = "program raised"
     PAUSE_ENDED = "pause ended"
@@ -88,8 +88,8 @@ class Action(Label):
     SUBMIT = "hand the signature to the background compiler"
     COMPILE = "compile it now, in the thread of the call"
     SERVE = "calls go to the program"
-    PAUSE = "calls go to straight-line code; the program is kept"
-    DISCARD = "calls go to straight-line code; the program is given up"
+    PAUSE = "calls go to straight-line code; the program is retained"
+    DISCARD = "calls go to straight-line code; the program is discarded"
 
 
 Table: TypeAlias = "dict[tuple[State, Event], tuple[State, Action]]"
@@ -97,7 +97,7 @@ Table: TypeAlias = "dict[tuple[State, Event], tuple[State, Action]]"
 _S, _E, _A = State, Event, Action
 
 PAUSED: Final = frozenset({_S.AWAITING_IDLE, _S.BACKING_OFF, _S.TRIAL_SUSPENDED, _S.SUSPENDED})
-"""Straight-line code serves, while the program is kept for later."""
+"""Straight-line code serves, while the program is retained for later."""
 SERVED_COMPILED: Final = frozenset({_S.TRIAL, _S.COMPILED})
 """The program serves."""
 HAS_PROGRAM: Final = (
@@ -107,9 +107,9 @@ HAS_PROGRAM: Final = (
 """There is a program."""
 
 TRANSITIONS: Final[Table] = {
-    (_S.NEW, _E.WANTED): (_S.COUNTING, _A.KEEP),
-    (_S.NEW, _E.WANTED_AT_ONCE): (_S.COMPILING, _A.COMPILE),
-    (_S.NEW, _E.NOT_WANTED): (_S.NOT_COMPILABLE, _A.KEEP),
+    (_S.NEW, _E.ELIGIBLE): (_S.COUNTING, _A.KEEP),
+    (_S.NEW, _E.DUE_IMMEDIATELY): (_S.COMPILING, _A.COMPILE),
+    (_S.NEW, _E.NOT_ELIGIBLE): (_S.NOT_COMPILABLE, _A.KEEP),
     (_S.NEW, _E.TABLE_FULL): (_S.NO_SLOT, _A.KEEP),
     (_S.NEW, _E.PROGRAM_READY): (_S.TRIAL, _A.SERVE),
     (_S.COUNTING, _E.CALLED_OFTEN): (_S.QUEUED, _A.SUBMIT),
@@ -123,7 +123,7 @@ TRANSITIONS: Final[Table] = {
     (_S.TRIAL, _E.WON): (_S.COMPILED, _A.KEEP),
     (_S.TRIAL, _E.LOST_WHILE_COMPILING): (_S.AWAITING_IDLE, _A.PAUSE),
     (_S.TRIAL, _E.LOST): (_S.BACKING_OFF, _A.PAUSE),
-    (_S.TRIAL, _E.LOST_FOR_GOOD): (_S.SLOWER, _A.DISCARD),
+    (_S.TRIAL, _E.LOST_LAST): (_S.SLOWER, _A.DISCARD),
     (_S.TRIAL, _E.CHECKS_FAIL): (_S.TRIAL_SUSPENDED, _A.PAUSE),
     (_S.COMPILED, _E.CHECKS_FAIL): (_S.SUSPENDED, _A.PAUSE),
     (_S.AWAITING_IDLE, _E.PAUSE_ENDED): (_S.TRIAL, _A.SERVE),

@@ -38,7 +38,7 @@ VARIED_TRIAL_CALLS: Final = 16  # the same if the duration of a call depends on 
 CALLS_TO_NEXT_TRIAL: Final = (256, 4096)
 MAX_FAILED: Final = 32  # calls with failed checks before the program is suspended
 CALLS_SUSPENDED: Final = 4096  # calls for which it is suspended then
-FULL: Final = f"there are {MAX_COMPILED} compiled signatures already"
+FULL: Final = f"there are already {MAX_COMPILED} compiled signatures"
 EVICTED: Final = "it was evicted: another signature has been called more often and has its slot"
 _ASYNCHRONOUS: Final = "not compared: wall-clock timing is meaningless on asynchronous devices"
 _BEING_COMPILED: Final = "it is being compiled"
@@ -47,7 +47,7 @@ _REPLACED: Final = "another signature, with other static values or variable shap
 
 
 class TierRules(NamedTuple):
-    """The parameters in which clusters differ.
+    """The parameters by which clusters differ.
 
     Attributes:
         calls: number of calls after which a signature is compiled; 0 for before its first call.
@@ -134,11 +134,11 @@ class TierMachine:
             if found is not None:
                 return found, Action.KEEP
             event, reason = self._first_event(refusal)
-            is_wanted = event in (Event.WANTED, Event.WANTED_AT_ONCE)
+            is_wanted = event in (Event.ELIGIBLE, Event.DUE_IMMEDIATELY)
             records = self._records
             record = records.new(self._describe(values)) if is_wanted else records.shared(reason)
             signature = self._new(key, record)
-            if event is Event.WANTED:
+            if event is Event.ELIGIBLE:
                 signature.calls_left = self._rules.calls
             action = self._apply(signature, event, reason)
             self._table.add(signature)
@@ -259,14 +259,14 @@ class TierMachine:
 
     def _first_event(self, refusal: str) -> tuple[Event, str]:
         if refusal:
-            return Event.NOT_WANTED, refusal
+            return Event.NOT_ELIGIBLE, refusal
         if self._table.is_full():
             return Event.TABLE_FULL, FULL
         calls = self._rules.calls
         if not calls:
-            return Event.WANTED_AT_ONCE, _BEING_COMPILED
+            return Event.DUE_IMMEDIATELY, _BEING_COMPILED
         return (
-            Event.WANTED,
+            Event.ELIGIBLE,
             f"it will be compiled after {calls} calls with inputs of these shapes",
         )
 
@@ -333,7 +333,7 @@ class TierMachine:
             self._apply(signature, Event.WON, _ASYNCHRONOUS)
 
     def _serve_others(self, key: Hashable, program: Any, record: SignatureRecord) -> Signature:
-        """Make a program serve inputs other than those requested; return their signature."""
+        """Make a program serve inputs that did not request it; return their signature."""
         signature = self.find(key)
         if signature is not None and signature.state not in _WITHOUT_PROGRAM:
             return signature  # it already has a program, or a reason to have none
@@ -371,13 +371,13 @@ class TierMachine:
             self._lose(signature, cause)
 
     def _lose(self, signature: Signature, cause: str) -> None:
-        """Return to straight-line code: after the first lost trials for a while, then for good.
+        """Return to straight-line code: temporarily after the first lost trials, then permanently.
 
         A trial is only a few calls, which other work on the machine may have slowed down.
         """
         signature.num_losses += 1
         if signature.num_losses > len(CALLS_TO_NEXT_TRIAL):
-            self._release(signature, Event.LOST_FOR_GOOD, cause)
+            self._release(signature, Event.LOST_LAST, cause)
             return
         calls = signature.calls_left = CALLS_TO_NEXT_TRIAL[signature.num_losses - 1]
         signature.straight_times = CallTimes()

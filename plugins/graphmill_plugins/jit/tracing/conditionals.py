@@ -149,5 +149,5 @@ class _Joined:
             return column[0]
         best = present[0]
         for value in present[1:]:
-            best = form_of_both(best, value, "the branches of a conditional give")
+            best = form_of_both(best, value, "the branches of a conditional return")
         return best

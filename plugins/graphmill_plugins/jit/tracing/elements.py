@@ -100,7 +100,7 @@ class Elements:
         return replace(self, data=zeros)
 
     def reserved(self, count: int) -> Elements:
-        """Return an empty stack with room for `count` times as many elements as before."""
+        """Return an empty stack with `count` times the capacity."""
         if self.is_bounded:
             return self
         return replace(self, size=count * max(self.size, 1))
@@ -240,7 +240,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """The first rows of an array, with a dynamic count; only outputs of a program can be this.
+    """The first rows of an array, with a dynamic count; only a program's outputs can be this.
 
     Attributes:
         data: the array.
@@ -297,7 +297,7 @@ def static_shape(value: Any) -> tuple[int, ...] | None:
 
 
 def is_gradient_of_entry(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
-    """Return whether a state key is that of the gradients of another entry of the state."""
+    """Return whether a state key belongs to the gradients of another entry of the state."""
     forward = getattr(key, "forward", None)
     return forward is not None and (forward in state or is_gradient_of_entry(forward, state))
 
@@ -305,7 +305,7 @@ def is_gradient_of_entry(key: Hashable, state: Mapping[Hashable, Any]) -> bool:
 def set_and_grown(
     state: dict[Hashable, Any], elements: Elements, index: Any, value: Any
 ) -> Elements:
-    """Return elements with one set, which may be the first one past the end.
+    """Return the elements with one set, or with one appended.
 
     The capacity grows by one if necessary; a loop increases it by its number of iterations.
     """

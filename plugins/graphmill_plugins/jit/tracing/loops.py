@@ -146,7 +146,7 @@ class _Iteration:
 
 
 class _Loop:
-    """A loop, whose values get shapes that are the same in each iteration."""
+    """A loop whose values have the same shapes in each iteration."""
 
     def __init__(
         self,
@@ -321,9 +321,9 @@ class _Loop:
             if is_same:
                 return
             raise NotTraceable(
-                f"loop variable {index} is not an array, or is different in each iteration"
+                f"loop variable {index} is not an array, or differs between iterations"
             )
-        raise NotTraceable(f"loop variable {index} is a different handle in each iteration")
+        raise NotTraceable(f"the handle in loop variable {index} differs between iterations")
 
     @staticmethod
     def _array(value: Any) -> Any:

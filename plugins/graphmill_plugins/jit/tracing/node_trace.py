@@ -1,4 +1,4 @@
-"""`NodeTrace`: the trace context that a lowering gets for its node."""
+"""`NodeTrace`: the trace context that a lowering receives for its node."""
 
 from __future__ import annotations
 

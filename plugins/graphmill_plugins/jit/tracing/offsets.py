@@ -29,7 +29,7 @@ class Offsets:
             self._parts[id(vector)] = vector, values
 
     def note_sum(self, values: list[Any], result: Any) -> None:
-        """Record the integer that a static integer was added to."""
+        """Record the integer to which a static integer was added."""
         if np.ndim(result) or result.dtype.kind != "i":
             return
         for value, added in (values, values[::-1]):

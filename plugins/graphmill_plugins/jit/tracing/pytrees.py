@@ -16,7 +16,7 @@ _registered: Final[set[type]] = set()
 
 
 def register_pytrees() -> None:
-    """Register with JAX all declared classes that are not registered yet.
+    """Register all declared classes with JAX that are not registered yet.
 
     Threads: any may call.
     """

@@ -30,7 +30,7 @@ def value_with_rows(handle: Any, state: State) -> Any:
 
 
 def require_rows_in_range(value: Any, indices: Any, state: State) -> None:
-    """Add to the guard that a value has a row for each index."""
+    """Add to the guard that all row indices are in range of a value."""
     jnp = jax_module().numpy
     holds = jnp.all((indices >= 0) & (indices < value.shape[0]))
     state[GUARD] = state[GUARD] & holds

@@ -55,7 +55,7 @@ class TracedKernels:
         self._functions: dict[Node, OpKernel] = {}
 
     def choice(self, node: Node) -> LoweringChoice:
-        """Return the lowering choice of a node, the same one each time.
+        """Return the lowering choice of a node; repeated calls return the same object.
 
         Raises:
             NotTraceable: it has none.
@@ -69,7 +69,7 @@ class TracedKernels:
         return chosen
 
     def get(self, node: Node, backend: str = BACKEND) -> OpKernel:
-        """Return the kernel of a node, the same one each time.
+        """Return the kernel of a node; repeated calls return the same object.
 
         Raises:
             NotTraceable: there is none, or it rejects the node.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.tracing.values import Function, State
 
 MAX_UNROLLED_ITERATIONS: Final = 2_000
-"""Maximum number of nodes traced for all iterations of a loop; they take seconds to compile."""
+"""Maximum number of nodes traced for all iterations of a loop; more take too long to compile."""
 
 
 def unrolled(

@@ -1,4 +1,4 @@
-"""The values and the state of a trace, and how those of branches and iterations are unified.
+"""The values and the state of a trace, and how branches and iterations unify them.
 
 The functions of a `While` or `If` are Python functions of traced values:
 

@@ -56,7 +56,7 @@ class _Band:
         self.width = max(min(rows + min(upper, 0), columns + min(-lower, 0)), 0)
 
     def _shift(self, k: Value) -> Value:
-        """Return how far to the right the content of diagonal `k` begins."""
+        """Return the offset at which the content of diagonal `k` begins in its packed row."""
         length = np.minimum(self.rows + np.minimum(k, 0), self.columns - np.maximum(k, 0))
         left = ((k >= 0) & self._left_above) | ((k <= 0) & self._left_below)
         return np.where(left, 0, self.width - length)
@@ -159,7 +159,7 @@ def matrix_set_diag_v2(xp: ArrayNamespace, x: Value, diagonal: Value, k: Value) 
 def matrix_set_diag_v3(
     xp: ArrayNamespace, x: Value, diagonal: Value, k: Value, *, align: str
 ) -> Value:
-    """Replace diagonals of matrices; `align` says where shorter ones are padded."""
+    """Replace diagonals of matrices; `align` determines where shorter ones are padded."""
     return _set_diagonals(xp, x, diagonal, k, align)
 
 
@@ -293,7 +293,7 @@ def _matrix_size(width: int, lower: int, upper: int, rows: int, columns: int) ->
 
 @kernel("Diag")
 def diag(xp: ArrayNamespace, diagonal: Value) -> Value:
-    """Make a tensor of twice the rank with `diagonal` where both halves of the index agree."""
+    """Return a tensor of twice the rank with `diagonal` where both halves of the index agree."""
     if diagonal.ndim < 1:
         raise InvalidArgumentError("Input must be at least rank 1, got 0")
     size = math.prod(diagonal.shape)

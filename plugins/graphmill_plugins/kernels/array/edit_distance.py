@@ -84,7 +84,7 @@ def _distances(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
 
 
 def _levenshtein(a: list[Any], b: list[Any]) -> int:
-    """Return the least number of insertions, deletions and substitutions from `a` to `b`."""
+    """Return the minimum number of insertions, deletions and substitutions from `a` to `b`."""
     row = list(range(len(b) + 1))
     for count, left in enumerate(a, 1):
         diagonal, row[0] = row[0], count
@@ -96,7 +96,7 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
 
 
 def _levenshtein_of_all(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
-    """Return the distances of all pairs, one element of all first sequences at a time.
+    """Return the distances of all pairs, computed for one element of each first sequence at a time.
 
     In a row of the table, an insertion costs one for each step to the right. With the column index
     subtracted (`ramp`), insertions amount to a running minimum.

@@ -22,7 +22,7 @@ _BYTES = 8
 
 @kernel("Fingerprint", host=True)
 def fingerprint(data: Value, method: Value) -> Value:
-    """Hash each row to eight bytes; a row of several strings by the hashes of its strings.
+    """Hash each row to eight bytes; for a row of several strings, hash the hashes of its strings.
 
     Raises:
         InvalidArgumentError: the data are a scalar, or the method is not farmhash64.

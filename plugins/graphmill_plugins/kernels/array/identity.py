@@ -1,4 +1,4 @@
-"""Identity-like ops, and ops that make a value from an attr."""
+"""Identity-like ops, and ops that create a value from an attr."""
 
 from __future__ import annotations
 

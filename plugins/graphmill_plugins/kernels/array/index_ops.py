@@ -1,4 +1,4 @@
-"""Declare gathers, scatters and slice writes, and make their kernels for a backend.
+"""Declare gathers, scatters and slice writes, and create their kernels for a backend.
 
 A backend provides functions of arrays; `index_plan` has checked their arguments.
 """

@@ -44,7 +44,7 @@ def multi_hot(
 
 
 def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
-    """Return (rows, depth): how often each index occurs in a row; out of range is ignored."""
+    """Return an array (rows, depth) of how often each index in range occurs in a row."""
     count = rows.shape[0]
     # What is out of range is counted in an extra column, which is dropped.
     bins = xp.where((rows >= 0) & (rows < depth), rows, depth)

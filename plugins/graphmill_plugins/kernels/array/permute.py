@@ -198,7 +198,7 @@ def _mark(
 def _mark_numpy(
     indices: Value, depth: int, axis: int, values: tuple[Value, Value], dtype: np.dtype[Any]
 ) -> Value:
-    """Write only the marks: comparing all elements is many times slower for a large depth."""
+    """Write only the `on_value` elements; for a large depth, comparing all is far slower."""
     on_value, off_value = (value[()] for value in values)
     shape = (*indices.shape[:axis], depth, *indices.shape[axis:])
     if dtype.kind in "biufc" and not off_value:

@@ -63,7 +63,7 @@ def scatter(
 
 
 def _combine_into(ufunc: np.ufunc, target: Value, target_rows: Value, rows: Value) -> None:
-    """Combine rows into the rows of `target`; several rows may have one target."""
+    """Combine rows into the rows of `target`; several rows may have the same target."""
     if rows.shape[1] == 1:
         ufunc.at(target[:, 0], target_rows, rows[:, 0])  # has a fast path for one dimension only
     elif rows.shape[0] <= _MAX_UNSORTED_ROWS or target.dtype.kind in "Ob":

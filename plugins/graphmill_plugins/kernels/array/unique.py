@@ -48,7 +48,7 @@ def _first_occurrences(x: Value) -> tuple[Value, Value]:
 
 
 def _first_occurrences_in_table(x: Value, low: int, high: int) -> tuple[Value, Value]:
-    """Do the same for integers in [low, high], with a table that has an entry for each."""
+    """Compute `_first_occurrences` for integers in [low, high], with a table of all of them."""
     # Differences overflow small signed types, and large unsigned values overflow an index.
     keys = (
         (x - x.dtype.type(low)).astype(np.intp) if x.dtype.kind == "u" else x.astype(np.intp) - low

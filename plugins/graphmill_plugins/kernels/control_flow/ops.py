@@ -26,7 +26,7 @@ def no_op(xp: ArrayNamespace) -> None:
 
 @kernel("SyncDevice", stateful=True)
 def sync_device(ctx: OpKernelContext) -> None:
-    """Wait until the device has done what was started on it before."""
+    """Wait until the device has finished all work that was started before."""
     ctx.device.sync()
 
 
@@ -101,7 +101,7 @@ def merge(xp: ArrayNamespace, N: int) -> Any:
         for position, value in zip(positions, inputs, strict=True):
             if value is not None:
                 return value, position
-        raise errors.InternalError("a Merge was run before any of its inputs arrived")
+        raise errors.InternalError("a Merge ran before any of its inputs arrived")
 
     return give
 
@@ -123,5 +123,5 @@ def abort(error_msg: str, exit_without_error: bool) -> None:
     With `exit_without_error`, TensorFlow exits with status 0. Here the step is aborted all the
     same, because nodes after this one must not run.
     """
-    kind = "asked to exit without error" if exit_without_error else "intentional failure"
+    kind = "a request to exit without error" if exit_without_error else "intentional failure"
     raise errors.AbortedError(f"Abort_op {kind}; {error_msg}")

@@ -72,7 +72,7 @@ class Accumulator(ABC):
             self._step = step
 
     def apply(self, step: int, *gradient: Value) -> None:
-        """Add a gradient, unless it is of an older step.
+        """Add a gradient, unless it is from an older step.
 
         Raises:
             InvalidArgumentError: its shape is incompatible.

@@ -353,7 +353,7 @@ class Queue(ABC):
         attempt.error = CancelledError(attempt.cancelled_message)
 
     def _flush(self) -> list[Attempt]:
-        """Try pending attempts until none progresses; return those that have ended."""
+        """Try pending attempts until none makes progress; return those that have ended."""
         ended: list[Attempt] = []
         while True:
             progressed = self._flush_pending(self._enqueues, ended)

@@ -78,8 +78,8 @@ class AccumulatorKernel:
             if has != asked or type(found) is not self._kind:
                 raise InvalidArgumentError(
                     f"Shared conditional accumulator '{self._name}' is a {type(found).__name__} of "
-                    f"{what} {has}, but a {self._kind.__name__} of {asked} was requested; give the "
-                    "two different shared_name attrs"
+                    f"{what} {has}, but a {self._kind.__name__} of {asked} was requested; use "
+                    "different shared_name attrs for the two"
                 )
 
 

@@ -78,7 +78,7 @@ class _QueueKernel:
             if has != asked:
                 raise InvalidArgumentError(
                     f"Shared queue '{self._name}' has {what} {has} but requested {what} was "
-                    f"{asked}; give the two queues different shared_name attrs"
+                    f"{asked}; use different shared_name attrs for the two queues"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Write a dataset as a graph: a node for each kernel that made a part of it.
+"""Write a dataset as a graph, with a node for each kernel that created a part of it.
 
 Semantics: tensorflow/core/kernels/data/serialization_utils.cc. The names of the nodes are
 TensorFlow's: the op and a number, such as `MapDataset/_4`.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from graphmill.spi.protos import GraphDef
 
 FAIL: Final = 2
-"""The policy for state outside of the dataset that refuses it; the others keep it silently."""
+"""The policy that refuses state outside of the dataset; the other policies accept it."""
 RESULT: Final = "dataset"
 """The name of the `_Retval` node."""
 
 _HANDLES: Final = {MemoryCache: "DummyMemoryCache", SeedGenerator: "DummySeedGenerator"}
-"""Resources that a dataset creates anew if it gets a handle without one."""
+"""Resources that a dataset creates itself if it receives a handle without one."""
 _HARMLESS: Final = frozenset({"fs.read", "log"})
 """Effects that do not make a function stateful: its results do not depend on earlier calls."""
 
@@ -139,7 +139,7 @@ class _Writer:
         return self._node(op, (), {})
 
     def _variable(self, handle: ResourceHandle, variable: Variable) -> str:
-        """Write nodes that create a variable with the value that it has now."""
+        """Write nodes that create a variable with its current value."""
         attrs = {"dtype": variable.dtype, "shape": variable.shape, "container": handle.container}
         made = self._node("VarHandleOp", (), {**attrs, "shared_name": handle.name})
         with variable.lock:
@@ -149,7 +149,7 @@ class _Writer:
 
 
 def _origin(dataset: Dataset) -> Origin:
-    """Return the call that made a dataset.
+    """Return the kernel call that created a dataset.
 
     Raises:
         UnimplementedError: no kernel made it.
@@ -161,11 +161,13 @@ def _origin(dataset: Dataset) -> Origin:
         attrs = {"output_types": dataset.dtypes, "output_shapes": dataset.shapes}
         given = {"Tinput_types": dataset.dtypes * len(dataset.elements), **attrs}
         return Origin("ListDataset", tensors, given, None)
-    raise UnimplementedError(f"{dataset!r} cannot be written into a graph: no kernel made it")
+    raise UnimplementedError(
+        f"{dataset!r} cannot be written into a graph: it was not created by a kernel"
+    )
 
 
 def _library(nodes: Iterable[Any], functions: Any) -> Any:
-    """Return the functions that nodes call, and those that these call."""
+    """Return the functions that nodes call, directly or indirectly."""
     everything = proto.FunctionDefLibrary()
     functions.library.write(everything)
     known = {function.signature.name: function for function in everything.function}

@@ -50,7 +50,7 @@ def choose_fastest_branch_dataset(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> Dataset:
-    """Make a dataset of the elements that the fastest of several functions makes.
+    """Make a dataset of the elements that the fastest of several functions returns.
 
     Raises:
         InvalidArgumentError: the lengths of the captured values do not match the branches.

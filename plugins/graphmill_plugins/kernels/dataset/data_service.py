@@ -48,5 +48,5 @@ def refuse_model_proto(ctx: OpKernelContext, iterator: Any) -> NoReturn:
     del iterator
     raise UnimplementedError(
         f"{ctx.op} returns the model with which TensorFlow tunes a pipeline; graphmill does not "
-        "tune pipelines while they run, so there is none"
+        "tune running pipelines and has no such model"
     )

@@ -1,4 +1,4 @@
-"""Kernels that save how far an iterator is, and restore it.
+"""Kernels that save the position of an iterator, and restore it.
 
 Semantics: tensorflow/core/kernels/data/iterator_ops.cc. TensorFlow saves the state of each dataset
 of the pipeline; here an iterator is restored by taking the same number of elements again.
@@ -62,7 +62,7 @@ def serialize_iterator(
 
 @dataset_kernel("DeserializeIterator", async_=True, effects=("state",))
 class DeserializeIteratorKernel(ConsumingKernel):
-    """Bring an iterator, which must have been started, to a saved position."""
+    """Move a started iterator to a saved position."""
 
     def result(self, ctx: OpKernelContext, *inputs: Any) -> None:
         """Take elements up to the position.

@@ -114,7 +114,7 @@ class IteratorResource:
         self._run(dataset, Scope(ctx))
 
     def position(self) -> IteratorPosition:
-        """Return how far the iterator is.
+        """Return the position of the iterator.
 
         Raises:
             FailedPreconditionError: nothing was started.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 _MESSAGES: Final = frozenset({2, 3, 5, 7, 12})
-"""The fields of an `Options` message that are messages of scalars themselves."""
+"""The fields of an `Options` message that are themselves messages of scalars."""
 
 
 @dataset_kernel("GetOptions")
@@ -40,7 +40,7 @@ def _options(dataset: Dataset) -> bytes:
 
 
 def _merged(first: bytes, second: bytes, messages: frozenset[int] = frozenset()) -> bytes:
-    """Return a message with the fields of two, sorted; those of the second win.
+    """Merge two messages; return the fields sorted, where those of the second take precedence.
 
     Raises:
         InvalidArgumentError: one of them is no message.

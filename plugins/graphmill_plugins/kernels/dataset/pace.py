@@ -1,4 +1,4 @@
-"""Kernels of datasets that delay elements or take them in threads of their own."""
+"""Kernels of datasets that delay elements or take them in separate threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sleep_dataset(ctx: OpKernelContext, source: Value, sleep_microseconds: Value
 
 
 class ThreadPoolResource:
-    """A thread pool as a graph names it; its datasets run in the session's threads instead."""
+    """A thread pool of a graph; its datasets run in the session's threads instead."""
 
 
 @dataset_kernel("ThreadPoolHandle", "ExperimentalThreadPoolHandle", effects=_STATE)

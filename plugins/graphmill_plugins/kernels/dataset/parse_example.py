@@ -107,6 +107,6 @@ def _check_unique(keys: Sequence[str]) -> None:
 def _pairs(kind: str, keys: Sequence[str], types: Sequence[Any]) -> list[tuple[bytes, Any]]:
     if len(keys) != len(types):
         raise InvalidArgumentError(
-            f"there are {len(keys)} {kind} keys and {len(types)} types; give one of each"
+            f"there are {len(keys)} {kind} keys and {len(types)} types; pass one type for each key"
         )
     return list(zip(map(encode, keys), types, strict=True))

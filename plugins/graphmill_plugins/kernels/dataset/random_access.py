@@ -107,14 +107,14 @@ def _check_weighted(
 ) -> None:
     if len(datasets) != len(weights):
         raise InvalidArgumentError(
-            f"there are {len(datasets)} input datasets and {len(weights)} weights; give one of each"
+            f"there are {len(datasets)} input datasets and {len(weights)} weights; pass one each"
         )
     for index, (dataset, weight) in enumerate(zip(datasets, weights, strict=True)):
         if not weight > 0:
             raise InvalidArgumentError(f"weight {index} must be greater than zero, got {weight}")
         if list(dataset.dtypes) != types:
             raise InvalidArgumentError(
-                f"input {index} of WeightedFlatMapDataset has other element types than the output"
+                f"input {index} of WeightedFlatMapDataset and the output differ in element types"
             )
         if dataset.cardinality <= 0:
             raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Kernels that write datasets as graphs, and make datasets of such graphs.
+"""Kernels that write datasets as graphs, and create datasets from such graphs.
 
 Semantics: tensorflow/core/kernels/data/dataset_ops.cc.
 """

@@ -48,7 +48,7 @@ def snapshot_dataset_v2(
     *,
     broker: Broker,
 ) -> Dataset:
-    """Make a dataset that writes its elements to files at first, and then reads them."""
+    """Make a dataset that writes its elements to files in the first iteration, then reads them."""
     dataset = dataset_of(source)
     known = hash % (1 << 64)
     graph_hash = known if hash_valid else fingerprint(dataset, functions=ctx.functions)

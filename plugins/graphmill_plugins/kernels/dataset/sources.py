@@ -80,7 +80,7 @@ def list_dataset(
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
 ) -> Dataset:
-    """Make a dataset of given elements, whose components are listed one after the other."""
+    """Make a dataset of the given elements, whose components are in one list."""
     del ctx
     return _listed(tensors, output_types, output_shapes)
 

@@ -104,6 +104,6 @@ def bytes_produced_stats_dataset(ctx: OpKernelContext, source: Value, tag: Value
 
 @dataset_maker("LatencyStatsDataset", "ExperimentalLatencyStatsDataset", effects=("clock",))
 def latency_stats_dataset(ctx: OpKernelContext, source: Value, tag: Value) -> Dataset:
-    """Make a dataset that records how long its elements take."""
+    """Make a dataset that records the time that each element takes."""
     del ctx
     return Latency(dataset_of(source), decode(scalar(tag, "tag")))

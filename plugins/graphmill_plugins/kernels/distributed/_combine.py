@@ -111,7 +111,7 @@ def _check_rows(requests: Requests, *, exactly: bool) -> None:
     if not shape or shape[0] % count or (exactly and shape[0] != count):
         wanted = f"{count} rows" if exactly else f"a multiple of {count} rows"
         raise InvalidArgumentError(
-            f"{requests[0]}: a tensor of shape {list(shape)} cannot be shared among the "
+            f"{requests[0]}: a tensor of shape {list(shape)} cannot be divided among the "
             f"{count} members of the group; expected {wanted}"
         )
 

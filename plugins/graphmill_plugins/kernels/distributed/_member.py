@@ -1,4 +1,4 @@
-"""The membership of a node in a collective: make a request from its inputs, return the result."""
+"""The membership of a node in a collective: build its request, and return the result."""
 
 from __future__ import annotations
 

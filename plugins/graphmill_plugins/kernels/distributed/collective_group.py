@@ -146,8 +146,8 @@ class CollectiveV3Kernel:
         """Join the next collective of the communicator."""
         if group_assignment.size:
             raise UnimplementedError(
-                "Group assignments are not supported yet; give an empty group_assignment, and make "
-                "a communicator for each group"
+                "Group assignments are not supported yet; pass an empty group_assignment, and "
+                "create a communicator for each group"
             )
         group: Communicator = communicator.expect(Communicator)
         instance = ("of communicator", next(group.numbers))

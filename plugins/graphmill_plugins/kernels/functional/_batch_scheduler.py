@@ -110,7 +110,7 @@ class Batcher:
         self._running = 0
 
     def submit(self, queue: str, rows: Rows, cancellation: Cancellation | None) -> None:
-        """Add rows to a batch, which runs when it is full or times out, and capacity is free.
+        """Add rows to a batch, which runs when it is full or has timed out and there is capacity.
 
         Raises:
             UnavailableError: the queue already has the maximum number of waiting batches.

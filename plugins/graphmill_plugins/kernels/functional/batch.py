@@ -132,7 +132,7 @@ def _parts(
 def _hand_out(
     batch: Batch, padded: int, results: Sequence[Value], error: BaseException | None
 ) -> None:
-    """Give each caller its rows of the results, or give all callers the error."""
+    """Pass each caller its rows of the results, or pass the error to all callers."""
     for value in results:
         if not np.ndim(value) or len(value) != padded:
             error = FailedPreconditionError(

@@ -36,7 +36,7 @@ def _index(batch: Batch) -> Value:
 
 @kernel("Batch", host=True, stateful=True, async_=True, effects=("rng", "state"))
 class BatchTensors:
-    """Give all rows to the caller that came last, and tensors without rows to the others."""
+    """Return all rows to the caller that came last, and tensors without rows to the others."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self._key = resource_key(construction, is_shared_by_node_name=True)

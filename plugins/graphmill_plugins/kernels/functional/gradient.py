@@ -78,7 +78,7 @@ class _Differentiated:
         ]
 
     def traced(self, *inputs: Any) -> list[Any]:
-        """Return the gradients inside an outer trace, for instance of a higher-order gradient."""
+        """Return the gradients inside an outer trace, such as that of a higher-order gradient."""
         args, given = self._split(inputs)
         results = self._pull(args)([args[index] for index in self._smooth], given)
         found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
@@ -141,7 +141,7 @@ class _Differentiated:
 
 
 def _as_jax_input(value: Value, jax: Any) -> Value:
-    """Return a value that JAX accepts: one of another device becomes a NumPy array."""
+    """Return a value that JAX accepts: a value of another device becomes a NumPy array."""
     if isinstance(value, (np.ndarray, np.generic, jax.Array)) or not hasattr(value, "__array__"):
         return value
     return np.asarray(value)

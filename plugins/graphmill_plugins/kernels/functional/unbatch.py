@@ -1,4 +1,4 @@
-"""Unbatch: give the steps of a batch their rows of its result.
+"""Unbatch: return to each step of a batch its rows of the result.
 
 Semantics: tensorflow/core/kernels/batch_kernels.cc. Nodes of the same name share their rows, across
 steps and across sessions with the same resources. Each step passes the key (`id`) of its rows; one
@@ -63,7 +63,7 @@ def _pieces(batch: Value, index: Value) -> list[tuple[int, Value]]:
 
 
 class WaitingRows:
-    """The rows of steps that have not asked for them, and the steps that wait for rows.
+    """Rows whose steps have not requested them yet, and steps that wait for their rows.
 
     Args:
         patience: the number of seconds for which rows and steps wait.
@@ -93,7 +93,7 @@ class WaitingRows:
         done: Done,
         cancellation: Cancellation | None,
     ) -> None:
-        """Bring rows, and call `done` with those of a key, now or later, or with an error.
+        """Add rows, and call `done` with the rows of a key, now or later, or with an error.
 
         Raises:
             AlreadyExistsError: another step waits for the rows of this key, or there are already
@@ -122,7 +122,7 @@ class WaitingRows:
                 raise AlreadyExistsError("Multiple tensors returned for same batch key.")
 
     def _add(self, pieces: list[tuple[int, Value]]) -> list[Callable[[], None]]:
-        """Keep rows; return the calls that give them to the steps that wait for them."""
+        """Store rows; return the calls that pass them to waiting steps."""
         calls: list[Callable[[], None]] = []
         deadline = self._clock() + self._patience
         for key, rows in pieces:
@@ -187,7 +187,7 @@ class Unbatch:
         id: Value,  # noqa: A002 - the name of the op's input
         done: Done,
     ) -> None:
-        """Add the rows of a batch, if any, and ask for this step's."""
+        """Add the rows of a batch, if any, and request those of this step."""
         if np.ndim(id):
             raise InvalidArgumentError(
                 f"Expected `id` to be scalar. Received shape {shape_text(np.shape(id))}"

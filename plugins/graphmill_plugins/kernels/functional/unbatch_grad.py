@@ -167,7 +167,7 @@ class UnbatchGrad:
         id: Value,  # noqa: A002 - the name of the op's input
         done: Done,
     ) -> None:
-        """Add this step's gradient; only the step that passed the batch gets rows back."""
+        """Add this step's gradient; only the step that passed the batch receives rows."""
         key = _key(id)
         found: Gradients = ctx.resources.lookup_or_create(*self._key, Gradients, Gradients)
         wanted: list[int] | None = None

@@ -1,4 +1,4 @@
-"""`check_chunks`: whether a PNG is complete and undamaged; Pillow reads files that are cut off.
+"""`check_chunks`: check that a PNG is complete and undamaged; Pillow accepts truncated files.
 
 As in libpng, every chunk up to the end must be there, and the critical ones must have their
 checksum. The format: https://www.w3.org/TR/png-3/.

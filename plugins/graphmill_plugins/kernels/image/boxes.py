@@ -139,7 +139,7 @@ def _suppress_at_once(similarity: Similarity, scores: Any, limits: Limits) -> li
 def _suppress_by_fading(
     similarity: Similarity, scores: Any, limits: Limits
 ) -> tuple[list[int], list[float]]:
-    """Repeatedly select the best box and lower the scores of those that overlap it.
+    """Repeatedly select the best box and lower the scores of boxes that overlap it.
 
     Scores only decrease. So boxes are processed in batches, best first: the remaining boxes are
     not needed until one of them may be the best.
@@ -240,7 +240,7 @@ def non_max_suppression_v4(
     score_threshold: Value,
     pad_to_max_output_size: bool,
 ) -> tuple[Value, Value]:
-    """Return the indices of the selected boxes, padded with zeros if asked, and their count."""
+    """Return the indices of the selected boxes, padded with zeros on request, and their count."""
     limits = Limits(
         scalar("max_output_size", max_output_size),
         scalar("iou_threshold", iou_threshold),

@@ -178,7 +178,7 @@ def _rgb_to_hsv(xp: ArrayNamespace, images: Value) -> tuple[Value, Value, Value]
 
 
 def _shares(xp: ArrayNamespace, sixths: Value) -> tuple[Value, Value, Value]:
-    """Return how near red, green and blue are to the highest channel, for a hue in sixths."""
+    """Return the relative intensities of red, green and blue in [0, 1], for a hue in sixths."""
     one = sixths.dtype.type
     return (
         xp.clip(xp.abs(sixths - one(3)) - one(1), one(0), one(1)),

@@ -33,7 +33,7 @@ _COLORS = np.array(
     ],
     np.float32,
 )
-"""Yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia."""
+"""The default colours: yellow, blue, red, lime, purple, olive, maroon, navy, aqua, fuchsia."""
 
 
 def _draw(image: Any, box: Any, color: Any) -> None:
@@ -105,7 +105,7 @@ def draw_bounding_boxes_v2(images: Value, boxes: Value, colors: Value) -> Value:
 
 
 class _WindowAlignment(NamedTuple):
-    """How window positions are given: from the centre or the corner, normalised or in pixels."""
+    """The convention for window positions: from centre or corner, normalised or in pixels."""
 
     centered: bool
     normalized: bool

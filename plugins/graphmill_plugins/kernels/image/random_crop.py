@@ -65,5 +65,5 @@ class RandomCropKernel:
 
 
 def _start(numbers: Iterator[Any], rest: int) -> int:
-    """Return a random start that leaves out `rest` elements; draws no number if that is 0."""
+    """Return a random start that leaves out `rest` elements; draw no number if `rest` is 0."""
     return next(numbers) % (rest + 1) if rest else 0

@@ -58,9 +58,9 @@ class Reader:
     """
 
     can_save = False
-    """Whether its state can be saved."""
+    """Whether the state of such a reader can be saved."""
     has_one_record = False
-    """Whether a work unit has only one record."""
+    """Whether each work unit has only one record."""
 
     def __init__(self) -> None:
         self._lock = fork_safe_lock()

@@ -120,7 +120,7 @@ def merge_v2_checkpoints(
     *,
     broker: Broker,
 ) -> None:
-    """Merge checkpoints into one; with `delete_old_dirs` remove folders that are empty then."""
+    """Merge checkpoints into one; with `delete_old_dirs`, remove folders that become empty."""
     if np.ndim(checkpoint_prefixes) != 1 or np.ndim(destination_prefix):
         shapes = f"{list(np.shape(checkpoint_prefixes))} and {list(np.shape(destination_prefix))}"
         raise errors.InvalidArgumentError(
@@ -246,7 +246,7 @@ def _number(value: Value) -> int:
 
 
 def _matches(path: str, broker: Broker) -> bool:
-    """Return whether there are files that may be a checkpoint in the V1 format."""
+    """Return whether any file matches a pattern and may be a checkpoint in the V1 format."""
     found = [path] if broker.exists(path) else broker.matching(path)
     return any(not broker.is_dir(name) for name in found)
 

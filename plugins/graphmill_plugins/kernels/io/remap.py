@@ -31,7 +31,7 @@ def generate_vocab_remapping(
     *,
     broker: Broker,
 ) -> tuple[Value, Value]:
-    """Return the old line of each word of a slice of a new vocabulary, and how many have one.
+    """Return the old index of each word in a slice of a new vocabulary, and how many have one.
 
     Words that the old vocabulary lacks get -1.
 
@@ -52,7 +52,7 @@ def generate_vocab_remapping(
     lines = {word: line for line, word in enumerate(old)}
     if len(lines) < len(old):
         raise errors.FailedPreconditionError(
-            "a word of the old vocabulary is on several lines, so it has no unique line number"
+            "a word of the old vocabulary is on several lines, so its index is not unique"
         )
     words = new[new_vocab_offset : new_vocab_offset + num_new_vocab]
     remapping = np.fromiter((lines.get(word, -1) for word in words), np.int64, len(words))
@@ -83,7 +83,7 @@ def load_and_remap_matrix(
     *,
     broker: Broker,
 ) -> Value:
-    """Return a matrix of a checkpoint with its rows and columns at other positions.
+    """Return a matrix of a checkpoint with its rows and columns moved to new positions.
 
     A remapping has the old position of each new one, or -1 for a position that takes the next of
     the initializing values. Without a column remapping the columns stay.
@@ -117,7 +117,7 @@ def load_and_remap_matrix(
 
 
 def _check_remapping(remapping: Value, size: int, what: str, attr: str) -> None:
-    """Check the size of a remapping, and that it has no old position twice."""
+    """Check the size of a remapping, and that its old positions are unique."""
     if remapping.shape != (size,):
         raise errors.InvalidArgumentError(
             f"{what} must have {attr} = {size} elements, got shape {shape_text(remapping.shape)}"

@@ -37,7 +37,7 @@ def _gather(_dtype: np.dtype[Any], batch_dims: int) -> Callable[[Value, Value, i
     def take(params: Value, indices: Value, axis: int) -> Value:
         size = params.shape[axis]
         if size == 0 and indices.size:
-            raise InvalidArgumentError("indices are given, but there is nothing to gather from")
+            raise InvalidArgumentError("there are indices, but the tensor to gather from is empty")
         if not batch_dims:
             return jnp.take(params, indices, axis=axis, mode="clip")
         near = jnp.clip(indices.astype(np.int64), 0, max(size - 1, 0))

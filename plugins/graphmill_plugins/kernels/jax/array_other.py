@@ -31,7 +31,7 @@ def bitcast(
 
 
 def _complex_bitcast(T: np.dtype[Any], type: np.dtype[Any], x: Value) -> Value:  # noqa: A002
-    """Convert by way of bytes, since JAX has no bitcast of complex numbers."""
+    """Convert through bytes, because JAX has no bitcast of complex numbers."""
     ratio = max(T.itemsize, type.itemsize) // T.itemsize
     if ratio > 1 and x.shape[-1:] != (ratio,):
         raise InvalidArgumentError(

@@ -69,7 +69,7 @@ def _is_pole(x: Value) -> Value:
 
 
 def _digamma(x: Value) -> Value:
-    """Compute the digamma function; nan at its poles, where releases of JAX differ."""
+    """Compute the digamma function; NaN at its poles, where releases of JAX differ."""
     return jnp.where(_is_pole(x), jnp.nan, lax.digamma(x))
 
 
@@ -94,7 +94,7 @@ def _zeta(x: Value, q: Value) -> Value:
 
 
 def _expint(x: Value) -> Value:
-    """Compute Ei(x) for x >= 0; nan for negative arguments and where 1 / x is 0, as in TensorFlow.
+    """Compute Ei(x) for x >= 0; NaN for negative arguments and where 1 / x is 0, as in TensorFlow.
 
     JAX's series does not terminate for NaN.
     """

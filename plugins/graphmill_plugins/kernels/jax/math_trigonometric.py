@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LIMIT: Final = 2.0**20
 _SMALLEST: Final = 256
-"""Fewer elements take libm less time than the choice between two ways."""
+"""Number of elements below which the general function is always faster."""
 
 _QUARTER: Final = math.pi / 2
 _QUARTER_HIGH: Final = math.floor(_QUARTER * 2.0**28) / 2.0**28  # its multiples are exact
@@ -36,7 +36,7 @@ _COSINE: Final = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827
 
 
 def _reduced(x: Value) -> tuple[Value, Value]:
-    """Return the number of quarter turns to subtract from each angle, and what remains."""
+    """Return the number of quarter turns to subtract from each angle, and the remainder."""
     wide = x.astype(np.float64)
     quarters = jnp.rint(wide * (1 / _QUARTER))
     rest = (wide - quarters * _QUARTER_HIGH) - quarters * _QUARTER_LOW
@@ -85,7 +85,7 @@ def _tangent(x: Value) -> Value:
 def _chosen(
     polynomial: Callable[[Value], Value], general: Callable[[Value], Value]
 ) -> Callable[[Value], Value]:
-    """Return the polynomial where it is faster and as exact, the general function elsewhere."""
+    """Return the polynomial where it is faster and as accurate, else the general function."""
 
     def on_processor(x: Value) -> Value:
         is_large = jnp.any(jnp.abs(x) > np.float32(_LIMIT))

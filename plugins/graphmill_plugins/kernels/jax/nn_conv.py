@@ -57,7 +57,7 @@ def _pointwise(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
-    """Convolve by the fastest lowering for the shapes: XLA's own, or one of three others.
+    """Convolve by the fastest lowering for the shapes: XLA's own, or one of three alternatives.
 
     A matrix product is faster if most of the memory traffic is weights (the last layers of a
     network for one image), a sum over the taps for a single channel (the first layer for grey
@@ -135,7 +135,7 @@ def shifted_products(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
 
 
 def over_blocks(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
-    """Turn blocks as large as the stride into channels, and convolve them with stride one.
+    """Convert blocks as large as the stride to channels, and convolve them with stride one.
 
     The window is padded to whole blocks with weights of zero.
     """

@@ -60,7 +60,7 @@ def _input_gradient_on_cpu(plan: ConvPlan) -> Callable[..., Value] | None:
 
 
 def _spreads(plan: ConvPlan) -> bool:
-    """Return whether to multiply first and then add the products at their input positions.
+    """Return whether multiplying first and then adding the products at their inputs is faster.
 
     XLA's transposed convolution inserts zeros for strides, and is slow for a single channel.
     """

@@ -54,7 +54,7 @@ def _max_gradient(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -
 
 
 def _max_gradient_by_taps(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
-    """Give each gradient to the first maximum, or to all for volumes, tap by tap."""
+    """Add each gradient to the first maximum, or to all maxima of volumes, tap by tap."""
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
     # Padding must not count as a maximum: floats are padded with NaN, which equals nothing, and

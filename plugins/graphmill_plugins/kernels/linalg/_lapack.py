@@ -1,4 +1,4 @@
-"""LAPACK's functions of NumPy, without the threads of BLAS for matrices of moderate size.
+"""NumPy's LAPACK functions, without BLAS threads for matrices of moderate size.
 
 OpenBLAS's threads spin while they wait for each other (decision 0012). LAPACK calls BLAS many
 times for one matrix, and a matrix of 100 rows takes 0.2 ms: as soon as anything else wants the

@@ -220,7 +220,7 @@ def _needed(operands: tuple[Labels, ...], output: Labels, index: int) -> set[str
 
 
 def _simplifier(labels: Labels, kept_labels: Labels) -> Callable[[Value], Value]:
-    """Return a function that takes diagonals of repeated labels and sums over labels not kept."""
+    """Return a function that takes diagonals of repeated labels and sums over unneeded labels."""
     unique = tuple(dict.fromkeys(labels))
     subscripts = [unique.index(label) for label in labels]
     summed = tuple(axis for axis, label in enumerate(unique) if label not in kept_labels)

@@ -68,7 +68,7 @@ def debug_identity_v3(
     *,
     broker: Broker,
 ) -> Value:
-    """Publish a value under the name of a device, which may be another one; return the value.
+    """Publish a value under the name of a device, which may be another device; return the value.
 
     With `io_of_node`, its file is named after the input or output of that node.
 
@@ -176,7 +176,7 @@ _SHAPE_SLOTS: Final = 6  # a longer shape loses its first sizes
 def debug_numeric_summary_v2(
     value: Value, output_dtype: np.dtype[Any], tensor_debug_mode: int, tensor_id: int
 ) -> Value:
-    """Return the statistics of a value that the `TensorDebugMode` of tfdbg asks for.
+    """Return the statistics of a value that the `TensorDebugMode` of tfdbg requests.
 
     All but those of mode 8 begin with the id of the tensor. Nothing is published.
     """

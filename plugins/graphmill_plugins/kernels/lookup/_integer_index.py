@@ -35,7 +35,7 @@ class IntegerIndex:
         self._slots: _Slots | None = None
 
     def find(self, entries: Mapping[int, Any], keys: Value, default: Value) -> Value | None:
-        """Return the values of `keys`, flat; None if a dictionary is the better choice.
+        """Return the values of `keys`, flat; None if a dictionary is faster.
 
         Args:
             entries: of the table; a new mapping for each change of the table.

@@ -100,7 +100,7 @@ class LookupTable:
         return values.reshape(-1, *self.value_shape)
 
     def find(self, keys: Value, default: Value) -> Value:
-        """Return the values of `keys`; for missing ones the default, which may be one per key."""
+        """Return the values of `keys`; for missing keys the default, or one of them per key."""
         self._check_keys(keys)
         shape = self.outer_shape(keys) + self.value_shape
         if default.shape not in (self.value_shape, shape):

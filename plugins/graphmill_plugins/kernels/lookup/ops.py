@@ -57,8 +57,8 @@ class _TableKernel:
         if table.value_dtype is not self._value_dtype or not self._has_keys(table, *inputs):
             raise errors.InvalidArgumentError(
                 f"Conflicting key/value dtypes for table {self._name}: it maps "
-                f"{table.key_dtype.name} to {table.value_dtype.name}; give the two tables "
-                "different shared_name attrs"
+                f"{table.key_dtype.name} to {table.value_dtype.name}; use "
+                "different shared_name attrs for the two tables"
             )
         container = self._container or ctx.resources.default_container
         if not self.is_reference:

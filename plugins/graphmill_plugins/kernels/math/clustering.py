@@ -51,7 +51,7 @@ class _Sampling:
                 return index
 
     def _with(self, index: int) -> Any:
-        """Return half the squared distances to the nearest sampled point or this one."""
+        """Return half the squared distances to the nearest point, after sampling another one."""
         products = self._points @ self._points[index]
         to_point = (self._half_norms - products) + self._half_norms[index]
         return np.minimum(self._distances, to_point)

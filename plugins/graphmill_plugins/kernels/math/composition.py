@@ -1,4 +1,4 @@
-"""A chain of functions of one value, as TensorFlow's optimizer fuses them.
+"""A chain of unary functions, as TensorFlow's optimizer fuses them.
 
 Semantics: tensorflow/core/kernels/unary_ops_composition.cc.
 """

@@ -110,7 +110,7 @@ def div_no_nan(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
 
 @kernel("MulNoNan", make=True)
 def mul_no_nan(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
-    """Compute x y, and zero where y is zero, also for x infinite or nan."""
+    """Compute x y, and zero where y is zero, even where x is infinite or NaN."""
     zero = _zero(T)
     return in_float32(T, lambda x, y: xp.where(y == 0, zero, x * y))
 
@@ -137,5 +137,5 @@ def xlog1py(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
 
 
 def _zero(T: np.dtype[Any]) -> Value:
-    """Return a zero of the type that the formula is computed in."""
+    """Return a zero of the type in which the formula is computed."""
     return np.float32(0) if is_narrow(T) else T.type(0)

@@ -132,7 +132,7 @@ def add_strings(x: Value, y: Value) -> Value:
 
 @kernel("Round", make=True)
 def round_(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value], Value]:
-    """Round half to even; integers stay as they are (TensorFlow 2.21 makes them zero)."""
+    """Round half to even; integers stay unchanged (TensorFlow 2.21 returns zeros)."""
     if T.kind in "iu":
         return _same
     rint: Callable[[Value], Value] = xp.rint
@@ -191,7 +191,7 @@ def right_shift(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[Value, Value]
 
 @kernel("AddN", "AccumulateNV2", types={"T": dtypes.NUMERIC}, make=True)
 def add_n(xp: ArrayNamespace) -> Callable[[list[Value]], Value]:
-    """Add arrays of one shape in TensorFlow's order, so that sums are rounded as there."""
+    """Add arrays of one shape in TensorFlow's order, so that sums are rounded identically."""
     return numpy_total if is_numpy(xp) else _total
 
 

@@ -87,7 +87,7 @@ def _count(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 
 def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
-    """Make the kernel of a sum or product, which accumulates in T or, if T is narrow, float32."""
+    """Return the kernel of a sum or product, which accumulates in T or, if T is narrow, float32."""
 
     def make(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
         accumulator = _accumulator(T)
@@ -115,7 +115,7 @@ _LANES = 512  # partial products that are computed side by side
 
 
 def _numpy_product(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Reduction:
-    """Make the kernel of Prod; many floats go in lanes, as NumPy multiplies them one by one."""
+    """Return the kernel of Prod, which multiplies many floats in parallel lanes, unlike NumPy."""
     plain = _numpy_sum(np.multiply)(_xp, T, keep_dims)
     if T.kind != "f" or is_narrow(T):
         return plain
@@ -225,7 +225,7 @@ NUMPY = _numpy_table()
 def sum_(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
-    """Add over axes; narrow floats in float32."""
+    """Add over axes; narrow floats are added in float32."""
     axes = _axes(indices, x.ndim)
     return xp.sum(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
 
@@ -234,7 +234,7 @@ def sum_(
 def prod(
     xp: ArrayNamespace, x: Value, indices: Value, *, T: np.dtype[Any], keep_dims: bool
 ) -> Value:
-    """Multiply over axes; narrow floats in float32."""
+    """Multiply over axes; narrow floats are multiplied in float32."""
     axes = _axes(indices, x.ndim)
     return xp.prod(x, axis=axes, dtype=_accumulator(T), keepdims=keep_dims).astype(T)
 
@@ -294,14 +294,14 @@ def euclidean_norm(
 
 @kernel("ArgMax", static=("dimension",))
 def arg_max(xp: ArrayNamespace, x: Value, dimension: Value, *, output_type: np.dtype[Any]) -> Value:
-    """Return the index of the first largest element along an axis; nan counts as the smallest."""
+    """Return the index of the first largest element along an axis; NaN counts as the smallest."""
     x = _without_nan(xp, x, -np.inf)
     return xp.argmax(x, axis=_checked_dimension(x, dimension)).astype(output_type)
 
 
 @kernel("ArgMin", static=("dimension",))
 def arg_min(xp: ArrayNamespace, x: Value, dimension: Value, *, output_type: np.dtype[Any]) -> Value:
-    """Return the index of the first smallest element along an axis; nan counts as the largest."""
+    """Return the index of the first smallest element along an axis; NaN counts as the largest."""
     x = _without_nan(xp, x, np.inf)
     return xp.argmin(x, axis=_checked_dimension(x, dimension)).astype(output_type)
 

@@ -109,7 +109,7 @@ def _check_sorted(data: Value, ids: Value) -> None:
 
 
 def _count_of(data: Value, ids: Value) -> int:
-    """Return the number of segments of sorted ids, which decides on the size of the output."""
+    """Return the number of segments of sorted ids, which determines the size of the output."""
     count = int(ids[-1]) + 1 if ids.size else 0
     check_size((count, *data.shape[1:]), itemsize=data.dtype.itemsize)
     return count

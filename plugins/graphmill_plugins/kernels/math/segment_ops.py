@@ -1,4 +1,4 @@
-"""Declare the segment reductions with a given number of segments, and make their kernels.
+"""Declare the segment reductions with a given number of segments, and create their kernels.
 
 A backend provides functions of arrays. Their shapes are checked here; the backend itself checks
 their values, or ignores invalid ones.

@@ -44,7 +44,7 @@ def range_(
 
 
 def _accumulated(start: Value, limit: Value, delta: Value, dtype: np.dtype[Any]) -> Value:
-    """Add `delta` repeatedly in `dtype`, so that rounding errors are those of TensorFlow."""
+    """Add `delta` repeatedly in `dtype`, so that rounding errors are the same as in TensorFlow."""
     steps = abs((limit - start) / delta)
     if not np.isfinite(steps):
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) to be finite, got {steps}")
@@ -58,7 +58,7 @@ def _accumulated(start: Value, limit: Value, delta: Value, dtype: np.dtype[Any])
 def lin_space(
     _xp: ArrayNamespace, start: Value, stop: Value, num: Value, *, T: np.dtype[Any]
 ) -> Value:
-    """Make `num` evenly spaced values from `start` to `stop`, both included.
+    """Return `num` evenly spaced values from `start` to `stop`, both included.
 
     The result is a NumPy array, also while a compiler traces, because all inputs are static.
 

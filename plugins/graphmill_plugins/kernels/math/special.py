@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _scipy(name: str) -> Callable[[], Callable[..., Value]]:
-    """Return a maker of a SciPy function, which imports SciPy only when it is called."""
+    """Return a factory of a SciPy function, which imports SciPy when it is called."""
 
     def get() -> Callable[..., Value]:
         special: Any = importlib.import_module("scipy.special")
@@ -218,7 +218,7 @@ def check_betainc(a: Value, b: Value, x: Value) -> None:
 
 
 def _incomplete_gamma(name: str) -> Callable[[], Callable[[Value, Value], Value]]:
-    """Return the maker of a function that is NaN for a <= 0, but gammainc is 0 at x = 0."""
+    """Return the factory of a function that is NaN for a <= 0, but gammainc is 0 at x = 0."""
 
     def get() -> Callable[[Value, Value], Value]:
         function = _scipy(name)()
@@ -235,7 +235,7 @@ def _nan_like(x: Value) -> Value:
 
 
 def _zeta() -> Callable[[Value, Value], Value]:
-    """Return Hurwitz's zeta function, whose poles are infinite for even `x` and NaN for others.
+    """Return Hurwitz's zeta function, whose poles are infinite for even `x`, else NaN.
 
     Semantics: Eigen's zeta_impl.
     """
@@ -267,7 +267,7 @@ def _polygamma() -> Callable[[Value, Value], Value]:
 
 
 def _shared_out(get: Callable[[], Callable[..., Value]]) -> Callable[[], Callable[..., Value]]:
-    """Return the maker of a function that splits large arrays over threads."""
+    """Return the factory of a function that splits large arrays over threads."""
 
     def get_shared() -> Callable[..., Value]:
         function = get()

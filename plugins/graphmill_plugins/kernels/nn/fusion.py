@@ -1,4 +1,4 @@
-"""What the fused ops of TensorFlow's optimizer do after a convolution or a matrix product.
+"""The steps after the convolution or matrix product in fused ops of TensorFlow's optimizer.
 
 The attr `fused_ops` lists the ops: first `BiasAdd` or `FusedBatchNorm`, which take the additional
 inputs, then perhaps `Add` with one more input, and perhaps an activation.

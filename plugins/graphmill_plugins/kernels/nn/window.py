@@ -69,7 +69,7 @@ class Axis:
         return slice(start, start + (self.out - 1) * self.stride + 1, self.stride)
 
     def overlap(self, tap: int) -> tuple[slice, slice]:
-        """Return (windows, inputs): windows whose tap reads unpadded input, and what it reads.
+        """Return (windows, inputs): windows whose tap reads unpadded input, and these inputs.
 
         Both slices are empty when the tap falls into padding for every window.
         """
@@ -111,7 +111,7 @@ class Axis:
 
 
 def _no_wider(dilation: int, enough: int) -> int:
-    """Return a dilation of at most `enough + 1` that gives the same windows, to bound memory.
+    """Return an equivalent dilation of at most `enough + 1`, to bound memory.
 
     From `enough` on, all taps but the middle one read only padding. A larger dilation of the same
     parity adds equal padding on both sides, so windows do not change.

@@ -173,7 +173,7 @@ class Scan:
         return others
 
     def _decode_numbers(self, groups: list[_Group]) -> None:
-        """Decode the numbers of groups that make up the batch, where all have the same columns."""
+        """Decode the numbers of all groups of a batch at once, if they have the same columns."""
         lengths = tuple(len(group.layout.expected) for group in groups)
         tables = [(group.rows, group.table) for group in groups]
         size = len(self._prefixes)
@@ -274,7 +274,7 @@ class Scan:
         self._entries = entries
 
     def _add_entry(self, row: int, content: bytes, offset: int, end: int, length: int) -> int:
-        """Collect an entry with an unknown header, probably of this length; return its end."""
+        """Collect an entry with an unknown header, expected to have this length; return its end."""
         try:
             entry = _entry(content, offset, end)
             if entry is None:
@@ -343,7 +343,7 @@ class Scan:
         ]
 
     def _has_only(self, key: bytes, dtype: DType) -> bool:
-        """Return whether no example has values of another type, or undecoded ones."""
+        """Return whether no example has undecoded values or values of another type."""
         first = self._headers.slots[key]
         for slot, kind in enumerate(KINDS, first):
             cells = self._cells[slot]
@@ -402,7 +402,7 @@ def field_at(content: bytes, offset: int, tag: int) -> tuple[int, int]:
 
 
 def _entry(content: bytes, offset: int, end: int) -> tuple[bytes, int, int] | None:
-    """Return the key of an entry, and start and end of its value; None if it is unusual."""
+    """Return the key of an entry, and start and end of its value; None if it has another layout."""
     first, last = field_at(content, offset, FIRST)
     if not first or last > end:
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_SCALAR_PARSES: Final = 400
-"""Up to this number of strings, parsing them one by one is faster."""
+"""Number of strings up to which parsing them one by one is faster."""
 _U64 = np.uint64
 _MAX_DIGITS: Final = 2 * WORD
 _EXACT: Final = 1 << 53  # float64 represents all integers below
@@ -110,7 +110,7 @@ def _first_points(words: Any) -> Any:
 
 
 def _remove_bytes(words: Any, points: Any, first: Any) -> tuple[Any, Any]:
-    """Remove a byte from each word and prepend `first`; also return how many bytes follow it."""
+    """Remove a byte from each word and prepend `first`; also return the number of bytes after."""
     below = (points >> _U64(7)) - _U64(1)
     above = ~((points << _U64(1)) - _U64(1))
     index = np.bitwise_count(points - _U64(1)) // WORD

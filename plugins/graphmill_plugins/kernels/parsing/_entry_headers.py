@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.parsing._layouts import Layout, NumberColumns
 
 FIRST: Final = 1 << 3 | LENGTH
-"""The tag of field 1 if it has a length: the features of an example, the key of an entry …"""
+"""The tag of a length-delimited field 1: the features of an example, the key of an entry …"""
 KINDS: Final[tuple[DType, ...]] = (dtypes.string, dtypes.float32, dtypes.int64)
 _WIDTHS: Final = {dtypes.float32: 4, dtypes.int64: 1}
-"""The bytes of a number: integers are varints, which are decoded together if all take one."""
+"""The bytes of a number; integers are varints, and are decoded together if each takes one."""
 _MAX_ENTRIES: Final = 4096
 _MAX_HEADER_SIZE: Final = 256
 _MAX_LAYOUTS: Final = 64  # that are made for one list of keys, so that no batch makes one in vain
@@ -62,7 +62,7 @@ class Headers:
     def add_layout(
         self, content: bytes, start: int, entries: Sequence[tuple[int | None, int, int]]
     ) -> Layout | None:
-        """Add the layout of an example; see `make_layout`. None if too many have been added."""
+        """Add the layout of an example; see `make_layout`. None if there are too many layouts."""
         if self._layout_count >= _MAX_LAYOUTS:
             return None
         self._layout_count += 1
@@ -88,7 +88,7 @@ class Headers:
 
 
 class HeaderCache:
-    """The headers that a node has parsed, for the keys requested last."""
+    """The headers that a node has parsed, for the most recently requested keys."""
 
     def __init__(self) -> None:
         self._last = Headers(())

@@ -28,7 +28,7 @@ NUMBERS: Final[dict[int, DType]] = {
     _INTS: dtypes.int64,
 }
 _MAX_SCALAR_BYTES: Final = 24
-"""Up to this number of bytes, packed integers are decoded faster one by one than with NumPy."""
+"""Number of bytes up to which packed integers are decoded faster one by one than with NumPy."""
 
 
 class Feature(NamedTuple):
@@ -61,7 +61,7 @@ def parse_features(
     found: dict[bytes, Feature],
     keys: Container[bytes],
 ) -> None:
-    """Add the features of a `Features` message with one of `keys` to `found`; the last one wins.
+    """Add features of a `Features` message by `keys` to `found`; later ones replace earlier ones.
 
     Raises:
         DataLossError: the message is malformed.

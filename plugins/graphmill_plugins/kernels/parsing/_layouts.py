@@ -1,4 +1,4 @@
-"""Find the values of an `Example` by the layout of an earlier one.
+"""Find the values of an `Example` by the layout of an earlier example.
 
 The examples of one data set often differ in nothing but their values: keys, types, sizes and order
 are the same. The bytes outside of the values then are the same too, which is compared for a whole
@@ -19,7 +19,7 @@ _LARGEST_BYTE: Final = 127  # of a varint that takes one byte
 
 
 class Layout(NamedTuple):
-    """Where the values of an example are; for examples of one length.
+    """The positions of the values in an example of a certain length.
 
     Attributes:
         start: the start of the `Features` message.
@@ -66,7 +66,7 @@ def make_layout(
 
 
 class NumberColumns:
-    """Where numbers of a fixed width are in examples of some layouts.
+    """The positions of fixed-width numbers in examples of some layouts.
 
     Attributes:
         counts: the slot of each entry, and its number of values, in the order of slots.
@@ -94,7 +94,7 @@ class NumberColumns:
 def number_columns(
     layouts: Sequence[Layout], kind: int, kinds: int, width: int
 ) -> NumberColumns | None:
-    """Return the columns of one kind of lists, if all layouts have the same; else None.
+    """Return the columns of one kind of lists if they are the same in all layouts, else None.
 
     Args:
         layouts: of the examples.
@@ -120,10 +120,10 @@ def number_columns(
 
 
 def floats_of(content: Any) -> Any:
-    """Return a table of bytes as one of floats."""
+    """Convert a table of bytes to a table of floats."""
     return content.view("<f4").astype(np.float32, copy=False)
 
 
 def small_integers_of(content: Any) -> Any:
-    """Return a table of bytes as one of integers; None if a varint takes more than one byte."""
+    """Convert a table of bytes to integers; return None if a varint takes more than one byte."""
     return content.astype(np.int64) if content.max(initial=0) <= _LARGEST_BYTE else None

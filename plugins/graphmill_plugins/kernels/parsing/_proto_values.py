@@ -24,7 +24,7 @@ _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How values of one field type are encoded.
+    """The encoding of values of one field type.
 
     Attributes:
         wire_type: the wire type of a value that is not packed.
@@ -38,7 +38,7 @@ class Encoding:
 
     @property
     def size(self) -> int:
-        """The bytes of a value; 0 if they vary."""
+        """The size of a value in bytes; 0 if it varies."""
         return {FIXED64: 8, FIXED32: 4}.get(self.wire_type, 0)
 
     def unpack(self, content: bytes, start: int, end: int) -> list[Any]:
@@ -94,7 +94,7 @@ def _fixed(wire_type: int, kind: str, mask: int = 0, bits: int = 0) -> Encoding:
 
 
 def _write_float(value: Any) -> bytes:
-    """Encode a float32; what is out of its range becomes infinite, as in C++."""
+    """Encode a float32; values out of range become infinite, as in C++."""
     try:
         return struct.pack("<f", value)
     except OverflowError:

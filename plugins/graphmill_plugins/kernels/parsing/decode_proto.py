@@ -41,7 +41,7 @@ _MAX_GROUP_DEPTH: Final = 100  # groups; protobuf's own limit
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """One requested field: where it is in a message, and the tensor that it becomes."""
+    """One requested field: its position in a message, and its output tensor."""
 
     number: int
     encoding: Encoding
@@ -154,7 +154,7 @@ def _parse(content: bytes, wanted: dict[int, _Output]) -> dict[int, list[Any]]:
         header = position
         number, wire_type, position = _read_tag(content, position)
         if wire_type == END_GROUP:
-            raise DataLossError(f"a group ends at byte {header}, but none has begun")
+            raise DataLossError(f"a group ends at byte {header}, but no group is open")
         start, position, value = _read_payload(content, number, wire_type, position)
         output = wanted.get(number)
         if output is None:
@@ -200,7 +200,7 @@ def _read_payload(
     else:
         position += _SIZES[wire_type]
     if position > end:
-        raise DataLossError(f"field {number} has {position - end} bytes fewer than it needs")
+        raise DataLossError(f"field {number} is {position - end} bytes too short")
     return start, position, value
 
 

@@ -1,4 +1,4 @@
-"""EncodeProto: serialized messages of tensors with the values of their fields.
+"""EncodeProto: serialize messages from tensors with the values of their fields.
 
 Semantics: tensorflow/core/kernels/encode_proto_op.cc.
 """

@@ -121,7 +121,7 @@ def dense_columns(
 
 
 class DenseColumnCache:
-    """The dense columns of a node, which are made again if keys or default values are others.
+    """The dense columns of a node, which are rebuilt if keys or default values have changed.
 
     Threads: parsers may share it; a column never changes.
 

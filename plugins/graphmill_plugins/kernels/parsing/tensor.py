@@ -159,7 +159,7 @@ def decode_padded_raw(
 
 @kernel("DecodeCompressed", host=True, expensive=True, stateful=True)
 def decode_compressed(ctx: OpKernelContext, content: Value, compression_type: str) -> Value:
-    """Decompress each string; of a truncated one the readable part.
+    """Decompress each string, or the readable part of a truncated string.
 
     Raises:
         DataLossError: a string is not of this compression type.

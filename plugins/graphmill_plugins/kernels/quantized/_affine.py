@@ -77,7 +77,7 @@ def check_positive(xp: ArrayNamespace, name: str, scales: Value) -> None:
 
 
 def clipped(xp: ArrayNamespace, x: Value, bounds: Limits) -> Value:
-    """Clip values; if the bounds are in the wrong order, the lower one wins."""
+    """Clip values; if the bounds are in the wrong order, return the lower one."""
     return xp.maximum(xp.minimum(x, np.int32(bounds.highest)), np.int32(bounds.lowest))
 
 

@@ -1,4 +1,4 @@
-"""What follows a product of quantized tensors in one fused op, as oneDNN computes it.
+"""The steps after a product of quantized tensors in one fused op, as oneDNN computes them.
 
 The sums become floats, to which a bias and another tensor may be added; negative ones may become 0.
 The result is quantized to a type and scale. Weights are symmetric: 0 stands for the float 0.
@@ -27,7 +27,7 @@ _MAX_FLOAT_INT32 = _F(2147483520)
 
 
 class Fusion(NamedTuple):
-    """What a fused op does after the product.
+    """The steps of a fused op after the product.
 
     Attributes:
         bias: whether it adds a vector.
@@ -43,12 +43,12 @@ class Fusion(NamedTuple):
 
     @classmethod
     def of(cls, op: str) -> Fusion:
-        """Return what the name of an op says."""
+        """Parse the name of an op."""
         return cls("WithBias" in op, "Sum" in op, "Relu" in op, op.endswith("Requantize"))
 
     @property
     def bias_types(self) -> dict[str, tuple[DType, ...]]:
-        """The types of the attr Tbias, which ops have that requantize."""
+        """The types of the attr Tbias of requantizing ops."""
         return {"Tbias": (dtypes.float32, dtypes.qint32)} if self.bias else {}
 
 

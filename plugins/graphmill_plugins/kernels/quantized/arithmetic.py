@@ -34,7 +34,7 @@ _F = np.float32
 _INT32 = np.dtype(np.int32)
 _TYPES = {"T1": (dtypes.quint8,), "T2": (dtypes.quint8,), "Toutput": (dtypes.qint32,)}
 _HEADROOM = 1 << 14
-"""The range of a sum is this many times the larger of the ranges of its terms."""
+"""The ratio of a sum's range to the larger of the ranges of its terms."""
 
 
 def _checked_ends(
@@ -63,7 +63,7 @@ def _checked_ends(
 def _requantized_alone(
     xp: ArrayNamespace, x: Value, ends: tuple[Value, Value], new_ends: tuple[Value, Value]
 ) -> Value:
-    """Convert the only value of an input to another range of int32, by way of a float."""
+    """Convert the only value of an input to another range of int32, through a float."""
     return from_float(xp, to_float(xp, x, *ends), *new_ends, _INT32)
 
 

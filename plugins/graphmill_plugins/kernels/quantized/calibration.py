@@ -37,7 +37,7 @@ def custom_aggregator(
 
 
 def _histogram(x: Value, smallest: Value, largest: Value, bins: int) -> Value:
-    """Count the elements of bins that are a power of two wide; the last one has the rest."""
+    """Count elements in bins whose width is a power of two; the last bin has the rest."""
     if not x.size or not bins:
         return np.zeros(bins, np.int64)
     if smallest == largest:

@@ -1,4 +1,4 @@
-"""Convolutions of quantized images and symmetric weights, fused with what follows them.
+"""Convolutions of quantized images and symmetric weights, fused with the following steps.
 
 TensorFlow runs these ops only with oneDNN and constant filters. See `_fusion` for the arithmetic.
 """
@@ -54,7 +54,7 @@ _OPS: Final = (
 
 
 def _types(op: str) -> dict[str, tuple[DType, ...]]:
-    """Return the element types of an op; those with a signed input have a bias and no summand."""
+    """Return the element types of an op; ops with a signed input have a bias and no summand."""
     fusion = Fusion.of(op)
     takes_signed = op.startswith("QuantizedConv2DWithBias") and not fusion.summand
     found: dict[str, tuple[DType, ...]] = {
@@ -109,7 +109,7 @@ def sums(
 def _summand(
     xp: ArrayNamespace, shape: tuple[int, ...], summand: Value, ends: Sequence[Value]
 ) -> Value:
-    """Return the floats of the tensor that is added.
+    """Return the floats of the summand.
 
     Raises:
         InvalidArgumentError: it does not have the shape of the result.

@@ -1,4 +1,4 @@
-"""Products of a quantized matrix and symmetric weights, fused with what follows them.
+"""Products of a quantized matrix and symmetric weights, fused with the following steps.
 
 TensorFlow runs these ops only with oneDNN. See `_fusion` for the arithmetic.
 """

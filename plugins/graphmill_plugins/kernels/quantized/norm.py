@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _F = np.float32
 _INT32 = np.dtype(np.int32)
 _FAR = _F(1 << 20)
-"""The end of the range of a batch norm's output: 10 of 32 bits are fractional."""
+"""The upper end of the range of a batch norm's output: 10 of 32 bits are fractional."""
 
 
 def _check_rank_4(name: str, x: Value) -> None:

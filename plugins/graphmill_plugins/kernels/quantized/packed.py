@@ -1,4 +1,4 @@
-"""XlaDequantize: numbers of 8 bits that are packed into integers of 32.
+"""XlaDequantize: dequantize 8-bit numbers that are packed into 32-bit integers.
 
 Semantics: `Dequantize` of XLA's quantize.h. All arithmetic is in bfloat16, and the first number is
 in the highest bits.
@@ -28,7 +28,7 @@ def xla_dequantize(
     mode: str,
     transpose_output: bool,
 ) -> Value:
-    """Return the numbers, of which 0 is `min_range` and 255 is `max_range`.
+    """Return the numbers as floats, where 0 maps to `min_range` and 255 to `max_range`.
 
     Raises:
         InvalidArgumentError: the mode is not MIN_COMBINED, or the input is not a matrix.

@@ -103,7 +103,7 @@ def uniform_quantized_dot(
 
 
 def _by_rank(name: str, shape: tuple[int, ...], scales: Value, zero_points: Value) -> Affine:
-    """Return the parameters of a matrix, for each column if they are no scalars."""
+    """Return the parameters of a matrix, one per column unless they are scalars."""
     return affine_of_shape(name, shape, scales, zero_points, 1 if scales.ndim else -1)
 
 
@@ -281,7 +281,7 @@ def uniform_quantized_convolution(
 
 
 def _of_filters(plan: _Convolution, scales: Value, zero_points: Value, axis: int) -> Affine:
-    """Return the parameters of filters or their results, in a shape for the results."""
+    """Return the parameters of filters or results, in a shape that broadcasts over results."""
     axis = -1 if axis == -1 else 0
     found = affine_of_shape("rhs", (len(plan.rhs),), scales, zero_points, axis)
     return Affine(*(value.reshape(plan.channel_shape()) for value in found))

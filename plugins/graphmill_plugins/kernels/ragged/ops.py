@@ -29,7 +29,7 @@ _SAFE = 2**61  # differences of smaller integers do not overflow
 
 
 def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
-    """Return the length of each range, exact for the largest integers too."""
+    """Return the length of each range, exact even for the largest integers."""
     if not deltas.all():
         raise InvalidArgumentError("Requires delta != 0")
     given = (starts, limits, deltas)

@@ -58,10 +58,10 @@ def _levels(kinds: tuple[str, ...], tensors: list[Value]) -> tuple[int, list[Any
     above = rows
     for kind, tensor, ids in zip(kinds, tensors, levels, strict=True):
         if len(ids) and ids[-1] >= above:
-            raise InvalidArgumentError(f"row {ids[-1]} does not exist: there are {above}")
+            raise InvalidArgumentError(f"row {ids[-1]} does not exist: there are {above} rows")
         if kind == "ROW_SPLITS" and len(tensor) - 1 != above:
             raise InvalidArgumentError(
-                f"row splits are of {len(tensor) - 1} rows, but there are {above}"
+                f"row splits describe {len(tensor) - 1} rows, but there are {above}"
             )
         above = len(ids)
     return rows, levels

@@ -15,7 +15,7 @@ _CONSTANT: Final = 0xFFFFFFFC
 
 
 def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: int = 4) -> int:
-    """Return the index that replaces `index` in a permutation of 0 to `largest`.
+    """Return the position of `index` in a pseudorandom permutation of 0 to `largest`.
 
     Args:
         index: at most `largest`.

@@ -36,7 +36,7 @@ _MAX_PYTHON_COUNTERS = 4  # number of counters up to which Python integers are f
 _MAX_SMALL_COUNTERS = 1 << 10  # number up to which the overhead of NumPy calls dominates
 _CHUNK = 1 << 14  # counters whose results fit in a processor's cache
 RESERVED_PER_OUTPUT = 256
-"""Counters that TensorFlow reserves per output, whether it uses them or not."""
+"""Counters that TensorFlow reserves per output, even if it does not use them."""
 
 
 @dataclass(frozen=True, slots=True)

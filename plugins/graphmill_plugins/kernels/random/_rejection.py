@@ -86,7 +86,7 @@ def _draw_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
 
 
 def _try_gamma(normals: Buffer, uniforms: Buffer, shape: Any, out: Any, outputs: Any) -> Any:
-    """Make one attempt for each output; return the outputs that were rejected."""
+    """Make one attempt for each output; return the rejected outputs."""
     alpha = shape[outputs]
     is_small = alpha < 1
     d = alpha + np.where(is_small, 2 / 3, -1 / 3)

@@ -31,7 +31,7 @@ def random_seeds(seed: int, seed2: int) -> tuple[int, int]:
 
 
 def random_numbers(seed: int, seed2: int) -> Iterator[int]:
-    """Yield random 32-bit integers; those of TensorFlow if a seed is not zero."""
+    """Yield random 32-bit integers; the same as TensorFlow's if a seed is not zero."""
     return numbers_of(seeded(*random_seeds(seed, seed2)))
 
 

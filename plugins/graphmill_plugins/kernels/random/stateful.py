@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _Class = TypeVar("_Class", bound="type[Any]")
 
 _MAX_COMPARISONS: Final = 1 << 16
-"""Comparisons of samples with cumulative weights; above this a binary search is faster."""
+"""Number of comparisons with cumulative weights above which a binary search is faster."""
 
 
 class GuardedPhilox(Variable):
-    """The generator of a node; concurrent steps get disjoint ranges of counters.
+    """The generator of a node; concurrent steps receive disjoint ranges of counters.
 
     Its value is the key, then the low and high half of the next counter, as `uint64`.
 

@@ -108,7 +108,7 @@ def shape_text_of(row: Value) -> str:
 def flat_positions(
     indices: Value, sizes: tuple[int, ...], axes: Sequence[int] | None = None
 ) -> Any:
-    """Return the position of each row in the dense tensor, counted row by row.
+    """Return the flat position of each index row in the dense tensor.
 
     Args:
         indices: the rows.

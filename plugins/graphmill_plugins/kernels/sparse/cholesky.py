@@ -110,7 +110,7 @@ def _neighbours(row_ptrs: Any, columns: Any, values: Any) -> list[set[int]]:
 
 
 def _by_minimum_degree(neighbours: list[set[int]]) -> list[int]:
-    """Eliminate a row with the fewest neighbours first; its neighbours become each other's."""
+    """Repeatedly eliminate a row with the fewest neighbours, and connect its neighbours."""
     left = [(len(near), row) for row, near in enumerate(neighbours)]
     heapify(left)
     order: list[int] = []
@@ -149,7 +149,7 @@ def _permuted(matrix: CsrMatrix, index: int, order: Any) -> Any:
 
 
 def _factor(lower: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the Cholesky factor of a matrix of which the lower triangle is given, by columns.
+    """Return the Cholesky factor of a matrix, given the columns of its lower triangle.
 
     It is None if the matrix is not positive definite. Each column takes the multiples of the
     earlier ones that have a value in its row.

@@ -195,14 +195,14 @@ def combine_columns(
     ]
     columns += [dense_column(tensor, index) for index, tensor in enumerate(dense)]
     if not columns:
-        raise InvalidArgumentError("there is nothing to cross: give at least one input")
+        raise InvalidArgumentError("there is nothing to cross: pass at least one input")
     return columns
 
 
 def cross_rows(
     columns: list[Column], combine: Callable[[list[Column], list[Value]], Value]
 ) -> tuple[Value, Value, Value]:
-    """Return the sparse matrix of the combinations that `combine` makes of columns and picks."""
+    """Return the sparse matrix of the combinations that `combine` computes from columns."""
     height, rows, counts, picks = crossed(columns)
     indices = np.empty((len(picks[0]), 2), np.int64)
     indices[:, 0] = np.repeat(rows, counts)

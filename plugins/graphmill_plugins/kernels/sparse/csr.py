@@ -81,7 +81,7 @@ def csr_sparse_matrix_to_dense(
     sparse_input: Value,
     type: np.dtype[Any],  # noqa: A002
 ) -> Value:
-    """Return the dense matrix; of values at the same position the last one counts.
+    """Return the dense matrix; the last of several values at the same position counts.
 
     Raises:
         InvalidArgumentError: the variant holds no CSR matrix of the type.
@@ -219,7 +219,7 @@ def sparse_matrix_sparse_mat_mul(
     adjoint_a: bool,
     adjoint_b: bool,
 ) -> CsrMatrix:
-    """Multiply CSR matrices; a sum that is zero stays a stored value.
+    """Multiply CSR matrices; sums that are zero remain stored values.
 
     Raises:
         InvalidArgumentError: a variant holds no CSR matrix of the type, shapes do not fit, or an
@@ -243,7 +243,7 @@ def sparse_matrix_sparse_mat_mul(
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Multiply two matrices of SciPy; sums that are zero stay, though SciPy drops them."""
+    """Multiply two SciPy matrices; unlike in SciPy, sums that are zero remain stored."""
     product, stored = (a @ b).tocsr(), (_ones(a) @ _ones(b)).tocsr()
     if stored.nnz == product.nnz:
         return product
@@ -263,6 +263,6 @@ def _ones(matrix: Any) -> Any:
 
 
 def _positions(matrix: Any) -> Any:
-    """Return the position of each value in the dense matrix, counted row by row."""
+    """Return the flat position of each value in the dense matrix."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return rows * matrix.shape[1] + matrix.indices

@@ -1,4 +1,4 @@
-"""SparseTensorDenseMatMul: a sparse matrix times a dense one, traced as well.
+"""SparseTensorDenseMatMul: multiply a sparse matrix by a dense one, with NumPy or traced.
 
 Semantics: tensorflow/core/kernels/sparse_tensor_dense_matmul_op.cc.
 """

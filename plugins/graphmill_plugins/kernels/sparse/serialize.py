@@ -1,4 +1,4 @@
-"""Serialise sparse tensors to strings or variants, or keep them in a resource map.
+"""Serialise sparse tensors to strings or variants, or store them in a resource map.
 
 Semantics: tensorflow/core/kernels/serialize_sparse_op.cc, deserialize_sparse_string_op.cc,
 deserialize_sparse_variant_op.cc, sparse_tensors_map_ops.cc.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 Parts = tuple[Any, Any, Any]
-"""Indices, values, shape."""
+"""The parts of a sparse tensor: indices, values, shape."""
 
 
 def _encoder(out_type: np.dtype[Any]) -> Callable[[Value], Any]:
@@ -139,7 +139,7 @@ def _check_decoded(parts: Parts, dtype: np.dtype[Any], index: int) -> None:
 
 
 def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[Any]) -> Parts:
-    """Stack sparse tensors along new leading axes `outer`; each size is the maximum of theirs."""
+    """Stack sparse tensors along new leading axes `outer`; other sizes are the maxima."""
     for index, parts in enumerate(elements):
         _check_decoded(parts, dtype, index)
     if not elements:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @kernel("Variable", "VariableV2", stateful=True, effects=("state",))
 class VariableKernel:
-    """Output the reference of a named variable, made on first use in the device's resources."""
+    """Output the reference of a named variable, created on first use in the device's resources."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         attrs = construction.attrs
@@ -44,8 +44,8 @@ class VariableKernel:
         if ref.dtype is not self._dtype:
             raise errors.InternalError(
                 f"Output 0 of type {ref.dtype.name}_ref does not match declared output type "
-                f"{self._dtype.name}_ref: another node made variable {self._name!r} of another "
-                "type; give the two different shared_name attrs"
+                f"{self._dtype.name}_ref: another node created variable {self._name!r} of another "
+                "type; use different shared_name attrs for the two"
             )
         return ref
 

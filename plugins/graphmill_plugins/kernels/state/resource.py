@@ -31,7 +31,7 @@ _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
 class _HandleMaker:
-    """Find or create one variable of a device, and its handle."""
+    """Finds or creates one variable of a device, and its handle."""
 
     def __init__(self, container: str, name: str, dtype: dtypes.DType, shape: Shape) -> None:
         self._container = container
@@ -217,7 +217,7 @@ def variable_shape(ctx: OpKernelContext, resource: Value, out_type: np.dtype[Any
 
 @kernel("DestroyResourceOp", stateful=True, effects=("state",))
 def destroy_resource(ctx: OpKernelContext, resource: Value, ignore_lookup_error: bool) -> None:
-    """Remove a resource; using any handle to it is an error afterwards."""
+    """Remove a resource; later uses of its handles are errors."""
     held = resource.resource
     is_missing = held is None or (isinstance(held, Variable) and held.value is None)
     if is_missing and not ignore_lookup_error:

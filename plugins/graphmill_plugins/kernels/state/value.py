@@ -73,7 +73,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def is_compatible(expected: Shape, shape: Sequence[int]) -> bool:
-    """Return whether `shape` is one of those that the static shape `expected` allows."""
+    """Return whether the static shape `expected` allows `shape`."""
     if expected is None:
         return True
     return len(expected) == len(shape) and all(

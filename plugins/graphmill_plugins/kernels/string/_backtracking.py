@@ -36,7 +36,7 @@ _ONE = _Ways(1, 0)
 
 
 class _Group:
-    """The parts of an open group: finished alternatives, and the one being read."""
+    """The parts of an open group: finished alternatives, and the one being parsed."""
 
     def __init__(self) -> None:
         self.finished = _Ways(0, 0)
@@ -47,7 +47,7 @@ class _Group:
 
 
 class BacktrackingBound:
-    """The bound of a pattern, built while the pattern is read from left to right."""
+    """The bound of a pattern, computed while the pattern is parsed from left to right."""
 
     def __init__(self) -> None:
         self._groups = [_Group()]
@@ -57,11 +57,11 @@ class BacktrackingBound:
         self._add(_ONE, 1)
 
     def open_group(self) -> None:
-        """Read the begin of a group."""
+        """Read the start of a group."""
         self._groups.append(_Group())
 
     def close_group(self) -> None:
-        """Read the end of a group; one too many is ignored, as the pattern is invalid."""
+        """Read the end of a group; an unmatched one is ignored, because the pattern is invalid."""
         if len(self._groups) > 1:
             group = self._groups.pop()
             self._add(_all_ways(group), group.size + group.last_size)

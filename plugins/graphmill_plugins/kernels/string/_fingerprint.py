@@ -22,11 +22,11 @@ _CHUNK: Final = 64  # bytes that strings of more are hashed by
 _MAX_LENGTH: Final = 1024  # bytes of a string that is hashed here
 _SEED: Final = 81
 MAX_SCALAR_HASHES: Final = 40
-"""Up to this number of strings, hashing them one by one is faster."""
+"""Number of strings up to which hashing them one by one is faster."""
 
 
 class _LengthClass:
-    """Strings of one length class, whose bytes are read at the same position in each."""
+    """Strings of one length class, whose bytes are read at the same positions."""
 
     def __init__(self, packed: PackedStrings, chosen: Any) -> None:
         self._words_at = packed.words_at
@@ -161,7 +161,7 @@ class _Chunks:
         return self.x, self.y, self.z, *self.v, *self.w
 
     def add(self, words: list[Any], factor: Any, nine: Any) -> None:
-        """Hash eight words of each string; the last block has another `factor` and `nine`."""
+        """Hash eight words of each string; the last block uses a different `factor` and `nine`."""
         x, y, z, v, w = self.x, self.y, self.z, self.v, self.w
         x = _rotate(x + y + v[0] + words[1], 37) * factor
         y = _rotate(y + v[1] + words[6], 42) * factor
@@ -194,7 +194,7 @@ def _hash_chunks(strings: _LengthClass) -> Any:
 
 
 def _finished(strings: _LengthClass, state: _Chunks) -> Any:
-    """Hash the last 64 bytes of each, which may overlap with bytes already hashed."""
+    """Hash the last 64 bytes of each string, which may overlap with bytes already hashed."""
     sizes = strings.sizes
     factor = _K1 + ((state.z & _U64(0xFF)) << _U64(1))
     w0 = state.w[0] + ((sizes - 1) & (_CHUNK - 1)).astype(_U64)

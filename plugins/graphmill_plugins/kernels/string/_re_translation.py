@@ -68,7 +68,7 @@ def _translated(pattern: str) -> tuple[str, BacktrackingBound]:
 
 
 def for_ascii(pattern: re.Pattern[str]) -> re.Pattern[bytes] | None:
-    """Return a bytes pattern equivalent to `pattern` on ASCII text; None if unsure."""
+    """Return a bytes pattern equivalent to `pattern` on ASCII text; None if in doubt."""
     text = pattern.pattern.replace(f"[^{_INVALID}]", r"[\x00-\x7f]").replace(_INVALID, "")
     # Bytes patterns have no escapes by code point.
     return re.compile(text.encode()) if text.isascii() and r"\u" not in text.lower() else None
@@ -129,7 +129,7 @@ _CATEGORIES = frozenset(
 
 
 def _repetitions(operator: str) -> tuple[int, int | None]:
-    """Return how often a repetition operator repeats: least and most, None for any number."""
+    """Return the minimum and maximum of a repetition operator; None for no maximum."""
     if operator in _OPERATORS:
         return _OPERATORS[operator]
     low, comma, high = operator[1:-1].partition(",")
@@ -139,7 +139,7 @@ def _repetitions(operator: str) -> tuple[int, int | None]:
 
 
 class _Translator:
-    """Translates a pattern in one pass; `_position` is that of the next character."""
+    """Translates a pattern in one pass; `_position` is the index of the next character."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern

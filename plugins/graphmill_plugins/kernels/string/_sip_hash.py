@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _U64 = np.uint64
 _MAX_LANES: Final = 128
-"""Up to this number of strings, operations on Python integers are faster."""
+"""Number of strings up to which operations on Python integers are faster."""
 _LANE: Final = 16  # bytes
 _INITIAL_STATE = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 _TABLE_WORDS: Final = 1 << 20  # words of all strings that are gathered together
@@ -166,7 +166,7 @@ class _Lanes:
 
 
 class _Rows:
-    """States of SipHash in arrays: v0 above v2, v1 above v3, which a round treats alike."""
+    """States of SipHash in arrays: v0 above v2 and v1 above v3, which a round treats alike."""
 
     def __init__(self, initial: list[int], count: int, begun: list[Any]) -> None:
         self._even = np.empty((2, count), _U64)

@@ -29,7 +29,7 @@ HASH_K0 = 0xC3A5C85C97CB3127
 HASH_K1 = 0xB492B66FBE98F273
 """Multipliers of FarmHash."""
 _MAX_SCALAR_BYTES = 640
-"""Up to this number of bytes in all, hashing a few strings one by one is faster."""
+"""Total number of bytes up to which hashing strings one by one is faster."""
 _K2 = 0x9AE16A3B2F90404F
 
 
@@ -49,7 +49,7 @@ def rotate(value: int, shift: int) -> int:
 
 
 def shift_mix(value: int) -> int:
-    """Mix the upper bits of 64 into the lower ones; `value` may have more."""
+    """Mix the upper bits of the low 64 into the lower ones; `value` may have more bits."""
     value &= _MASK
     return value ^ (value >> 47)
 

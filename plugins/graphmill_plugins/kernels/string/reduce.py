@@ -57,7 +57,7 @@ def reduce_join(inputs: Value, reduction_indices: Value, keep_dims: bool, separa
 def unsorted_segment_join(
     inputs: Value, segment_ids: Value, num_segments: Value, separator: str
 ) -> Value:
-    """Join strings of the same segment in input order; an empty segment gives ""."""
+    """Join strings of the same segment in input order; an empty segment becomes ""."""
     segments = scalar_int("num_segments", num_segments)
     ids = np.asarray(segment_ids)
     if segments < 0:
@@ -103,7 +103,7 @@ def _joined_segments(items: Value, ids: Any, segments: int, separator_bytes: byt
 
 
 def _joined(separator_bytes: bytes, texts: list[bytes]) -> bytes:
-    """Join strings; leading empty strings get no separator."""
+    """Join strings; leading empty strings have no separator after them."""
     if texts and not texts[0]:
         texts = list(dropwhile(not_, texts))
     return separator_bytes.join(texts)

@@ -57,7 +57,7 @@ def regex_full_match(value: Value, pattern: Value) -> Value:
 
 
 class _Progress:
-    """Ends a replacement when its step is cancelled, or when its results fill the memory."""
+    """Stops a replacement when its step is cancelled or its results exceed the memory budget."""
 
     def __init__(self, ctx: OpKernelContext) -> None:
         self._ctx = ctx

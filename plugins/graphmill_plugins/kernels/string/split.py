@@ -75,7 +75,7 @@ def _check(value: Value, delimiter: Value, name: str) -> bytes:
 
 
 def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
-    """Split each string at each byte of `delimiters`; without delimiters into single bytes."""
+    """Split each string at each byte of `delimiters`, or into single bytes without delimiters."""
     if not delimiters:
         return [[item[index : index + 1] for index in range(len(item))] for item in items]
     first = delimiters[:1]
@@ -87,7 +87,7 @@ def _split_all(items: list[bytes], delimiters: bytes) -> list[list[bytes]]:
 
 @kernel("StringSplit", host=True, dynamic_shape=True)
 def string_split(value: Value, delimiter: Value, skip_empty: bool) -> tuple[Value, Value, Value]:
-    """Split each string at each byte of `delimiter`; into single bytes if it is empty."""
+    """Split each string at each byte of `delimiter`, or into single bytes if it is empty."""
     delimiters = _check(value, delimiter, "delimiter")
     items = value.tolist()
     if delimiters and skip_empty and len(items) > _MAX_SCALAR_SPLITS:
@@ -174,7 +174,7 @@ def string_ngrams(
     pad_width: int,
     preserve_short_sequences: bool,
 ) -> tuple[Value, Value]:
-    """Return the n-grams of each ragged row, for one width after the other."""
+    """Return the n-grams of each ragged row, grouped by width."""
     splits = np.asarray(data_splits)
     _check_splits(splits, data.size)
     if min(ngram_widths, default=1) <= 0:

@@ -31,7 +31,7 @@ _MARKS: Final = {
 
 
 class _Policy(NamedTuple):
-    """How malformed input and control characters are handled."""
+    """The handling of malformed input and control characters."""
 
     errors: str
     replacement: int

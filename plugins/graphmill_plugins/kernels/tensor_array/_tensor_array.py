@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Zeros:
-    """An element of zeros with a static shape; the array is made when it is read."""
+    """An element of zeros with a static shape; the array is created when it is read."""
 
     __slots__ = ("shape",)
 
@@ -124,7 +124,7 @@ class TensorArray:
             self._write(index, value)
 
     def write_many(self, indices: Sequence[int], values: Sequence[Value]) -> None:
-        """Set several elements; the last one first, as TensorFlow does."""
+        """Set several elements, starting with the last, as TensorFlow does."""
         with self._lock:
             for index, value in zip(reversed(indices), reversed(values), strict=True):
                 self._write(index, value)
@@ -145,7 +145,7 @@ class TensorArray:
             return [self._read_one(index) for index in indices]
 
     def close(self) -> None:
-        """Drop all elements; the array cannot be used any more."""
+        """Drop all elements; the array can no longer be used."""
         with self._lock:
             self._elements = []
             self._is_closed = True
@@ -278,7 +278,7 @@ class TensorArray:
         return element
 
     def _shape_of(self, element: Any) -> tuple[int, ...]:
-        """Return the shape of an element, also if it is a placeholder for zeros."""
+        """Return the shape of an element, even if it is a placeholder for zeros."""
         if isinstance(element, (_Zeros, _Cleared)):
             return element.shape
         return shape_of_value(element, self.dtype)

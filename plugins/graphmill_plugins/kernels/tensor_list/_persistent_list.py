@@ -1,4 +1,4 @@
-"""`PersistentList`: an immutable list; a change makes a new list that shares most nodes.
+"""`PersistentList`: an immutable list; a change creates a new list that shares most items.
 
 All versions of a list share one Python list, which the newest version holds. An older version
 stores only the edits that lead from its successor back to itself (Baker, "Shallow binding makes
@@ -61,7 +61,7 @@ class PersistentList:
             return self._own().copy()
 
     def replaced(self, indices: Sequence[int], values: Sequence[Any]) -> PersistentList:
-        """Return the list with other items at some indices; the last duplicate wins."""
+        """Return the list with new items at some indices; the last of equal indices counts."""
         latest = dict(zip(indices, values, strict=True))
         return self._changed(tuple((index, 1, (value,)) for index, value in latest.items()))
 
@@ -87,7 +87,7 @@ class PersistentList:
         return made
 
     def _own(self) -> list[Any]:
-        """Return this version's own items; copy them from the newest version if needed."""
+        """Return the items of this version; copy them from the newest version if necessary."""
         if self.items is not None:
             return self.items
         path: list[PersistentList] = []

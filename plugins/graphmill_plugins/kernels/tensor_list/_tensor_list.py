@@ -60,7 +60,7 @@ class TensorList:
         return self._elements.length
 
     def element(self, index: int) -> Value:
-        """Return an element, None if it was never set.
+        """Return an element, None if it is unset.
 
         Raises:
             IndexError: the index is out of range.
@@ -72,7 +72,7 @@ class TensorList:
         return self._elements.to_list()
 
     def replaced(self, indices: Sequence[int], values: Sequence[Value]) -> TensorList:
-        """Return the list with other elements at some indices; the last duplicate wins."""
+        """Return the list with new elements at some indices; the last of equal indices counts."""
         return self._with(self._elements.replaced(indices, values))
 
     def pushed(self, value: Value) -> TensorList:

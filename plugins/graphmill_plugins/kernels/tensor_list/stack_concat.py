@@ -150,7 +150,7 @@ def tensor_list_scatter_into_existing(
     indices: Value,
     element_dtype: np.dtype[Any],
 ) -> Value:
-    """Set the elements at `indices` to the rows of a tensor, and extend the list if needed."""
+    """Set the elements at `indices` to the rows of a tensor, and extend the list if necessary."""
     source = typed_list(input_handle, element_dtype)
     positions = _positions(shape_of_value(tensor, source.element_dtype), indices)
     highest = max(positions, default=-1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """What distinguishes two keys: element type, shape and content.
+    """The identity of a key tensor: element type, shape and content.
 
     The content of numbers is their bytes, so 0.0 and -0.0 differ and equal NaN patterns do not.
     """

@@ -1,4 +1,4 @@
-"""The losses of stochastic dual coordinate ascent: updates of dual variables, both losses.
+"""The losses of stochastic dual coordinate ascent: dual updates, primal and dual losses.
 
 Semantics: tensorflow/core/kernels/{logistic,squared,hinge,smooth-hinge,poisson}-loss.h. All numbers
 are float64. A step solves the dual problem of one example; `norm` is its squared norm divided by
@@ -27,7 +27,7 @@ class Loss(Protocol):
     smoothness: float
 
     def target(self, label: float) -> float:
-        """Return the label that the other methods take.
+        """Return the label in the form that the other methods take.
 
         Raises:
             InvalidArgumentError: the loss has no such label.
@@ -61,7 +61,7 @@ def _binary_target(label: float) -> float:
 
 
 def _quotient(numerator: float, denominator: float) -> float:
-    """Divide as IEEE 754 says, where Python raises."""
+    """Divide as IEEE 754 specifies, without Python's ZeroDivisionError."""
     if denominator:
         return numerator / denominator
     if not numerator or math.isnan(numerator):

@@ -145,7 +145,7 @@ class OptimizerKernel:
     def _update_distinct(
         self, xp: Any, variables: dict[str, Variable], gradient: Value, arguments: dict[str, Value]
     ) -> None:
-        """Do the same while a compiler traces the op, with `indices` that do not repeat."""
+        """Apply the rule to the rows at unique `indices`, while a compiler traces the op."""
         arguments = dict(arguments)
         rows = arguments.pop("indices")
         current = {name: variable.value for name, variable in variables.items()}
@@ -175,7 +175,7 @@ def _check_gradient(rows: Any, shape: tuple[int, ...], gradient: Value) -> None:
 
 
 def _distinct_runs(rows: Any) -> list[Any]:
-    """Split positions into groups without repeated rows; repeats keep their order."""
+    """Split positions into groups without repeated rows; repeated rows keep their order."""
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))

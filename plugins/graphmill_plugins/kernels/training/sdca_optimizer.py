@@ -169,7 +169,7 @@ class _SparseFeatures(_Features):
             )
 
     def parts(self, count: int) -> list[_Part]:
-        """Return the features of each example; those that are not in its order are left out."""
+        """Return the features of each example; features that are out of order are left out."""
         found, end, examples = [], 0, self._examples.tolist()
         for example in range(count):
             start = end
@@ -257,7 +257,7 @@ class _Ascent:
         )
 
     def sampled(self) -> Sequence[int]:
-        """Return examples, the more often the more their dual variables will change.
+        """Return sampled examples, in proportion to the expected changes of their dual variables.
 
         An example that was taken k times is taken again with the probability 0.1 ** k. Those that
         were never taken follow, if there is room.

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value, Variable
 
 _AHEAD: Final = 3000
-"""Examples that TensorFlow computes at once; the counters it reports are ahead by them."""
+"""Number of examples that TensorFlow computes in advance, by which its counters are ahead."""
 _SENTENCE: Final = 1000
 _UNKNOWN: Final = b"UNK"
 _SHARE_OF_WINDOWS: Final = 10  # the text needs as many words for each word of a window
 
 
 class _Corpus:
-    """The words of a text as indices into its vocabulary, in which 0 stands for rare words."""
+    """The words of a text as indices into its vocabulary, in which 0 represents rare words."""
 
     def __init__(self, text: bytes, min_count: int) -> None:
         words = text.split()
@@ -134,7 +134,7 @@ class SkipgramKernel:
                         yield sentence[center], sentence[label]
 
     def _sentence(self) -> list[int]:
-        """Return the next words of the text, without some of the frequent ones."""
+        """Return the next words of the text, subsampled if they are frequent."""
         sentence: list[int] = []
         indices = self._corpus.indices
         is_sampled = min(self._kept) != 1 or max(self._kept) != 1

@@ -67,7 +67,7 @@ def composite_tensor_variant_from_components(
 def composite_tensor_variant_to_components(
     encoded: Any, metadata: str | bytes, Tcomponents: Sequence[np.dtype[Any]]
 ) -> list[Value]:
-    """Return the component tensors that a variant holds; of several variants, the first one's."""
+    """Return the component tensors of a variant, or of the first of several variants."""
     _check_metadata(metadata)
     value = encoded.flat[0] if isinstance(encoded, np.ndarray) and encoded.size else encoded
     if not isinstance(value, CompositeTensor):

@@ -26,7 +26,7 @@ _ELEMENTWISE: Final = frozenset(
         "Sub", "TruncateDiv", "TruncateMod", "_Arg", "_Retval",
     ]
 )  # fmt: skip
-"""Elementwise ops: they compute each element of an array as they compute a scalar."""
+"""Elementwise ops, which compute each element of an array like a scalar."""
 _CALLS: Final = ("PartitionedCall", "StatefulPartitionedCall")
 
 

@@ -49,8 +49,8 @@ class DotDimensions(NamedTuple):
             a >= len(lhs) or b >= len(rhs) or lhs[a] != rhs[b] for a, b in pairs
         ):
             raise InvalidArgumentError(
-                f"operands of shapes {shape_text(lhs)} and {shape_text(rhs)} have no product over "
-                f"{self}"
+                f"operands of shapes {shape_text(lhs)} and {shape_text(rhs)} cannot be multiplied "
+                f"over {self}"
             )
 
     @staticmethod

@@ -34,7 +34,7 @@ def _check(attrs: Mapping[str, Any]) -> None:
         )
     if attrs["dim_args_spec"] or any(-1 in _sizes(shape) for shape in attrs["Sout"]):
         raise UnimplementedError(
-            "XlaCallModule: programs for any size of a dimension are not supported; export the "
+            "XlaCallModule: programs with dimensions of dynamic size are not supported; export the "
             "function for fixed shapes"
         )
 
@@ -44,7 +44,7 @@ def _sizes(shape: Any) -> Sequence[int]:
 
 
 def _exported(args: Sequence[Value], attrs: Mapping[str, Any]) -> Any:
-    """Return the program as `jax.export` describes one, for arguments of certain shapes."""
+    """Return the program as an `Exported` of `jax.export`, for arguments of these shapes."""
     taken = tuple(jax.core.ShapedArray(np.shape(arg), arg.dtype) for arg in args)
     given = tuple(
         jax.core.ShapedArray(_sizes(shape), np.dtype(dtype))

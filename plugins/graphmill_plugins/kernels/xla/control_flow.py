@@ -1,4 +1,4 @@
-"""`XlaIf` and `XlaWhile`, which outside of XLA's programs do what `If` and `While` do.
+"""`XlaIf` and `XlaWhile`, which behave like `If` and `While` outside of XLA programs.
 
 Semantics: tensorflow/compiler/tf2xla/kernels (if_op.cc, while_op.cc) and, on the CPU,
 tensorflow/core/kernels/functional_ops.cc.

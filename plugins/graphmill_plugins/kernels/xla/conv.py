@@ -192,7 +192,7 @@ def _convolution(
 def xla_conv(
     xp: ArrayNamespace, *, dimension_numbers: str, T: np.dtype[Any]
 ) -> Callable[..., Value]:
-    """Convolve tensors whose layouts `dimension_numbers` gives.
+    """Convolve tensors with the layouts in `dimension_numbers`.
 
     Raises:
         InvalidArgumentError: shapes, window and dimension numbers do not match.

@@ -73,7 +73,7 @@ def xla_gather(
     slice_sizes: Value,
     dimension_numbers: str,
 ) -> Value:
-    """Return slices that begin at the indices, which are clamped so that slices are inside.
+    """Return slices that begin at the indices, clamped so that slices are within the operand.
 
     Raises:
         InvalidArgumentError: `dimension_numbers` does not fit the shapes.

@@ -1,4 +1,4 @@
-"""Queues, staging areas, accumulators and datasets that are run inside of a step."""
+"""Queues, staging areas, accumulators and datasets that run within a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers: stateless and stateful, and what is made of them."""
+"""Random numbers: stateless and stateful, and computations with them."""
 
 from __future__ import annotations
 

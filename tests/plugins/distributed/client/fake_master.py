@@ -21,7 +21,7 @@ from graphmill_plugins.distributed.wire.tensor_messages import (
 )
 
 WAITING = 30
-"""Seconds after which a test that hangs gives up."""
+"""Seconds after which a hanging test fails."""
 
 
 class FakeMaster(grpc.GenericRpcHandler):

@@ -95,7 +95,7 @@ def test_a_directory_that_is_gone_for_good_ends_the_watch(caplog: Any) -> None:
     engine.next_call()[1].set_exception(UnavailableError("the actor has ended"))
     thread_of(made).join(SECONDS)
     assert not thread_of(made).is_alive()
-    assert "the directory of the cluster does not exist any more" in caplog.text
+    assert "the directory of the cluster no longer exists" in caplog.text
     made.close()
 
 

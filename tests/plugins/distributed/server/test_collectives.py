@@ -83,7 +83,7 @@ def test_one_task_alone_reduces_in_a_cluster(cluster: tuple[str, list[str]]) -> 
 
 
 def placed(devices: Sequence[str], make: Callable[[int], Any]) -> tuple[Any, list[Any]]:
-    """Make a graph with a node on each device."""
+    """Return a graph with a node on each device."""
     graph = graphmill.Graph()
     with graph.as_default():
         made = []

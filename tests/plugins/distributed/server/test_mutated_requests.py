@@ -31,10 +31,10 @@ RESPONSES = {method.path: method.response for method in METHODS}
 CODES = {status.value[0]: status.name for status in grpc.StatusCode}
 SEED = 20_250_101
 ROUND = 100
-"""How many mutated requests are sent before the server has to give right answers."""
+"""Number of mutated requests after which the server must still respond correctly."""
 SECONDS = 30.0
 WAITING = ("RecvTensor", "RunStep", "RunGraph")
-"""What may rightly wait for others: for a sender, a queue, the rest of a partial run."""
+"""Methods that may wait for other calls: for a sender, a queue, the rest of a partial run."""
 COUNT = int(os.environ.get("GRAPHMILL_MUTATION_COUNT", "400"))
 
 

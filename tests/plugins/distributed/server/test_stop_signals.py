@@ -22,7 +22,7 @@ def test_signal_before_the_wait_ends_it(number: signal.Signals) -> None:
 
 
 def test_signal_just_before_the_thread_blocks_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal between the check of the flag and the wait must not be lost."""
+    """A signal just before the thread blocks, after it checked the flag, wakes it."""
     blocked = select.select
 
     def signalled(*arguments: Any) -> Any:

@@ -102,7 +102,7 @@ def nodes_of(graph: graphmill.Graph, name: str, host: graphmill.Host) -> Any:
 
 
 LONG = 200_000
-"""More than the iterations that a program makes without a budget."""
+"""A trip count above the maximum of programs without an iteration budget."""
 
 
 @pytest.mark.parametrize("limit", [7, LONG])
@@ -130,7 +130,7 @@ def test_a_loop_with_a_small_trip_count_has_no_iteration_budget(
 
 
 def test_outputs_of_one_node_that_forwards_are_distinguished(host: graphmill.Host) -> None:
-    """The node forwards two arguments; the first of its inputs is argument 1."""
+    """The outputs of a node that forwards two arguments in swapped order are distinguished."""
 
     def swapping(i: Tensor, x: Tensor, y: Tensor) -> Sequence[Tensor]:
         given = array.identity_n([x, y, math.add_v2(i, np.int32(1))])

@@ -107,7 +107,7 @@ def test_reference_variables_are_changed_in_a_branch(functionalizing) -> None:
 
 
 def test_node_between_parts_splits_the_conditional(functionalizing) -> None:
-    """The same branch uses a value again later, as gradients do."""
+    """A node outside of a branch that uses values of it twice splits the conditional."""
     graph = graphmill.Graph()
     with graph.as_default():
         x, p = graph.placeholder("int32", (), "x"), graph.placeholder("bool", (), "p")

@@ -1,4 +1,4 @@
-"""Which nodes the conditional of a function waits for."""
+"""The control inputs of functional conditionals."""
 
 from __future__ import annotations
 

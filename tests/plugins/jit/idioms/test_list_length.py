@@ -80,7 +80,7 @@ def tiers(cluster: Any) -> list[str]:
 
 
 def test_early_exit_loop_stacks_one_row_per_iteration() -> None:
-    """One program serves 6, 9 (the maximum) and 1 iterations; readers are in another cluster."""
+    """A loop that may exit early stacks one row per iteration: one program serves all counts."""
     cluster = both(graph(), X, X / 100, X * 20)
     assert tiers(cluster) == ["compiled"]
     assert "s" in cluster.nodes
@@ -104,7 +104,7 @@ def test_static_trip_count_gives_static_row_count() -> None:
 
 
 def test_pythons_and_bounds_a_loop_too() -> None:
-    """As AutoGraph generates it: a conditional that otherwise returns its predicate."""
+    """Python's `and`, as AutoGraph generates it, also bounds a loop."""
     cond = SMALL.replace(
         "sum = Sum(x, all, Tidx=int32)\n    small = Less(sum, top); y = LogicalAnd(less, small)",
         "y = StatelessIf(less, [less, x], Tin=[bool, float32], Tout=[bool], then_branch=t, "
@@ -120,7 +120,7 @@ def test_pythons_and_bounds_a_loop_too() -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 20])
 def test_non_empty_list_never_shrinks(size: int) -> None:
-    """Unset elements are zeros."""
+    """A list that is not empty at first never shrinks; unset elements are zeros."""
     for cond in (LESS, SMALL):
         assert tiers(both(graph(cond, size=size), X, X * 20)) == ["compiled"]
 
@@ -146,7 +146,7 @@ def test_elements_may_be_set_again() -> None:
 
 
 def test_index_far_past_end_is_interpreted() -> None:
-    """The capacity is one element per iteration."""
+    """A write beyond the capacity, one element per iteration, is interpreted."""
     body = BODY.replace(
         "set = TensorListSetItem(l, i",
         "far = Const(dtype=int32, value='int32: 30'); at = AddV2(i, far); "
@@ -174,7 +174,7 @@ def test_unbounded_loop_gets_default_capacity() -> None:
 
 
 def test_loop_exceeding_capacity_is_interpreted() -> None:
-    """After some failed calls the interpreter runs immediately, for a while."""
+    """A loop that exceeds its capacity is interpreted, after some failed calls immediately."""
     with HotSession(graph(UNBOUNDED, most=300), "eager") as hot:
         for _ in range(40):
             assert hot.run("y:0", {"x:0": X}).shape == (300, 2)
@@ -249,7 +249,7 @@ def arrays(cond: str, **given: Any) -> Any:
 
 @pytest.mark.parametrize("cond", [SMALL, UNBOUNDED], ids=["bounded", "unbounded"])
 def test_tensor_array_grows_in_early_exit_loop(cond: str) -> None:
-    """As in TensorFlow 1's decoders; readers of the rows are in another cluster."""
+    """A tensor array grows in a loop that may exit early, as in TensorFlow 1's decoders."""
     cluster = both(arrays(cond, most=9 if cond is SMALL else 2), X, X / 100, X * 20)
     assert tiers(cluster) == ["compiled"]
     assert {"count", "all", "s"} <= set(cluster.nodes)

@@ -47,7 +47,7 @@ def test_convolutions_are_not(knows_all):
 
 
 def test_barriers_stay_until_loops_are_fused():
-    """Otherwise each of the two readers computes the absolute values."""
+    """Optimization barriers remain until loops are fused, so that values are computed once."""
 
     def twice(x):
         y = jax.lax.optimization_barrier(jax.numpy.abs(x) + 1)

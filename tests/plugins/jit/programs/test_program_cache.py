@@ -326,7 +326,7 @@ def test_the_next_process_starts_compiled(folder: Path) -> None:
 def test_jax_cached_program_is_not_stored_twice(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that JAX loaded from its cache cannot be serialized with its code."""
+    """A program that JAX loaded from its own cache is not stored again."""
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "true")
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jax"))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -45,7 +45,7 @@ def test_untraceable_node_splits_the_cluster(graphmill_host: Host) -> None:
 
 
 def test_blocking_ancestor_is_not_clustered_with_descendant(graphmill_host: Host) -> None:
-    """Control edges order nodes across clusters."""
+    """A node that may block is not in a cluster with nodes that wait for it."""
     made = graph("a = Neg(x)", "u = Unique(x, after=[a])", "b = Abs(a, after=[u])", **X)
     assert names(made, graphmill_host) == [{"a"}, {"b"}]
 
@@ -184,7 +184,7 @@ def test_cluster_must_not_return_a_variable() -> None:
 
 
 class Doubtful(Eligibility):
-    """Also refuses some random nodes."""
+    """Eligibility that also refuses some random nodes."""
 
     def __init__(self, host: Host, seed: int) -> None:
         super().__init__(host)

@@ -69,7 +69,7 @@ def test_of_a_deterministic_session_nothing_is_compiled() -> None:
 
 
 def test_loop_with_growing_list_returns_the_list() -> None:
-    """The loop is straight-line code; the reader of the list is outside of it."""
+    """A straight-line loop returns its growing list to a reader outside of it."""
     test = (
         "c(i: int32, l: variant) -> bool: "
         "n = Const(dtype=int32, value='int32: 3'); p = Less(i, n); return p"

@@ -21,7 +21,7 @@ SHARED = (
 
 
 def test_producers_of_its_values_are_compiled() -> None:
-    """An untraceable node reads the array; the arithmetic before it is a cluster."""
+    """The arithmetic before writes to a shared array is a cluster."""
     made = graph_def(
         *SHARED,
         "text = AsString(written)",

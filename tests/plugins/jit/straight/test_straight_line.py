@@ -72,7 +72,7 @@ def test_a_branch_out_of_range_is_the_last_one(index: int, wanted: int) -> None:
 
 
 def test_of_a_reference_the_value_leaves_r2() -> None:
-    """An Assign to an uninitialized variable is never compiled; its result is fetched here."""
+    """The fetched result of an interpreted Assign is the variable's value, not the reference."""
     made = graph_def("v = VariableV2(dtype=float32, shape=[])", "a = Assign(v, x)", x="float32")
     with HotSession(made) as session:
         assert session.run("a:0", {"x:0": ONE}) == 1

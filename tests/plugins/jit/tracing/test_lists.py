@@ -45,7 +45,7 @@ def both(made: Any, feeds: Any) -> list[Any]:
 
 
 def test_loop_invariant_shapes_are_static_in_next_loop() -> None:
-    """As gradients of loops need it: `Reshape` needs a static shape."""
+    """Static shapes of loop invariants stay static in the next loop, where `Reshape` needs them."""
     push = PUSH.replace("grown =", "shape = Shape(x); grown =").format(pushed="shape")
     made = graph_def(*LOOPS, functions=(LESS, push, POP), x="float32[2, 3]", flat="float32[6]")
     x = np.arange(6, dtype=np.float32)
@@ -63,7 +63,7 @@ def test_values_that_vary_per_iteration_are_not_static() -> None:
 
 
 def test_another_constant_makes_it_unknown() -> None:
-    """The element pushed before the loop differs from those pushed in it."""
+    """A constant pushed before the loop that differs from those in it makes the value unknown."""
     before = (
         "other = Const(dtype=int32, value='int32: [3, 2]')",
         "first = TensorListPushBack(l, other)",

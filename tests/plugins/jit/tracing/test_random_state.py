@@ -87,7 +87,7 @@ def test_functions_with_equal_node_names_have_own_generators_e10() -> None:
 
 
 def test_straight_line_functions_have_own_generators_e10() -> None:
-    """The kernels of such a loop were once those of another function."""
+    """The functions of a straight-line loop have their own generators."""
     texts = [text.replace("sum =", "s = AsString(u); sum =") for text in (STEP, OTHER_STEP)]
     loops = [f"w{b} = While([i, x], T=[int32, float32], cond=c, body={b})" for b in "bd"]
     made = graph_def(
@@ -149,7 +149,7 @@ def test_steps_that_run_at_once_draw_different_numbers() -> None:
 
 
 def test_kernels_that_keep_no_variable_stay_out_of_programs() -> None:
-    """A kernel that overrides a built-in one may have private state."""
+    """Random kernels without a variable are not traced, because they may have private state."""
 
     @kernel("RandomUniform", backend="numpy", stateful=True, effects=("rng",))
     def four(ctx: Any, shape: Any) -> Any:

@@ -80,7 +80,7 @@ def test_a_loop_becomes_a_function() -> None:
 
 
 def test_unproven_loop_is_interpreted_with_reason_e3() -> None:
-    """The index output of a `Merge` has no functional form."""
+    """A loop whose structure is not proven is interpreted, and the reason is reported."""
     graph = loop("u = AddV2(i, m[1])")
     values, reason, _ = results(graph, "eager")
     assert values == results(graph, "off")[0] == [11, 20]

@@ -22,7 +22,7 @@ def test_all_at_once_are_one_by_one(pairs) -> None:
 
 
 def test_long_sequence_errors_match_short_ones() -> None:
-    """One sequence has 60 elements, every third of them wrong; the other is empty."""
+    """Distances of long sequences, with every third element wrong, are correct."""
     places = np.stack([np.zeros(60, np.int64), np.arange(60)], axis=1)
     values, shape = np.arange(60, dtype=np.float32), np.array([2, 60])
     wrong = np.where(np.arange(60) % 3 == 0, np.float32(np.nan), values)

@@ -71,7 +71,7 @@ def test_a_dequeue_waits_for_another_step(session):
 
 
 def test_one_step_may_give_to_itself(session):
-    """The event loop runs the enqueue while the dequeue of the same step waits."""
+    """A step may enqueue the element for which its own dequeue waits."""
     got = session.run(["get:0"], {"x:0": np.float32(4)}, targets=["put"])
     assert got == [4]
 

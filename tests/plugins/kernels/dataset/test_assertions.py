@@ -1,4 +1,4 @@
-"""Pipelines that assert their own order, where no case can look: inside of functions."""
+"""Pipelines that assert their own order inside of functions, which cases do not cover."""
 
 from __future__ import annotations
 

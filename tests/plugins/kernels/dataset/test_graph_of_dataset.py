@@ -1,4 +1,4 @@
-"""Datasets written as graphs: which nodes there are, and what cannot be written."""
+"""Datasets written as graphs: their nodes, and the datasets that cannot be written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def session_of(host: Any, *nodes: str, functions: tuple[str, ...] = ()) -> graph
 
 
 def graph_of(session: graphmill.Session) -> proto.GraphDef:
-    """Return the graph that the node `g` makes."""
+    """Return the graph that the node `g` computes."""
     return proto.GraphDef.FromString(session.run("g:0"))
 
 
@@ -104,7 +104,7 @@ def test_a_captured_queue_cannot_be_written(graphmill_host):
 
 
 def test_a_window_is_written_as_a_list_of_elements(graphmill_host):
-    """A window is a dataset that no kernel made."""
+    """A window, which no kernel created, is written as a list of its elements."""
     variant, numbers = "output_types=[variant], output_shapes=[[]]", "output_shapes=[[-1]]"
     nodes = (
         f"w = WindowDataset(r, three, three, one, no, {variant})",

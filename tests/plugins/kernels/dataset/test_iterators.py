@@ -52,7 +52,7 @@ def pool_config(threads: int) -> Any:
 
 
 def test_dataset_graph_may_hold_a_dead_generator_handle() -> None:
-    """S3: a serialized dataset keeps the handle of its seeds as a constant; new seeds are drawn."""
+    """A serialized dataset may hold the handle of a generator that no longer exists (row S3)."""
     message = proto.TensorProto(dtype=graphmill.as_dtype("resource").enum)  # type: ignore[arg-type]
     message.resource_handle_val.add(name="SeedGenerator_0", container="localhost")
     graph = graphmill.Graph()
@@ -105,7 +105,7 @@ def test_a_file_is_prefetched_and_the_end_repeats(tmp_path: Any) -> None:
 @pytest.mark.parametrize("buffer", [0, 2])
 @pytest.mark.parametrize("threads", [-1, 1])
 def test_a_step_that_waits_for_an_element_is_cancelled(threads: int, buffer: int) -> None:
-    """The element waits for an empty queue; no executor thread waits."""
+    """A step that waits for an element from an empty queue holds no thread and can be cancelled."""
     graph = graphmill.Graph()
     with graph.as_default():
         queue = ops.data_flow.fifo_queue_v2(component_types=["int64"], shared_name="empty")
@@ -153,7 +153,7 @@ def test_unreferenced_iterator_is_freed() -> None:
 
 
 def test_a_generator_counts_until_its_function_ends_it() -> None:
-    """`init` creates a counter, `next` increments it up to a limit, `finalize` reads it."""
+    """A generator dataset counts until its function ends it; `finalize` reads the counter."""
     graph = graphmill.Graph()
     with graph.as_default():
         for text in _GENERATOR:

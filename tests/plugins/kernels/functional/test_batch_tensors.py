@@ -1,4 +1,4 @@
-"""Batch and Unbatch: one step of several computes on all rows, and each gets its own back."""
+"""Batch and Unbatch: one of several steps computes on all rows, and each receives its own rows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Clock:
 
 
 class Answers(list):
-    """Collects what `done` of each step receives."""
+    """Collects the results that `done` of each step receives."""
 
     def done(self, rows=None, error=None):
         self.append(rows if error is None else type(error))

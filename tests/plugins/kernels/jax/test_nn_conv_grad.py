@@ -51,7 +51,7 @@ def test_any_window_gives_the_sums_of_its_taps(rows, cols, depth, width):
 
 
 def test_windows_along_one_axis_are_spread_too():
-    """One-dimensional convolutions have such windows."""
+    """Spread products also compute windows along one axis, as in one-dimensional convolutions."""
     place = make_axis(7, 3, 2, 1, "SAME")
     gradient = np.ones((1, place.out, 1), np.float32)
     weights = np.float32([1, 10, 100]).reshape(3, 1, 1)

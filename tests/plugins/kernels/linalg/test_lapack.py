@@ -45,7 +45,7 @@ def test_the_results_are_those_of_numpy(
 def test_right_hand_sides_are_split_with_their_matrices(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
 ) -> None:
-    """Those that are broadcast are not split."""
+    """Right-hand sides are split with their matrices, unless they are broadcast."""
     monkeypatch.setattr(_lapack, "_WORTH_SHARING", 1)
     matrices, rhs = definite(5, 40, 40), np.random.default_rng(4).standard_normal(shape)
     found = lapack(np).solve(matrices, rhs)
@@ -64,7 +64,7 @@ def test_an_error_in_one_piece_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_moderate_matrices_use_one_thread(
     monkeypatch: pytest.MonkeyPatch, rows: int, is_limited: bool
 ) -> None:
-    """Small ones have no threads to limit, and large ones gain from them."""
+    """BLAS uses one thread for matrices of moderate size only."""
     entered: list[int] = []
 
     @contextmanager

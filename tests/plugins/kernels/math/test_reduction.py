@@ -1,4 +1,4 @@
-"""Reductions: accumulation, axes, emptiness, nan."""
+"""Reductions: accumulation, axes, empty inputs, NaN."""
 
 from __future__ import annotations
 

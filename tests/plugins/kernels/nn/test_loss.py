@@ -35,7 +35,7 @@ def test_a_label_out_of_range_names_it(call: Callable[..., Any]) -> None:
 
 @pytest.mark.jax
 def test_jax_gives_nan_for_a_label_out_of_range(call_jax: Callable[..., Any]) -> None:
-    """Traced labels cannot be checked; TensorFlow's GPU kernel returns NaN too."""
+    """On JAX, a label out of range gives NaN, as on TensorFlow's GPUs."""
     pytest.importorskip("jax")
     import jax.numpy as jnp
 

@@ -70,8 +70,8 @@ def test_a_file_without_valid_descriptors_is_refused(
     [
         (b"\x0b" * 200, "nested more than 100 deep"),
         (b"\x0b\x08\x01\x14", "ends with the tag of group 2"),
-        (b"\x1a\x7f", "fewer than it needs"),
-        (b"\x1d\x00", "fewer than it needs"),
+        (b"\x1a\x7f", "bytes too short"),
+        (b"\x1d\x00", "bytes too short"),
         (b"\x0e", "invalid tag"),
     ],
 )

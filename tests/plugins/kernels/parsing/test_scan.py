@@ -205,14 +205,14 @@ def test_a_key_of_two_types_in_a_batch_is_refused():
 
 
 def test_unrequested_features_are_not_parsed():
-    """TensorFlow parses such an example, too."""
+    """Features that are not requested are not parsed, as in TensorFlow."""
     content = example(entry(b"other", b"\xff\xff"), entry(b"i", integers(5)))
     assert rows([content], b"i") == [[5]]
 
 
 @pytest.mark.parametrize("size", [1, 40, 5000])
 def test_layout_learned_from_one_batch_is_reused(size):
-    """Also if only the last letter of a long header identifies the feature."""
+    """A layout learned from one batch is reused, even if long headers differ in one letter."""
     headers = Headers([b"image/picture/of/b"])
     for values in (range(size), range(size, 0, -1), []):
         written = message(2, message(1, np.array(values, "<f4").tobytes()))

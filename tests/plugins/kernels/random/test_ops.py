@@ -38,7 +38,7 @@ def words(*values: int) -> int:
 def test_the_vectors_of_the_authors(
     counter: tuple[int, ...], key: tuple[int, ...], expected: str
 ) -> None:
-    """Known-answer vectors of Random123 for Philox4x32-10."""
+    """The generator returns the known-answer vectors of Random123 for Philox4x32-10."""
     generator = _philox.Philox(words(*key), words(*counter[:2]), words(*counter[2:]))
     assert " ".join(f"{word:08x}" for word in _philox.samples(np, generator, 4)) == expected
 

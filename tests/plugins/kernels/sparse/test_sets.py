@@ -22,7 +22,7 @@ OPERATIONS = {
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 ROWS = st.lists(st.tuples(st.integers(0, 5), INTEGERS), max_size=12)
 FAR = 2**40
-"""Rows so far apart that places and elements together do not fit in 64 bits."""
+"""Rows so far apart that positions and elements together do not fit in 64 bits."""
 
 
 def sparse(elements: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -45,7 +45,7 @@ def test_reader_keeps_its_value(bind_kernel: Bind, ctx: Any) -> None:
 
 
 def test_a_fed_array_does_not_become_the_variable(bind_kernel: Bind, ctx: Any) -> None:
-    """A feed is a view of the caller's memory; the variable must not follow its changes."""
+    """A variable does not follow later changes of the array that was fed and assigned to it."""
     fed = np.array([1.0, 2.0], np.float32)
     ref = Ref(dtypes.float32, (2,), "v")
     ref_kernel(bind_kernel, "Assign", fed)(ctx, ref, fed.view())

@@ -27,14 +27,14 @@ def test_buckets_of_tensorflow_s_manual(call: Callable[..., Any]) -> None:
 
 
 def test_every_length_has_its_hash() -> None:
-    """The algorithm changes at the lengths 0, 4, 8, 16, 32 and 64."""
+    """Strings of every length have the right hash; the algorithm changes at some lengths."""
     hashes = {fingerprint64(bytes(range(size))) for size in range(200)}
     assert len(hashes) == 200
     assert all(0 <= value < 1 << 64 for value in hashes)
 
 
 def test_sip_hash_of_its_authors() -> None:
-    """The test vector of the SipHash paper: key 00..0f, message 00..0e."""
+    """SipHash returns the test vector of its paper: key 00..0f, message 00..0e."""
     low, high = (int.from_bytes(bytes(range(start, start + 8)), "little") for start in (0, 8))
     for count in (1, 9):  # one by one, and all at once
         found = sip_hashes([bytes(range(15))] * count, low, high)

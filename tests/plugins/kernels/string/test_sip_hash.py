@@ -17,7 +17,7 @@ MASK = (1 << 64) - 1
 
 
 def reference(text: bytes, key: tuple[int, int] = KEY) -> int:
-    """Return SipHash-2-4 as the paper writes it."""
+    """Return SipHash-2-4, implemented as in the paper."""
     initial = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
     v = [start ^ part for start, part in zip(initial, key * 2, strict=True)]
     size = len(text) // 8 * 8 + 7
@@ -53,7 +53,7 @@ def rotated(value: int, bits: int) -> int:
 @pytest.mark.parametrize("lanes", [0, 3, 1000])
 @given(items=st.lists(st.binary(max_size=70), max_size=12))
 def test_strings_of_any_sizes(lanes: int, items: list[bytes]) -> None:
-    """In arrays only, first in integers and then in arrays, in integers only."""
+    """Strings of any sizes have equal hashes by arrays, by integers, and by both."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_sip_hash, "_MAX_LANES", lanes)
         found = sip_hashes(items, *KEY)

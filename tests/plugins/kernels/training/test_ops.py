@@ -58,7 +58,7 @@ def test_repeated_row_is_updated_twice(bind_kernel: Bind, ctx: Any) -> None:
 
 
 def test_concurrent_updates_are_not_lost_and_do_not_block(bind_kernel: Bind, ctx: Any) -> None:
-    """Two ops update the same two variables in opposite order."""
+    """Two ops that update the same variables in opposite order neither lose updates nor block."""
     one, two = ref(np.zeros(2)), ref(np.zeros(2))
     value, rate, momentum = np.zeros(2), np.float64(1), np.float64(0)
     compute = bind_kernel("ApplyMomentum", value, value, rate, value, momentum).compute

@@ -53,7 +53,7 @@ def test_examples_without_subsampling(text_file: Path) -> None:
 
 
 def test_examples_with_subsampling_and_rare_words(text_file: Path) -> None:
-    """TensorFlow's counters and checksums; the third step needs more examples."""
+    """With subsampling and rare words, counters and checksums equal TensorFlow's."""
     steps = skipgram(text_file, 3, batch_size=2000, window_size=2, min_count=50, subsample=0.01)
     assert steps[0][0].tolist() == [b"UNK", b"ab", b"cd"]
     assert [[int(number) for number in step[3:5]] for step in steps] == [

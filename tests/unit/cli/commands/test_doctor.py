@@ -14,7 +14,7 @@ from graphmill.runtime.process import effects
 
 @pytest.fixture
 def no_jax(monkeypatch):
-    """Do not start the process that queries JAX, in tests of other things."""
+    """Replace the query of JAX, which takes a subprocess, in tests of other parts."""
     monkeypatch.setattr(
         "graphmill.cli.commands.doctor._jax", lambda: {"platform": "cpu", "devices": []}
     )
@@ -107,7 +107,7 @@ ILL = {
     "class F(DeviceFactory):\n    def create_devices(self, config, name_prefix):\n"
     "        raise RuntimeError('no driver')\n\n"
     "@hookimpl\ndef graphmill_register_devices(devices):\n    devices.add('NPU', F)": (
-        "cannot make its devices: RuntimeError: no driver"
+        "cannot create its devices: RuntimeError: no driver"
     ),
 }
 
@@ -134,7 +134,7 @@ def test_failing_registrations_of_loaded_plugin_are_reported(
     ],
 )
 def test_missing_plugin_requirements_are_reported(required, said, graphmill_cli, host_of) -> None:
-    """graphmill-torch without PyTorch works in part, and doctor names what is missing."""
+    """Missing requirements of plugins are reported: graphmill-torch without PyTorch."""
     source = "@hookimpl\ndef graphmill_configure(host): pass"
     outcome = graphmill_cli("doctor", host=host_of(source, f"Requires-Dist: {required}\n"))
     advice = [line for line in outcome.out.splitlines() if line.startswith("-> ")]

@@ -137,13 +137,13 @@ def test_a_step_that_fails_is_an_error_of_execution(graphmill_cli, tmp_path) -> 
     path.write_bytes(graph_to_graph_def(graph).SerializeToString())
     outcome = graphmill_cli("explain", str(path), "--jit")
     assert outcome.code == error_reporting.EXECUTION
-    assert "inputs that are not given are zeros" in outcome.err
+    assert "inputs without a value are zeros" in outcome.err
     outcome = graphmill_cli("explain", str(path), "--jit", "--steps", "1", "x=[1, 2]")
     assert outcome.code == 0, outcome.err
 
 
 def test_the_keys_of_json_stay(graphmill_cli, digits) -> None:
-    """Scripts read these keys: keys may be added, but not removed."""
+    """The keys of the JSON output remain, because scripts read them; keys may be added."""
     outcome = graphmill_cli(
         "explain", str(digits / "digits_frozen.pb"), "--jit", "--source", "--steps", "9", "--json"
     )

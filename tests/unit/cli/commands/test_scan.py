@@ -1,4 +1,4 @@
-"""`graphmill scan` lists what a model may do, and fails if running it may do more than compute."""
+"""`graphmill scan` lists a model's effects, and fails if any is not accepted."""
 
 from __future__ import annotations
 

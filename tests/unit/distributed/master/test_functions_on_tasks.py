@@ -19,7 +19,7 @@ NEAR, FAR = cpu(0), cpu(1)
 
 
 def call(name: str, op: str, *inputs: str, device: str = "", **attrs: Any) -> Any:
-    """Make a node that calls functions and requests lowering."""
+    """Return a node that calls functions and requests lowering."""
     functions = {key: FuncAttr(value) for key, value in attrs.pop("functions").items()}
     return node_def(
         name, op, *inputs, device=device, _lower_using_switch_merge=True, **functions, **attrs
@@ -27,7 +27,7 @@ def call(name: str, op: str, *inputs: str, device: str = "", **attrs: Any) -> An
 
 
 def unary(name: str, op: str, device: str = "", dtype: str = "float32") -> Any:
-    """Make a function of one argument whose only node requests a device."""
+    """Return a function of one argument whose only node requests a device."""
     return function_def(
         name,
         {"x": dtype},

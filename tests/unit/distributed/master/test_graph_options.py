@@ -83,7 +83,7 @@ def test_edges_between_devices_of_one_task_keep_their_type(new_master: Any) -> N
 
 
 def late_use(length: int) -> Any:
-    """A chain on task 0 whose last node needs a tensor of task 1."""
+    """Return a chain on task 0 whose last node needs a tensor of task 1."""
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder(F32, [], name="x")

@@ -1,4 +1,4 @@
-"""Retried requests attach to the running one, get its stored response, or are refused."""
+"""Retried requests attach to the running one, receive its stored response, or are refused."""
 
 from __future__ import annotations
 

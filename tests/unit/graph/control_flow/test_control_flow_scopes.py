@@ -51,8 +51,8 @@ def of_a_branch(x: Tensor) -> Tensor:
     return kept[0]
 
 
-LOOP = "'while/inner:0' was made in the loop 'while/while_context' and cannot be used by "
-BRANCH = "'cond/inner:0' was made in the true branch 'cond/cond_text' and cannot be used by "
+LOOP = "'while/inner:0' was created in the loop 'while/while_context' and cannot be used by "
+BRANCH = "'cond/inner:0' was created in the true branch 'cond/cond_text' and cannot be used by "
 each_kind = pytest.mark.parametrize(
     ("make", "where"), [(of_a_loop, LOOP), (of_a_branch, BRANCH)], ids=["loop", "branch"]
 )
@@ -71,7 +71,7 @@ def test_use_outside(x: Tensor, make: Callable[[Tensor], Tensor], where: str) ->
     assert message.startswith(
         where + "node 'y' (op Neg), which is outside of all loops and branches"
     )
-    assert "return it from the function that makes it" in message
+    assert "return it from the function that creates it" in message
 
 
 @each_kind

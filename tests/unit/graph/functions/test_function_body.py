@@ -127,7 +127,7 @@ def polymorphic() -> Any:
 
 
 def test_e10_attr_placeholders_are_replaced_and_lists_expanded() -> None:
-    """A list argument has one `_Arg` per element, and list results likewise."""
+    """Placeholders of attrs are replaced; list arguments and results are one node per element."""
     made = body(polymorphic(), T=dtypes.int64)
     assert made.arg_types == (dtypes.int64,) * 2
     assert made.ret_types == (dtypes.int64,) * 3

@@ -1,4 +1,4 @@
-"""Unique names, as TensorFlow makes them (G4)."""
+"""Unique names, as in TensorFlow (G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PartitionedCall` runs its function with the executor that `executor_type` names (d21).
+"""`PartitionedCall` runs its function with the executor that `executor_type` names.
 
 Semantics: `PartitionedCallOp` in `tensorflow/core/kernels/partitioned_function_ops.cc`.
 """

@@ -331,7 +331,7 @@ def test_e10_a_function_may_run_on_several_devices() -> None:
 @pytest.mark.parametrize("executor_type", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
 @pytest.mark.parametrize("target", ["/cpu:0", "/cpu:1"])
 def test_e10_remote_call_runs_on_the_named_device(target: str, executor_type: str) -> None:
-    """The statistics of the function show its device, which differs from the call node's."""
+    """A remote call runs on the named device, which the statistics of the function show."""
     call = node_def(
         "call",
         "RemoteCall",

@@ -47,7 +47,7 @@ def test_p1_references_and_handles_join_both_ends() -> None:
 
 @pytest.mark.parametrize("value", [3, 1.5, b"loc:@a", [3], [b"a"], ["float32"], True])
 def test_p1_attr_that_names_no_group_requests_none(value: Any) -> None:
-    """As in TensorFlow."""
+    """A colocation attr that names no group requests none, as in TensorFlow."""
     groups = groups_of(node_def("a", "NoOp"), node_def("b", "NoOp", _class=value))
     assert groups.find("b") == "b"
 

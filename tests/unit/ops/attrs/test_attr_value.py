@@ -155,6 +155,6 @@ def test_tensors_are_equal_by_type_shape_and_bytes() -> None:
 
 def test_cluster_attr_lists_node_names() -> None:
     class Held(FuncAttr):
-        """A program beside the name."""
+        """A function attr that holds a program besides its name."""
 
     assert attr_to_proto(Held("region")).func.name == "region"

@@ -1,4 +1,4 @@
-"""G4: one Python function for each op, made from its definition."""
+"""G4: one Python function for each op, created from its definition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph() -> Iterator[Graph]:
 
 
 def value(tensor: Any) -> Any:
-    """Return what a Const holds."""
+    """Return the value of a Const."""
     return tensor.op.attrs["value"].numpy()
 
 

@@ -27,7 +27,7 @@ FUNCTIONS = frozenset(
         *("catch_warnings", "simplefilter", "filterwarnings", "resetwarnings", "seterrcall"),
     }
 )
-"""Whose name alone says what they do."""
+"""Functions and variables that are identified by their name alone."""
 OF_MODULES = {
     "signal": {"signal", "siginterrupt"},
     "_signal": {"signal", "siginterrupt"},
@@ -41,7 +41,7 @@ OF_MODULES = {
     "environ": {"update", "setdefault", "pop", "clear", "popitem"},
     "config": {"update"},
 }
-"""Those that mean something else on other objects: `os.environ.pop`, `jax.config.update`."""
+"""Methods that also exist on other objects: `os.environ.pop`, `jax.config.update`."""
 
 ELSEWHERE = {
     # JAX's own configuration: core does not know JAX. Declared as the effect "jax_dispatch".

@@ -75,7 +75,7 @@ def output_of(program: str) -> str:
 
 
 def test_shutdown_ends_daemon_that_runs_steps() -> None:
-    """It ends its step during the shutdown, and exits before the next one."""
+    """A daemon that runs steps ends its step during the shutdown, and exits before the next one."""
     assert output_of(_A_DAEMON) == "left"
 
 

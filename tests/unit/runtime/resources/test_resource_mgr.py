@@ -76,7 +76,7 @@ def test_s10_a_factory_that_fails_leaves_nothing(resources: ResourceMgr) -> None
 
     with pytest.raises(errors.InvalidArgumentError, match="no"):
         resources.lookup_or_create("", "t", Table, fail)
-    with pytest.raises(errors.InvalidArgumentError, match="made a Queue, not a Table"):
+    with pytest.raises(errors.InvalidArgumentError, match="created a Queue, not a Table"):
         resources.lookup_or_create("", "t", Table, Queue)  # type: ignore[arg-type]
     assert resources.containers() == []
 

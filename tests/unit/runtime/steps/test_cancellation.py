@@ -96,7 +96,7 @@ def test_e13_raising_callback_does_not_stop_the_others(
 
 
 def test_e13_callbacks_may_use_the_manager() -> None:
-    """They are called outside of its lock."""
+    """Callbacks may use the manager, because they are called outside of its lock."""
     manager = CancellationManager()
     seen: list[object] = []
     token = manager.register(

@@ -52,7 +52,7 @@ def test_e12_several_outputs_are_described_in_their_order() -> None:
 
 @pytest.mark.parametrize("result", [None, (), np.zeros(2)])
 def test_e12_non_list_outputs_are_not_described(result: object) -> None:
-    """Statistics are taken before a kernel's outputs are checked."""
+    """Outputs that are not a list, which are refused later, are not described."""
     assert describe_outputs(result, 0 if result is None else 2) == ()
 
 

@@ -26,7 +26,7 @@ class Accumulator(Resource):
         self.reduction = pick(chooser, ("MEAN", "SUM"))
 
     def placeholders(self) -> dict[str, str]:
-        """Return a gradient, a step and a number of gradients."""
+        """Return placeholders of a gradient, a step and a number of gradients."""
         n = self.name
         made = {f"{n}_g": "float32", f"{n}_t": "int64", f"{n}_n": "int32"}
         return {**made, f"{n}_i": "int64", f"{n}_h": "int64"} if self.kind == "Sparse" else made
@@ -54,7 +54,7 @@ class Accumulator(Resource):
         return _AccumulatorModel()
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops; most often one that applies or takes."""
+        """Draw one of the ops; most often one that applies or takes a gradient."""
         n, which = self.name, chooser.integer(0, 11)
         step = chooser.integer(0, 3)
         if which < 6:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Arithmetic(Resource):
-    """Three placeholders and what is computed from them; inner tensors are fed, too."""
+    """Arithmetic on three placeholders, whose intermediate tensors are also fed."""
 
     INPUTS: Final = ("a", "b", "c")
     NEEDS: Final[dict[str, tuple[str, ...]]] = {
@@ -23,7 +23,7 @@ class Arithmetic(Resource):
     }
 
     def placeholders(self) -> dict[str, str]:
-        """Return the three inputs."""
+        """Return the placeholders of the three inputs."""
         return {f"{self.name}_{letter}": "float32" for letter in self.INPUTS}
 
     def nodes(self) -> list[str]:
@@ -50,7 +50,7 @@ class Arithmetic(Resource):
         return Value("float32", pick(chooser, (number, number, [number, 1.0], [number] * 3)))
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw some fetches, with or without all feeds that they need."""
+        """Draw some fetches, with all or only some of the feeds that they need."""
         n = self.name
         names = [pick(chooser, [*self.NEEDS, "checked"]) for _ in range(chooser.integer(1, 2))]
         fetches = tuple(dict.fromkeys(f"{n}_{name}:0" for name in names))
@@ -71,12 +71,12 @@ class Arrays(Resource):
     """A tensor array and a stack, whose indices are fed."""
 
     def placeholders(self) -> dict[str, str]:
-        """Return indices and a value."""
+        """Return placeholders of indices and a value."""
         n = self.name
         return {f"{n}_i": "int32", f"{n}_j": "int32", f"{n}_x": "float32", f"{n}_m": "int32"}
 
     def nodes(self) -> list[str]:
-        """Return an array that is written and read, and a stack with pushes and pops."""
+        """Return a tensor array with writes and reads, and a stack with pushes and pops."""
         n = self.name
         return [
             f"{n}_two = Const(dtype=int32, value='int32: 2')",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DatasetIterator(Resource):
-    """An iterator of a range that a random chain of datasets changes."""
+    """An iterator of a range that passes through a random chain of datasets."""
 
     def __init__(self, name: str, chooser: Chooser) -> None:
         super().__init__(name, chooser)
@@ -36,7 +36,7 @@ class DatasetIterator(Resource):
         ]
 
     def placeholders(self) -> dict[str, str]:
-        """Return the end of the range."""
+        """Return the placeholder of the end of the range."""
         return {f"{self.name}_end": "int64"}
 
     def nodes(self) -> list[str]:

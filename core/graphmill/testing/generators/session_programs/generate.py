@@ -60,7 +60,7 @@ def session_program(seed: int, calls: int = 12) -> Program:
 
 
 def draw_program(chooser: Chooser, calls: int, name: str) -> Program:
-    """Draw a program with a chooser of yours."""
+    """Draw a program with the given chooser."""
     chosen = [pick(chooser, KINDS) for _ in range(chooser.integer(1, 3))]
     resources = tuple(kind(f"r{i}", chooser) for i, kind in enumerate(chosen))
     return _Drawer(chooser, (*resources, Arithmetic("m", chooser)), name).program(calls)
@@ -99,7 +99,7 @@ class _Drawer:
                 yield call
 
     def _candidates(self) -> Iterator[Call]:
-        """Draw a call, or many of a kind that is rarely defined."""
+        """Yield one drawn call, or many of a kind whose outcome is rarely defined."""
         which = self._chooser.integer(0, 19)
         if which < 9:
             yield self._run(1)

@@ -34,14 +34,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A value to feed: the session handle that an earlier step with this label fetched."""
+    """A value to feed: the session handle that the step with this label fetched earlier."""
 
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Tensors and operations of one resource to run, the values to feed, and what happens.
+    """The fetches, targets and feeds of one resource, and the event for its model.
 
     Attributes:
         resource: the name of the resource.
@@ -62,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`Session.run` of some steps; one that waits times out.
+    """A call of `Session.run` with some steps; if one waits, the call times out.
 
     Attributes:
         steps: the steps, of different resources.
@@ -88,7 +88,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """`Session.run` of wrong names or values, which nothing but an error comes from."""
+    """A call of `Session.run` with wrong names or values, which raises an error."""
 
     fetches: Any
     feeds: tuple[tuple[str, Any], ...] = ()
@@ -98,7 +98,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """`Session.partial_run_setup`; its handle is named by the label."""
+    """A call of `Session.partial_run_setup`, whose handle is stored under the label."""
 
     label: str
     fetches: tuple[str, ...]
@@ -108,7 +108,7 @@ class SetUp:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`Session.partial_run` of the handle of a label."""
+    """A call of `Session.partial_run` with the handle of the label."""
 
     label: str
     fetches: tuple[str, ...]
@@ -118,7 +118,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """`Session.close`."""
+    """A call of `Session.close`."""
 
     session: int = 0
 

@@ -37,7 +37,7 @@ class Queue(Resource):
         self._count = 0
 
     def placeholders(self) -> dict[str, str]:
-        """Return one value, several values, and a number of elements."""
+        """Return placeholders of one value, several values, and a number of elements."""
         made = {f"{self.name}_x{i}": dtype for i, dtype in enumerate(self.dtypes)}
         if self.kind == "PriorityQueue":
             made[f"{self.name}_p"] = "int64"
@@ -79,7 +79,7 @@ class Queue(Resource):
         return _QueueModel(self.capacity, self.kept, loses_rest=self.kind == "PriorityQueue")
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops; most often one that puts or gets."""
+        """Draw one of the ops; most often one that puts or gets an element."""
         n = self.name
         which = chooser.integer(0, 19)
         outputs = len(self.dtypes) + (self.kind == "PriorityQueue")
@@ -131,7 +131,7 @@ class Queue(Resource):
         return Step(self.name, event, (), (f"{self.name}_puts",), tuple(feeds))
 
     def _priority(self, chooser: Chooser) -> int:
-        """Return a priority that no other element has: equal ones come in any order."""
+        """Return a priority that no other element has, because equal ones have no defined order."""
         self._count += 1
         return chooser.integer(-3, 3) * 1000 + self._count
 
@@ -204,7 +204,7 @@ class Barrier(Resource):
     """A barrier of two components."""
 
     def placeholders(self) -> dict[str, str]:
-        """Return keys, values of both components, and a number of elements."""
+        """Return placeholders of keys, values of both components, and a number of elements."""
         n = self.name
         return {f"{n}_k": "string", f"{n}_x0": "float32", f"{n}_x1": "int64", f"{n}_n": "int32"}
 
@@ -229,7 +229,7 @@ class Barrier(Resource):
         return _BarrierModel()
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops; most often an insertion."""
+        """Draw one of the ops; most often an insertion."""
         n = self.name
         which = chooser.integer(0, 15)
         if which < 8:

@@ -1,4 +1,4 @@
-"""A resource in a graph: its nodes, the steps on it, and a model of what waits."""
+"""A resource in a graph: its nodes, its steps, and a model of which steps wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """What a step does: it succeeds, it may fail, it waits, or what it does is not defined."""
+    """The outcome of a step: it succeeds, may fail, waits, or is undefined."""
 
     OK = "ok"
     MAY_FAIL = "may fail"
@@ -89,10 +89,10 @@ class Resource(ABC):
 
 
 def pick(chooser: Chooser, items: Any) -> Any:
-    """Choose one of some items."""
+    """Choose one of the items."""
     return items[chooser.integer(0, len(items) - 1)]
 
 
 def chance(chooser: Chooser, one_in: int) -> bool:
-    """Return True for one of so many choices."""
+    """Return True with a probability of 1 in `one_in`."""
     return chooser.integer(1, one_in) == 1

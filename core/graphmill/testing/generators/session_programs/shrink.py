@@ -1,4 +1,4 @@
-"""Make a failing program small: drop calls, then resources that no call uses."""
+"""Shrink a failing program: drop calls, then resources that no call uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """Return a small program that fails, too.
+    """Return a smaller program that also fails.
 
     Args:
         program: a program for which `fails` is true.

@@ -1,4 +1,4 @@
-"""Predict which steps of a program wait, and whether what it does is defined."""
+"""Predict which steps of a program wait, and whether its outcome is defined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Simulation:
         self._models: dict[tuple[int, str], Model] = {}
 
     def outcome(self, call: Call) -> Outcome:
-        """Return what a call does, and apply it unless it is undefined.
+        """Return the outcome of a call, and apply the call unless it is undefined.
 
         A call of several steps is defined if each of them succeeds: what one step has done when
         another one fails depends on threads.
@@ -44,7 +44,7 @@ class Simulation:
         return first
 
     def _pending(self, call: Pending) -> Outcome:
-        """Check that the first step waits for the second one, whatever comes first."""
+        """Check that the first step waits for the second one, whichever starts first."""
         if self._peek(call.session, call.waiting) is not Outcome.WAITS:
             return Outcome.UNDEFINED
         model = self._model(call.session, call.release).copy()
@@ -70,7 +70,7 @@ class Simulation:
 
 
 def outcomes(program: Program) -> list[Outcome]:
-    """Return what each call of a program does."""
+    """Return the outcome of each call of a program."""
     simulation = Simulation(program.resources)
     return [simulation.outcome(call) for call in program.calls]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StagingArea(Resource):
-    """`Stage`, `Unstage` and the ops like them."""
+    """A staging area with first-in, first-out order, used by `Stage` and `Unstage`."""
 
     can_time_out = False
 
@@ -27,7 +27,7 @@ class StagingArea(Resource):
         self.capacity = chooser.integer(0, 3)
 
     def placeholders(self) -> dict[str, str]:
-        """Return the values and an index."""
+        """Return placeholders of the values and an index."""
         return {f"{self.name}_x": "float32", f"{self.name}_s": "string", f"{self.name}_i": "int32"}
 
     def nodes(self) -> list[str]:
@@ -47,7 +47,7 @@ class StagingArea(Resource):
         return _StageModel(self.capacity)
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops; most often one that puts or gets."""
+        """Draw one of the ops; most often one that puts or gets an element."""
         n, which = self.name, chooser.integer(0, 11)
         if which < 5:
             value = Value("float32", [chooser.integer(0, 9)] * chooser.integer(0, 2))
@@ -90,7 +90,7 @@ class _StageModel(Model):
 
 
 class MapStagingArea(Resource):
-    """`MapStage`, `MapUnstage` and the ops like them, or those with an order."""
+    """A staging area with keys, used by `MapStage` and `MapUnstage` or their ordered forms."""
 
     can_time_out = False
 
@@ -100,7 +100,7 @@ class MapStagingArea(Resource):
         self.capacity = pick(chooser, (0, 0, 2, 3))
 
     def placeholders(self) -> dict[str, str]:
-        """Return a key and the values."""
+        """Return placeholders of a key and the values."""
         return {f"{self.name}_k": "int64", f"{self.name}_x": "float32", f"{self.name}_s": "string"}
 
     def nodes(self) -> list[str]:
@@ -127,7 +127,7 @@ class MapStagingArea(Resource):
         return _MapModel(self.is_ordered, self.capacity)
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops; most often one that puts or gets."""
+        """Draw one of the ops; most often one that puts or gets an element."""
         n, which, key = self.name, chooser.integer(0, 14), chooser.integer(0, 3)
         keyed = (f"{n}_k:0", Value("int64", key))
         if which < 6:

@@ -1,4 +1,4 @@
-"""Variables with references and handles, random numbers, tensors that a session keeps."""
+"""Variables with references and handles, random numbers, tensors in a session's store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Variable(Resource):
     """A vector of length 3 in a variable with a handle."""
 
     def placeholders(self) -> dict[str, str]:
-        """Return a value, and indices and rows."""
+        """Return placeholders of a value, indices and rows."""
         return {f"{self.name}_x": "float32", f"{self.name}_i": "int32"}
 
     def nodes(self) -> list[str]:
@@ -49,7 +49,7 @@ class Variable(Resource):
         return Step(self.name, ("assign",), (), (f"{self.name}_assign",), feeds)
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops."""
+        """Draw one of the ops."""
         n, which = self.name, chooser.integer(0, 15)
         length = 2 if chance(chooser, 10) else 3
         value = (f"{n}_x:0", Value("float32", [float(chooser.integer(0, 9))] * length))
@@ -71,7 +71,7 @@ class ReferenceVariable(Resource):
     """A vector of length 3 in a variable with a reference, and a counter."""
 
     def placeholders(self) -> dict[str, str]:
-        """Return a value and indices."""
+        """Return placeholders of a value and indices."""
         return {f"{self.name}_x": "float32", f"{self.name}_i": "int32"}
 
     def nodes(self) -> list[str]:
@@ -98,7 +98,7 @@ class ReferenceVariable(Resource):
         return Step(self.name, ("assign",), (), (f"{self.name}_assign",), feeds)
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops."""
+        """Draw one of the ops."""
         n, which = self.name, chooser.integer(0, 15)
         length = 2 if chance(chooser, 10) else 3
         value = (f"{n}_x:0", Value("float32", [float(chooser.integer(0, 9))] * length))
@@ -119,14 +119,14 @@ class ReferenceVariable(Resource):
 
 
 class Random(Resource):
-    """Random numbers, whose generators a session keeps from run to run."""
+    """Random ops, whose generator state persists between the runs of a session."""
 
     def __init__(self, name: str, chooser: Chooser) -> None:
         super().__init__(name, chooser)
         self.seeds = (chooser.integer(1, 9), chooser.integer(0, 9))
 
     def nodes(self) -> list[str]:
-        """Return two generators of the same seeds."""
+        """Return two random ops with the same seeds."""
         n, (first, second) = self.name, self.seeds
         seeds = f"seed={first}, seed2={second}"
         return [
@@ -143,14 +143,14 @@ class Random(Resource):
 
 
 class Kept(Resource):
-    """Tensors that the session keeps: handles are fetched, fed, read and deleted."""
+    """Tensors in the session's store, whose handles are fetched, fed, read and deleted."""
 
     def __init__(self, name: str, chooser: Chooser) -> None:
         super().__init__(name, chooser)
         self._labels: list[str] = []
 
     def placeholders(self) -> dict[str, str]:
-        """Return a value and a handle."""
+        """Return placeholders of a value and a handle."""
         return {f"{self.name}_x": "float32", f"{self.name}_h": "string"}
 
     def nodes(self) -> list[str]:
@@ -165,7 +165,7 @@ class Kept(Resource):
         ]
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw a step that keeps a tensor, or one that uses an earlier handle."""
+        """Draw a step that stores a tensor, or one that uses an earlier handle."""
         n = self.name
         if not self._labels or chance(chooser, 3):
             label = f"{n}_{len(self._labels)}"

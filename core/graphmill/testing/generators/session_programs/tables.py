@@ -15,7 +15,7 @@ _KINDS = ("HashTableV2", "MutableHashTableV2", "MutableHashTableOfTensorsV2", "M
 
 
 class Table(Resource):
-    """A table; a key is an int64 or a string, a value a number, a word or a vector."""
+    """A table; its keys are int64 or strings, its values numbers, strings or vectors."""
 
     def __init__(self, name: str, chooser: Chooser) -> None:
         super().__init__(name, chooser)
@@ -27,7 +27,7 @@ class Table(Resource):
             self.value = pick(chooser, ("float32", "int64") if self.key == "string" else ("int64",))
 
     def placeholders(self) -> dict[str, str]:
-        """Return keys, values and the default value."""
+        """Return placeholders of keys, values and the default value."""
         n = self.name
         return {f"{n}_k": self.key, f"{n}_v": self.value, f"{n}_d": self.value}
 
@@ -65,7 +65,7 @@ class Table(Resource):
         return self._fill(chooser, "put", self._keys(chooser), 0)
 
     def draw(self, chooser: Chooser) -> Step:
-        """Draw any of the ops."""
+        """Draw one of the ops."""
         n, which = self.name, chooser.integer(0, 9)
         is_mutable = self.kind != "HashTableV2"
         keys = self._keys(chooser)

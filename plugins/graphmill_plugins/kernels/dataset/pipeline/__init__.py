@@ -1,1 +1,1 @@
-"""The datasets of a pipeline and their iterators, which the kernels of this family make."""
+"""The datasets of a pipeline and their iterators, which the kernels of this family create."""

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 INTERRUPTED_BY_FORK: Final = (
-    "another thread was advancing the iterator when the process was forked, which the child cannot "
-    "continue; run the iterator's initializer again in the child"
+    "another thread was advancing the iterator when the process was forked, so the child cannot "
+    "continue it; run the iterator's initializer again in the child"
 )
 
 
 class Job:
-    """Work that runs once, in a thread of the pool or in the one that needs the result.
+    """Work that runs once, in a thread of the pool or in the thread that needs the result.
 
     Threads: `_lock` is held by the thread that runs it.
     """

@@ -39,7 +39,7 @@ class Tensors(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """One."""
+        """The number of elements: one."""
         return 1
 
     def iterate(self, scope: Scope) -> Elements:
@@ -187,7 +187,7 @@ class Take(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -232,7 +232,7 @@ class Skip(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -259,7 +259,7 @@ class _Skipping(ElementIterator):
 
 
 class Repeat(Derived):
-    """The elements, `count` times over; forever for a negative count."""
+    """The elements, repeated `count` times; forever for a negative count."""
 
     is_indexed = True
 
@@ -279,7 +279,7 @@ class Repeat(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -337,7 +337,7 @@ class Concatenate(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of all inputs, if they agree."""
+        """The common batch size of all inputs; -1 if they differ."""
         return _common_batch_size(self.inputs)
 
     def iterate(self, scope: Scope) -> Elements:
@@ -386,7 +386,7 @@ class Zip(Dataset):
 
     @property
     def batch_size(self) -> int:
-        """That of all inputs, if they agree."""
+        """The common batch size of all inputs; -1 if they differ."""
         return _common_batch_size(self.inputs)
 
     def iterate(self, scope: Scope) -> Elements:
@@ -446,7 +446,7 @@ class Shard(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:

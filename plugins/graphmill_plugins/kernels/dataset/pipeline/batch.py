@@ -52,7 +52,7 @@ class Batch(Dataset):
 
     @property
     def batch_size(self) -> int:
-        """The size of a batch, whether the last one is smaller or not."""
+        """The size of a batch, even if the last one is smaller."""
         return self._size
 
     def iterate(self, scope: Scope) -> Elements:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _DEFAULT_BUFFER_SIZE: Final = 4
-"""The buffer size that -1 stands for, which TensorFlow would autotune."""
+"""The buffer size for -1, for which TensorFlow would autotune the size."""
 
 
 class Prefetch(Derived):
@@ -50,12 +50,12 @@ class Prefetch(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -91,12 +91,12 @@ class Cache(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -148,12 +148,12 @@ class FileCache(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -168,7 +168,7 @@ class FileCache(Derived):
         return f"{element:7d}_{component:{width}d}"
 
     def start_writing(self) -> None:
-        """Record that an iterator writes the files.
+        """Record that an iterator is writing the files.
 
         Raises:
             AlreadyExistsError: another iterator writes them.
@@ -332,7 +332,7 @@ class Generator(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """Unknown."""
+        """The number of elements: unknown."""
         return UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:

@@ -55,7 +55,7 @@ class ChooseFastest(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """That of the inputs."""
+        """The cardinality of the inputs."""
         return self._count
 
     def iterate(self, scope: Scope) -> Elements:

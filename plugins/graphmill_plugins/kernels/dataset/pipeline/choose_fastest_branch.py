@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ChooseFastestBranch(Dataset):
-    """The elements that the fastest branch makes of the input; all must make the same.
+    """The elements that the fastest branch computes from the input; all branches must agree.
 
     Each branch in turn makes some elements, which are measured. Then one makes all others.
 
@@ -69,13 +69,13 @@ class ChooseFastestBranch(Dataset):
 
     @property
     def num_inputs_per_branch(self) -> int:
-        """The number of elements of the input that each branch needs at first."""
+        """The number of input elements with which each branch is measured."""
         numerator, denominator = self._ratio
         return self.num_per_branch * numerator // denominator
 
     @property
     def cardinality(self) -> int:
-        """That of the input times the ratio, as in TensorFlow, though branches divide by it."""
+        """The cardinality of the input times the ratio, as in TensorFlow."""
         count = self.source.cardinality
         numerator, denominator = self._ratio
         return count if count < 0 else count * numerator // denominator

@@ -112,7 +112,7 @@ class Scope:
             return drawn[-2], drawn[-1]
 
     def drawn_seeds(self) -> list[DrawnSeeds]:
-        """Return the seeds that each generator has given to this iteration, and its position."""
+        """Return the seeds that this iteration has drawn from each generator, and its position."""
         with self._lock:
             return [(drawn[:], generator.num_drawn) for generator, drawn in self._seeds.items()]
 
@@ -255,7 +255,7 @@ def is_one_scalar(results: Sequence[Value], dtype: type[np.generic]) -> bool:
 
 
 class Origin(NamedTuple):
-    """The call of a kernel that made a dataset, from which a graph of the dataset can be written.
+    """The kernel call that created a dataset, from which the dataset's graph can be written.
 
     Attributes:
         op: the op of the node.
@@ -286,9 +286,9 @@ class Dataset(ABC):
     size: ClassVar[int] = 1
 
     waits: ClassVar[bool] = False
-    """Whether taking an element of this class of datasets may block, whatever its inputs are."""
+    """Whether taking an element of such a dataset may block, regardless of its inputs."""
     is_indexed: ClassVar[bool] = False
-    """Whether `lookup` computes any element of this class of datasets from those of its inputs."""
+    """Whether `lookup` can compute any element of such a dataset from elements of its inputs."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ def dataset_kernel(*ops: str, effects: Iterable[str] = (), **options: Any) -> Ca
 
 
 def dataset_maker(*ops: str, effects: Iterable[str] = (), **options: Any) -> Callable[[Any], Any]:
-    """Declare a kernel that returns a new dataset, which keeps its origin."""
+    """Declare a kernel that returns a new dataset, and record the call in the dataset."""
     declare = dataset_kernel(*ops, effects=effects, **options)
 
     def decorate(function: Callable[..., Dataset]) -> Any:
@@ -461,7 +461,7 @@ def structure(
 
 
 def path_to_root(root: Dataset, wanted: Dataset) -> list[Dataset] | None:
-    """Return the datasets from the one after `wanted` to the root; None if it is not there."""
+    """Return the datasets from the one after `wanted` to the root; None if it is not an input."""
     if root is wanted:
         return []
     for source in root.inputs:

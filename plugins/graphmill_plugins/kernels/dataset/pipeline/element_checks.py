@@ -32,12 +32,12 @@ class AssertCardinality(Derived):
 
     @property
     def cardinality(self) -> int:
-        """The asserted number."""
+        """The asserted number of elements."""
         return self._count
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:

@@ -64,7 +64,7 @@ class Map(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """That of the input, if the function may not end the sequence."""
+        """The cardinality of the input, unless the function may end the sequence."""
         return self.source.cardinality if self.preserves_cardinality else UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:
@@ -151,7 +151,7 @@ class Filter(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -218,7 +218,7 @@ class Scan(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """That of the input, if the function may not end the sequence."""
+        """The cardinality of the input, unless the function may end the sequence."""
         return self.source.cardinality if self._preserves_cardinality else UNKNOWN
 
     def iterate(self, scope: Scope) -> Elements:

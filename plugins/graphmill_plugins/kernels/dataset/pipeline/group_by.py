@@ -72,7 +72,7 @@ class _Grouping(ElementIterator):
             self._fill_window()
 
     def _fill_window(self) -> None:
-        """Take elements until a window is full; after the end start the windows that remain."""
+        """Take elements until a window is full; at the end, start the remaining windows."""
         while self._source is not None:
             element = next(self._source, None)
             if element is None:

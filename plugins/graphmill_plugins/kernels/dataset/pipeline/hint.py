@@ -1,4 +1,4 @@
-"""A dataset with hints on how to compute its elements, which change none of them."""
+"""A dataset with hints for computing its elements, which do not change them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Hint(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:

@@ -59,7 +59,7 @@ class GlobalShuffle(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     def iterate(self, scope: Scope) -> Elements:
@@ -104,7 +104,7 @@ class WeightedFlatMap(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """The number of elements that are taken."""
+        """The total number of elements taken from the inputs."""
         return self._ends[-1]
 
     def iterate(self, scope: Scope) -> Elements:
@@ -165,7 +165,7 @@ class IndexFlatMap(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """The number that was given."""
+        """The number of elements, as given to the dataset."""
         return self._count
 
     def iterate(self, scope: Scope) -> Elements:

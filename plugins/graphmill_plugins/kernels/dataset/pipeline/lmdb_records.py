@@ -1,4 +1,4 @@
-"""The keys and values of LMDB databases, which are read with `lmdb`, imported on first use.
+"""The keys and values of LMDB databases, read with `lmdb`, which is imported on first use.
 
 Semantics: tensorflow/core/kernels/data/experimental/lmdb_dataset_op.cc.
 """
@@ -59,7 +59,7 @@ class _Reading(ElementIterator):
 
 
 class Database:
-    """A database that is read from the first key on, in the order of keys.
+    """A database opened for reading in the order of its keys.
 
     Raises:
         InvalidArgumentError: it cannot be opened.
@@ -95,7 +95,7 @@ class Database:
 
 
 class _Environment:
-    """An open database, which is closed when nothing reads it any more."""
+    """An open database, which is closed when nothing reads it any longer."""
 
     def __init__(self, path: str) -> None:
         self.opened = _lmdb().open(

@@ -81,18 +81,18 @@ class ParseExamples(Dataset):
         if not count == len(self.dtypes) == len(self.shapes):
             raise InvalidArgumentError(
                 f"there are {count} columns, {len(self.dtypes)} output_types and "
-                f"{len(self.shapes)} output_shapes; give one of each"
+                f"{len(self.shapes)} output_shapes; pass one of each for every column"
             )
         self._columns, self._headers = columns, HeaderCache()
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:

@@ -64,7 +64,7 @@ class SlidingWindow(Batch):
 
     @property
     def batch_size(self) -> int:
-        """-1: TensorFlow does not look into sliding windows."""
+        """The batch size: -1, because TensorFlow does not infer it for sliding windows."""
         return -1
 
     def iterate(self, scope: Scope) -> Elements:

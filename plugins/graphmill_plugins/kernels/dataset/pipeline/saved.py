@@ -129,7 +129,7 @@ def shard_of(function: CapturedFunction | None, scope: Scope, element: Element) 
 
 
 class Save(Derived):
-    """The elements, written to files on the way.
+    """The elements of the input, written to files as they are taken.
 
     Args:
         source: the dataset.
@@ -156,7 +156,7 @@ class Save(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     def iterate(self, scope: Scope) -> Elements:
@@ -256,7 +256,7 @@ class Nested(ListOfElements):
 
     @property
     def cardinality(self) -> int:
-        """Unknown."""
+        """The number of elements: unknown."""
         return UNKNOWN
 
 
@@ -274,7 +274,7 @@ def shards_of(
 
 
 class Load(Dataset):
-    """The elements of a saved dataset, in the order that a function of the shards chooses.
+    """The elements of a saved dataset, in an order chosen by a function of the shards.
 
     Raises:
         NotFoundError: nothing was saved there.

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
 _MAX_EPOCHS: Final = 3
-"""The number of epochs that the buffer may hold elements of, besides the current one."""
+"""The number of epochs besides the current one whose elements the buffer may hold."""
 
 
 class SeedGenerator:
-    """Returns the two seeds of each iterator: new ones with `reseeds`, else always the same.
+    """Returns the two seeds of each iterator: new seeds with `reseeds`, else always the same.
 
     Threads: `_lock` guards the stream of seeds.
 
@@ -46,7 +46,7 @@ class SeedGenerator:
         self.num_drawn = 0
 
     def permutation(self, count: int) -> list[int]:
-        """Return the indices below `count` in the order of the seeds given at first."""
+        """Return the indices below `count`, permuted by the initial seeds."""
         order = list(range(count))
         for index, number in zip(range(count), random_numbers(*self._seeds), strict=False):
             other = index + number % (count - index)
@@ -66,7 +66,7 @@ class SeedGenerator:
             return next(self._numbers), next(self._numbers)
 
     def seek(self, position: int) -> None:
-        """Continue after a number of drawn seeds."""
+        """Move to the position after a number of drawn seeds."""
         with self._lock:
             self._numbers = random_numbers(*self._seeds)
             self.num_drawn = position
@@ -105,7 +105,7 @@ class Shuffle(Derived):
 
     @property
     def batch_size(self) -> int:
-        """That of the input."""
+        """The batch size of the input."""
         return self.source.batch_size
 
     def iterate(self, scope: Scope) -> Elements:
@@ -114,11 +114,11 @@ class Shuffle(Derived):
 
     @property
     def is_indexable(self) -> bool:
-        """False: elements can be looked up, but a shuffled order cannot be shuffled again."""
+        """Whether the dataset can be shuffled globally: False, because it is shuffled already."""
         return False
 
     def lookup(self, index: int, scope: Scope) -> Element:
-        """Return the element at an index, in one order that all look-ups share."""
+        """Return the element at an index, in an order that is the same for all look-ups."""
         if self._order is None:
             self._order = self.seeds.permutation(self.source.cardinality)
         return self.source.at(self._order[index % len(self._order)], scope)
@@ -183,7 +183,7 @@ class _Shuffling(ElementIterator):
         return len(self._buffer) < dataset.buffer_size
 
     def _take_one(self) -> bool:
-        """Take an element into the buffer; return False for an empty input repeated forever."""
+        """Take an element into the buffer; return False if a repeated input is empty."""
         if self._source is None:
             start = self._epochs[-1].end if self._epochs else 0
             self._epochs.append(_Epoch(start))
@@ -210,7 +210,7 @@ class RandomNumbers(Dataset):
 
     @property
     def cardinality(self) -> int:
-        """Infinite."""
+        """The number of elements: infinite."""
         return INFINITE
 
     def iterate(self, scope: Scope) -> Elements:
@@ -219,7 +219,7 @@ class RandomNumbers(Dataset):
 
 
 class Sample(Derived):
-    """The elements, each with probability `rate`; the same ones in each iteration."""
+    """A random sample of the elements, each with probability `rate`; the same in each iteration."""
 
     def __init__(self, source: Dataset, rate: float, seeds: tuple[int, int]) -> None:
         super().__init__(source)

@@ -1,4 +1,4 @@
-"""Sleep dataset: elements that are delayed.
+"""Sleep dataset: delay each element.
 
 Semantics: tensorflow/core/kernels/data/experimental/sleep_dataset_op.cc.
 """
@@ -31,7 +31,7 @@ class Sleep(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     def iterate(self, scope: Scope) -> Elements:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _LENGTH: Final = struct.Struct(">I")
 _LARGEST_LITERAL: Final = 1 << 16
-"""TensorFlow reads blocks of up to 256 KiB."""
+"""Maximum size of a block that TensorFlow reads: 256 KiB."""
 _LITERAL_WITH_TWO_LENGTH_BYTES: Final = 61 << 2
 
 
 def blocks(content: bytes) -> Iterator[bytes]:
-    """Yield the blocks of a file with some content."""
+    """Yield blocks that contain some bytes, as a file has them."""
     for start in range(0, len(content), _LARGEST_LITERAL):
         literal = content[start : start + _LARGEST_LITERAL]
         header = write_varint(len(literal)) + bytes([_LITERAL_WITH_TWO_LENGTH_BYTES])
@@ -120,9 +120,9 @@ def _copy(block: bytes, position: int) -> tuple[int, int, int]:
 
 
 def _repeat(out: bytearray, offset: int, length: int) -> None:
-    """Append bytes that are `offset` bytes before the end; they may overlap what is appended."""
+    """Append bytes that are `offset` bytes before the end; they may overlap the appended bytes."""
     if not 0 < offset <= len(out):
-        raise DataLossError(f"a Snappy block copies from {offset} bytes back, it has {len(out)}")
+        raise DataLossError(f"a Snappy block copies from {offset} bytes back, but has {len(out)}")
     start = len(out) - offset
     period = out[start : start + length]
     while len(period) < length:

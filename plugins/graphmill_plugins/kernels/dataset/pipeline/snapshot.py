@@ -1,4 +1,4 @@
-"""Snapshots: datasets that are computed once, written to files, and read from then on.
+"""Snapshots: datasets that are computed once, written to files, and then read from the files.
 
 Semantics: tensorflow/core/kernels/data/experimental/snapshot_dataset_op.cc (version 2).
 """
@@ -71,7 +71,7 @@ class Snapshot(Derived):
 
     @property
     def cardinality(self) -> int:
-        """That of the input."""
+        """The cardinality of the input."""
         return self.source.cardinality
 
     def iterate(self, scope: Scope) -> Elements:
@@ -146,7 +146,7 @@ class Chunks(Dataset):
         return self._broker.exists(files.join(self.folder, "DONE"))
 
     def paths(self) -> list[str]:
-        """Return the paths of the files that are there, by index and stream.
+        """Return the paths of the existing files, sorted by index and stream.
 
         Raises:
             InvalidArgumentError: there is another file.

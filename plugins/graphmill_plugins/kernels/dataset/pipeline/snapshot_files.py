@@ -1,4 +1,4 @@
-"""The files of saved datasets and snapshots, which are TensorFlow's.
+"""The files of saved datasets and snapshots, in TensorFlow's formats.
 
 A run of a snapshot is a folder with a folder for each shard, whose files have the elements in
 TFRecords, one for each component. `snapshot.metadata` names the run.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 METADATA: Final = "snapshot.metadata"
 VERSION: Final = 2
-"""The version of the file format; 1 is that of the first snapshots."""
+"""The version of the file format; version 1 was used by the first snapshots."""
 SNAPPY: Final = "SNAPPY"
 _OBJECTS: Final = (dtypes.variant, dtypes.resource)
 

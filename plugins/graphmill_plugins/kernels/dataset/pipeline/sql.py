@@ -34,7 +34,7 @@ _QUERIES: Final = frozenset(
         sqlite3.SQLITE_RECURSIVE,
     }
 )
-"""What a query does, as SQLite's authorizer calls it."""
+"""The codes of SQLite's authorizer for the actions that a query may take."""
 _TYPES: Final = frozenset(
     map(
         dtypes.as_dtype,

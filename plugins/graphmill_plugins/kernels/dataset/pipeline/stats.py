@@ -1,4 +1,4 @@
-"""Datasets that record statistics of their elements, and the aggregator that keeps them.
+"""Datasets that record statistics of their elements, and the aggregator that stores them.
 
 Semantics: tensorflow/core/kernels/data/experimental/{stats_aggregator_ops,stats_dataset_ops,
 set_stats_aggregator_dataset_op}.cc.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
 
 _BYTES_OF_A_STRING_HEADER: Final = 24
-"""The size of TensorFlow's `tstring`, which it counts for each string."""
+"""The size of TensorFlow's `tstring`, which is counted for each string."""
 
 
 class RunningHistogram:
@@ -64,7 +64,7 @@ class RunningHistogram:
 
 
 class StatsAggregator:
-    """Keeps statistics as histograms until a step asks for a summary of them.
+    """Stores statistics as histograms until a step requests a summary.
 
     Threads: `_lock` guards the histograms.
     """
@@ -123,7 +123,7 @@ class WritingStatsAggregator(StatsAggregator):
 
 
 class SetStatsAggregator(Hint):
-    """The elements; the statistics of the inputs go to an aggregator.
+    """The elements of the input, whose statistics go to an aggregator.
 
     Attributes:
         aggregator: the aggregator.
@@ -140,7 +140,7 @@ class SetStatsAggregator(Hint):
 
 
 class Stats(Hint):
-    """The elements; a statistic of each goes to the next aggregator of the pipeline, if any.
+    """The elements of the input; a statistic of each goes to the next aggregator, if any.
 
     Args:
         source: the dataset.
@@ -162,11 +162,11 @@ class Stats(Hint):
 
     @abstractmethod
     def measure(self, element: Element, seconds: float) -> float:
-        """Return the statistic of an element that took some time."""
+        """Return the statistic of an element, given its duration."""
 
 
 class BytesProduced(Stats):
-    """The elements; their sizes in bytes are recorded."""
+    """The elements of the input; their sizes in bytes are recorded."""
 
     def measure(self, element: Element, seconds: float) -> float:
         """Return the size of an element."""
@@ -175,10 +175,10 @@ class BytesProduced(Stats):
 
 
 class Latency(Stats):
-    """The elements; the times that they took are recorded, in microseconds."""
+    """The elements of the input; their durations in microseconds are recorded."""
 
     def measure(self, element: Element, seconds: float) -> float:
-        """Return the time that an element took."""
+        """Return the duration in microseconds."""
         del element
         return float(round(seconds * 1e6))
 

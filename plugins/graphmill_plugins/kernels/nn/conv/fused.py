@@ -88,7 +88,7 @@ def _check_images(x: Value) -> None:
 
 
 def _resize(x: Value, size: tuple[int, int], align_corners: bool) -> Value:
-    """Return images at another size; unlike `ResizeBilinear`, in their own element type."""
+    """Resize images; unlike `ResizeBilinear`, keep their element type."""
     left, right, across = linear_neighbors(x.shape[2], size[1], align_corners, half=False)
     top, bottom, down = linear_neighbors(x.shape[1], size[0], align_corners, half=False)
     across, down = across.astype(x.dtype)[:, None], down.astype(x.dtype)[:, None, None]

@@ -257,7 +257,7 @@ def conv_gradient_kernels(
     of_depthwise_filter: Compute,
     types: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> KernelTable:
-    """Return a backend's kernels of gradients of convolutions, also used as transposed ones.
+    """Return a backend's kernels of gradients of convolutions, which are transposed convolutions.
 
     Args:
         backend: name of the backend.

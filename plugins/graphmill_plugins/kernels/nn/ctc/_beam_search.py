@@ -141,7 +141,7 @@ class _Beams:
         return columns.take(order), totals.take(order)
 
     def _rows_in_doubt(self, chosen: Any) -> list[int]:
-        """Return the rows in which an evicted prefix has extensions and comes after its parent."""
+        """Return the rows in which an evicted prefix has extensions and follows its parent."""
         count, width = chosen.shape
         is_new = chosen >= width
         source = self._row[:count] + np.where(is_new, (chosen - width) // self._classes, chosen)
@@ -223,7 +223,7 @@ class _Beams:
 
 
 def _drop_late_ties(taken: Any, values: Any, least: Any, width: int) -> None:
-    """In rows with more than `width` taken, deselect the last ones that equal the least."""
+    """In rows with more than `width` selected, deselect the last ones equal to the minimum."""
     counts = taken.sum(axis=1)
     for row in np.flatnonzero(counts > width).tolist():
         ties = np.flatnonzero(taken[row] & (values[row] == least[row]))
@@ -240,7 +240,7 @@ def _log_softmax(logits: Any) -> Any:
 def beam_search(
     logits: Any, lengths: Any, width: int, paths: int, merge_repeated: bool
 ) -> list[list[Path]]:
-    """Return for each sequence the `paths` likeliest lists of labels, with log-probabilities.
+    """Return the `paths` most probable label lists of each sequence, with log-probabilities.
 
     Args:
         logits: of shape (steps, sequences, classes); the last class is the blank one.

@@ -64,7 +64,7 @@ def ctc_greedy_decoder(
     merge_repeated: bool,
     blank_index: int,
 ) -> tuple[Value, ...]:
-    """Take the likeliest class of each step, without blanks (and repetitions)."""
+    """Return the most probable class of each step, without blanks (and repetitions)."""
     _check(inputs, sequence_length)
     classes = inputs.shape[2]
     blank = blank_index + classes if blank_index < 0 else blank_index
@@ -88,7 +88,7 @@ def ctc_greedy_decoder(
 
 
 def _likeliest(inputs: Value) -> tuple[Value, Value]:
-    """Return the likeliest class of each step of each sequence, and its score."""
+    """Return the most probable class of each step of each sequence, and its score."""
     best = inputs.argmax(axis=2)
     peaks = np.take_along_axis(inputs, best[:, :, None], axis=2)[:, :, 0]
     if np.isnan(peaks).any():
@@ -107,7 +107,7 @@ def ctc_beam_search_decoder(
     top_paths: int,
     merge_repeated: bool,
 ) -> tuple[list[Value], list[Value], list[Value], Value]:
-    """Return the likeliest sequences as sparse tensors, and their log-probabilities."""
+    """Return the most probable sequences as sparse tensors, and their log-probabilities."""
     _check(inputs, sequence_length)
     decoded = beam_search(inputs, sequence_length, beam_width, top_paths, merge_repeated)
     sparse = [_sparse([paths[rank][0] for paths in decoded]) for rank in range(top_paths)]

@@ -73,7 +73,7 @@ def _targets(labels: Sequence[int], classes: int, collapse: bool, sequence: int)
             is_finished = True
         elif is_finished or label < 0:
             raise InvalidArgumentError(
-                "labels must be nonnegative, and none but blanks (index >= num_classes - 1) may "
+                "labels must be nonnegative, and only blanks (index >= num_classes - 1) may "
                 f"follow a blank, batch: {sequence} num_classes: {classes} labels: {list(labels)}"
             )
         else:
@@ -226,7 +226,7 @@ def ctc_loss(
 def ctc_loss_v2(
     inputs: Value, indices: Value, values: Value, lengths: Value, **options: Any
 ) -> tuple[Value, Value]:
-    """Return loss and gradient as `CTCLoss`; the first class is the blank one.
+    """Return loss and gradient like `CTCLoss`; the first class is the blank.
 
     TensorFlow has it for GPUs only.
 
@@ -237,7 +237,7 @@ def ctc_loss_v2(
     classes = inputs.shape[2]
     if len(values) and not (values.min() > 0 and values.max() < classes):
         raise InvalidArgumentError(
-            f"labels must be in [1, {classes}), as class 0 is the blank one; got values from "
+            f"labels must be in [1, {classes}), because class 0 is the blank; got values from "
             f"{values.min()} to {values.max()}"
         )
     blank_last = np.roll(inputs, -1, axis=2)

@@ -55,7 +55,7 @@ def max_pool_gradient(x: Array, out: Array, gradient: Array, axes: Sequence[Axis
 def _gradient_of_first(
     x: Array, windows_shape: Sequence[int], gradient: Array, axes: Sequence[Axis]
 ) -> Array:
-    """Add each window's gradient to the first element that no later one exceeds."""
+    """Add each window's gradient to the first element that no later element exceeds."""
     largest = np.empty(windows_shape, x.dtype)
     chosen = np.full(windows_shape, -1)
     all_taps = list(np.ndindex(*(axis.kernel for axis in axes)))
@@ -72,7 +72,7 @@ def _gradient_of_first(
 
 
 def avg_pool_gradient(shape: Sequence[int], gradient: Array, axes: Sequence[Axis]) -> Array:
-    """Spread each window's gradient evenly over the inputs it covers; channels last."""
+    """Distribute each window's gradient evenly over the inputs it covers; channels last."""
     dtype = gradient.dtype
     wide = widen(dtype)
     share = gradient.astype(wide, copy=False) / window_counts(axes, wide)

@@ -46,7 +46,7 @@ def shifted_reduce(x: Array, position: int, axis: Axis, ufunc: np.ufunc, empty: 
 
 
 def max_pool(x: Array, axes: Sequence[Axis]) -> Array:
-    """Return the maximum of each window of channels-last `x`; NaN wins as in NumPy."""
+    """Return the maximum of each window of channels-last `x`; NaN is the maximum, as in NumPy."""
     empty = lowest(x.dtype)
     for position, axis in enumerate(axes, 1):
         x = shifted_reduce(x, position, axis, np.maximum, empty)

@@ -1,4 +1,4 @@
-"""Declare the pooling ops, and make their kernels from a backend's array functions.
+"""Declare the pooling ops, and create their kernels from a backend's array functions.
 
 `pool_kernels` and `pool_gradient_kernels` read a node's attributes, plan each shape once, and lay
 values out; what a backend gives them are functions of channels-last arrays and a `PoolPlan`.

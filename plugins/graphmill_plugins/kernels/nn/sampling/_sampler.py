@@ -43,7 +43,7 @@ class Sampler(Protocol):
         ...
 
     def learn(self, classes: Sequence[int]) -> None:
-        """Update the distribution by classes that occurred."""
+        """Update the distribution with classes that occurred."""
         ...
 
 
@@ -67,7 +67,7 @@ class Uniform:
 
 
 class LogUniform:
-    """Class k has a probability proportional to log((k + 2) / (k + 1)), as ranked words have."""
+    """A distribution like that of ranked words: class k has a weight of log((k + 2) / (k + 1))."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -91,7 +91,7 @@ class LogUniform:
 
 
 class Unigram:
-    """The probability of a class is proportional to its occurrences plus one.
+    """A distribution proportional to the occurrences of each class, plus one.
 
     Threads: `_lock` guards the counts.
 
@@ -136,7 +136,7 @@ class Unigram:
 
 
 class FixedUnigram:
-    """Classes with fixed weights.
+    """A distribution with a fixed weight for each class.
 
     Raises:
         InvalidArgumentError: the number of weights is not the number of classes.
@@ -153,7 +153,7 @@ class FixedUnigram:
         self._shares, self._others = _aliases(weights)
 
     def stream(self, generator: Philox, count: int) -> Iterator[int]:
-        """Yield classes endlessly, one at a time, as each takes a varying number of samples."""
+        """Yield classes endlessly, one at a time; each takes a varying number of samples."""
         del count
         numbers = Numbers(numbers_of(generator))
         while True:

@@ -1,4 +1,4 @@
-"""The kernel of `_AccidentalHits`: a pass inserts it to mark candidates that are true classes."""
+"""The kernel of `_AccidentalHits`: it marks candidates that are true classes."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class LogUniformKernel(_DrawnKernel):
 
 
 class _LearningKernel(_DrawnKernel):
-    """Draw classes in proportion to how often they were true before."""
+    """Draw classes in proportion to how often they were true in earlier calls."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         super().__init__(construction, _sampler.Unigram(construction.attr("range_max")))
@@ -102,12 +102,12 @@ class _LearningKernel(_DrawnKernel):
 
 @kernel("LearnedUnigramCandidateSampler", stateful=True, host=True, effects=("rng", "state"))
 class LearnedUnigramKernel(_LearningKernel):
-    """Draw classes in proportion to how often they were true before."""
+    """Draw classes in proportion to how often they were true in earlier calls."""
 
 
 @kernel("ThreadUnsafeUnigramCandidateSampler", stateful=True, host=True, effects=_RNG)
 class ThreadUnsafeUnigramKernel(_LearningKernel):
-    """Draw classes as `LearnedUnigramKernel` does; this kernel is thread-safe too."""
+    """Draw classes as `LearnedUnigramKernel` does; this kernel is also thread-safe."""
 
 
 @kernel(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import graphmill
 
 SEEN: list[tuple[object, ...]] = []
-"""What the life-cycle hooks were told."""
+"""The arguments of the life-cycle hooks' calls."""
 
 
 @graphmill.hookimpl
