@@ -26,6 +26,7 @@ ROWS = re.findall(r"^\| ([A-Z]\d+) \|", PAGE, re.MULTILINE)
 FILES = re.findall(r"\| `([\w/]+\.py)` \|$", PAGE, re.MULTILINE)
 CITED = re.compile(r"\brows? ((?:[A-Z]\d{1,2}(?:, | and |-)?)+)")
 """The forms of rows in docstrings: `(row R1)`, `(rows S2, E5)`, `rows E3-E7`."""
+AT_START = re.compile(r"^test_(?!v\d_)([a-z]\d{1,2})_")  # v1 is a version
 IN_TEXT = re.compile(r"\b([A-Z]\d{1,2})(?:-([A-Z])?(\d{1,2}))?\b")
 
 
@@ -50,6 +51,16 @@ def named_by(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield from ((row, child.name) for row in rows_of(text))
 
     yield from walk(tree, ast.get_docstring(tree) or "")
+
+
+def rows_cited(tree: ast.Module) -> Iterator[str]:
+    """Yield the rows that docstrings call rows, and those at the start of tests' names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield from (row.upper() for row in AT_START.findall(node.name))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            for found in CITED.finditer(ast.get_docstring(node) or ""):
+                yield from rows_of(found[1])
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +93,15 @@ def test_each_row_that_code_cites_is_on_the_page(folder: str) -> None:
         for path in (ROOT / folder).rglob("*.py")
         for found in CITED.finditer(path.read_text("utf-8"))
         for row in rows_of(found[1])
+    }
+    assert [one for one in sorted(cited) if one[0] not in ROWS] == []
+
+
+def test_each_row_that_tests_cite_is_on_the_page() -> None:
+    cited = {
+        (row, path.name)
+        for path in TESTS.rglob("test_*.py")
+        for row in rows_cited(ast.parse(path.read_text("utf-8")))
     }
     assert [one for one in sorted(cited) if one[0] not in ROWS] == []
 

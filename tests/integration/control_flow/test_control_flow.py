@@ -1,4 +1,4 @@
-"""E3, E7, G4: loops and conditionals built in Python match plain Python."""
+"""Loops and conditionals built in Python match plain Python (rows E3, E7, G4)."""
 
 from __future__ import annotations
 

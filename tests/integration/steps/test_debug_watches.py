@@ -182,7 +182,7 @@ def test_s5_p6_executors_of_old_watches_are_dropped(graph, host, monkeypatch) ->
             assert len(session._impl._variant_caches) <= 2
 
 
-def test_d22_a_watch_of_a_node_that_the_step_does_not_run_is_skipped(graph, host) -> None:
+def test_a_watch_of_a_node_that_the_step_does_not_run_is_skipped(graph, host) -> None:
     seen = []
     host.debug_callbacks["seen"] = seen.append
     with graphmill.Session(graph=graph, host=host) as session:

@@ -1,4 +1,4 @@
-"""G4: the builder adds the same nodes as `tf.compat.v1`: names, inputs, attrs, devices."""
+"""The builder adds the same nodes as `tf.compat.v1`: names, inputs, attrs, devices (row G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G2: TensorFlow and graphmill read each other's checkpoints and write the same bytes."""
+"""TensorFlow and graphmill read each other's checkpoints and write the same bytes (row G2)."""
 
 from __future__ import annotations
 

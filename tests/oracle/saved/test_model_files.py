@@ -1,4 +1,4 @@
-"""G2: models written by TensorFlow, in every format, are read correctly."""
+"""Models written by TensorFlow, in every format, are read correctly (row G2)."""
 
 from __future__ import annotations
 

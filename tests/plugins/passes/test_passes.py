@@ -154,7 +154,7 @@ def diagnosing_graph():
     return graph
 
 
-def test_d27_debug_stripper_removes_checks_and_reports(diagnosing_graph, capfd) -> None:
+def test_debug_stripper_removes_checks_and_reports(diagnosing_graph, capfd) -> None:
     counts = lowered_ops(diagnosing_graph, ["y:0", "print_v2"], {"x:0": float("nan")}, STRIP)
     assert not {"Assert", "CheckNumerics", "Print", "PrintV2"} & set(counts)
     assert capfd.readouterr().err == ""
@@ -165,7 +165,7 @@ def test_d27_debug_stripper_removes_checks_and_reports(diagnosing_graph, capfd) 
     assert "seen" in capfd.readouterr().err
 
 
-def test_d27_debug_stripper_works_in_functions() -> None:
+def test_debug_stripper_works_in_functions() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [], name="x")
@@ -179,7 +179,7 @@ def test_d27_debug_stripper_works_in_functions() -> None:
         assert np.isnan(session.run(f"{last}:0", {"x:0": float("nan")}))
 
 
-def test_d27_checks_of_a_plugin_are_stripped_too(diagnosing_graph, host) -> None:
+def test_checks_of_a_plugin_are_stripped_too(diagnosing_graph, host) -> None:
     names = ["Assert", "CheckNumerics"]
     twin_host = graphmill.Host(plugins=[TwinOps(names, host)])
     twins = with_twins(diagnosing_graph, names, twin_host)

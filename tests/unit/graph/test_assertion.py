@@ -1,4 +1,4 @@
-"""G4: an assertion is an Assert node, in a branch if its data are expensive."""
+"""An assertion is an Assert node, in a branch if its data are expensive (row G4)."""
 
 from __future__ import annotations
 

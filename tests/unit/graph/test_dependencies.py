@@ -1,4 +1,4 @@
-"""G4: control dependencies order nodes."""
+"""Control dependencies order nodes (row G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G4: nested structures of tensors are flattened and packed."""
+"""Nested structures of tensors are flattened and packed (row G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G4: operators and slices of tensors."""
+"""Operators and slices of tensors (row G4)."""
 
 from __future__ import annotations
 

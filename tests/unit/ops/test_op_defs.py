@@ -1,4 +1,4 @@
-"""G3: every TensorFlow op has a definition."""
+"""Every TensorFlow op has a definition (row G3)."""
 
 from __future__ import annotations
 

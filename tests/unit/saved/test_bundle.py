@@ -1,4 +1,4 @@
-"""G2: tensor bundles round-trip; every kind of damage is a typed error."""
+"""Tensor bundles round-trip; every kind of damage is a typed error (row G2)."""
 
 from __future__ import annotations
 

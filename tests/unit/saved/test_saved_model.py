@@ -1,4 +1,4 @@
-"""G2: SavedModels load with variables, assets and signatures; bad ones raise typed errors."""
+"""SavedModels load with variables, assets and signatures; bad ones raise typed errors (row G2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S7: callables from `CallableOptions`."""
+"""Callables from `CallableOptions` (row S7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batched distances equal those of each pair (T2: EditDistance)."""
+"""Batched distances equal those of each pair."""
 
 from __future__ import annotations
 

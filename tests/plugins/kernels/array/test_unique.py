@@ -1,4 +1,4 @@
-"""All algorithms find the same distinct elements (T1: Unique)."""
+"""All algorithms find the same distinct elements."""
 
 from __future__ import annotations
 

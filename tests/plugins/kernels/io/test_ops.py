@@ -132,7 +132,7 @@ def test_files(run: Callable[..., Any], tmp_path: Path) -> None:
 def test_a_pattern_without_a_folder_finds_in_the_working_folder(
     run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MatchingFiles finds files of the working folder, and adds `./` to their paths (row O5)."""
+    """MatchingFiles finds files of the working folder, and adds `./` to their paths."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "y").touch()
     (tmp_path / "a.txt").touch()

@@ -1,4 +1,4 @@
-"""Erfc of float32 without SciPy (row O4)."""
+"""Erfc of float32 without SciPy."""
 
 from __future__ import annotations
 

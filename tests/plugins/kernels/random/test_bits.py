@@ -1,4 +1,4 @@
-"""With a seed, random ops draw TensorFlow's numbers bit for bit (T4: random)."""
+"""With a seed, random ops draw TensorFlow's numbers bit for bit."""
 
 from __future__ import annotations
 

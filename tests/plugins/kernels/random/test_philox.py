@@ -1,4 +1,4 @@
-"""All implementations of the generator return the same numbers (T4: random)."""
+"""All implementations of the generator return the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set operations on many elements match Python's (T2: set operations)."""
+"""Set operations on many elements match Python's."""
 
 from __future__ import annotations
 

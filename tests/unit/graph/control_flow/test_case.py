@@ -1,4 +1,4 @@
-"""G4: `case` builds nested conditionals."""
+"""`case` builds nested conditionals (row G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G4: conditionals are built from Switch and Merge; a branch's nodes run only if it is taken."""
+"""Conditionals are built from Switch and Merge; nodes run only in the taken branch (row G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G4: tensors of a loop or branch are used only inside it; its outputs elsewhere."""
+"""Tensors of a loop or branch are used only inside it; its outputs elsewhere (row G4)."""
 
 from __future__ import annotations
 

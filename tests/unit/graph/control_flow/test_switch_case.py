@@ -1,4 +1,4 @@
-"""G4: a choice by index is a binary tree of conditionals."""
+"""A choice by index is a binary tree of conditionals (row G4)."""
 
 from __future__ import annotations
 

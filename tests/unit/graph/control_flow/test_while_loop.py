@@ -1,4 +1,4 @@
-"""G4: loops are built from Enter, Merge, Switch, NextIteration, Exit and LoopCond."""
+"""Loops are built from Enter, Merge, Switch, NextIteration, Exit and LoopCond (row G4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G2: GraphDef, MetaGraphDef and SavedModel files are read in any encoding."""
+"""GraphDef, MetaGraphDef and SavedModel files are read in any encoding (row G2)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Counting:
 
 @pytest.mark.parametrize("op", ["PartitionedCall", "StatefulPartitionedCall"])
 @pytest.mark.parametrize("jit", ["off", "tiered", "eager"])
-def test_d21_the_function_has_the_executor_and_its_caller_has_not(op: str, jit: str) -> None:
+def test_the_function_has_the_executor_and_its_caller_has_not(op: str, jit: str) -> None:
     plugin = Counting()
     host = graphmill.Host(plugins=[plugin])
     config = {"graphmill": {"jit": jit, "jit_after_steps": 1}}
@@ -66,12 +66,12 @@ def test_d21_the_function_has_the_executor_and_its_caller_has_not(op: str, jit: 
 
 
 @pytest.mark.parametrize("executor_type", ["DEFAULT", "INLINE", "SINGLE_THREADED_EXECUTOR"])
-def test_d21_builtin_executors_can_be_named(executor_type: str) -> None:
+def test_builtin_executors_can_be_named(executor_type: str) -> None:
     with graphmill.Session(graph=calling("PartitionedCall", executor_type)) as session:
         assert session.run("y:0", {"x:0": 3}) == -6
 
 
-def test_d21_an_unknown_executor_is_an_error_of_the_call() -> None:
+def test_an_unknown_executor_is_an_error_of_the_call() -> None:
     with (
         graphmill.Session(graph=calling("PartitionedCall", "NO_SUCH")) as session,
         pytest.raises(errors.NotFoundError, match="no executor 'NO_SUCH' is registered") as caught,

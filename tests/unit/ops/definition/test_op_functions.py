@@ -1,4 +1,4 @@
-"""G4: one Python function for each op, created from its definition."""
+"""One Python function for each op, created from its definition (row G4)."""
 
 from __future__ import annotations
 
