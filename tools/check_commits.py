@@ -89,9 +89,9 @@ def faults(message: str) -> Iterator[str]:
 
 def _second_concern(subject: str) -> str:
     """Return the second of two imperatives that a subject joins, with its conjunction, or ""."""
-    for found in _JOINED.finditer(subject):
-        if found["verb"] in VERBS:
-            return found[0].strip(" ,")
+    for match in _JOINED.finditer(subject):
+        if match["verb"] in VERBS:
+            return match[0].strip(" ,")
     return ""
 
 
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("range", nargs="?", help=f"default: {SINCE[:12]}..HEAD")
     options = parser.parse_args(arguments)
     try:
-        found = commits(options.range or f"{SINCE}..HEAD")
+        checked = commits(options.range or f"{SINCE}..HEAD")
     except (OSError, subprocess.CalledProcessError) as error:
         if options.range:
             print(f"git does not know {options.range}: {error}", file=sys.stderr)
@@ -121,11 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no history since {SINCE[:12]} here: no commit was checked")
         return 0
     bad = 0
-    for commit in found:
+    for commit in checked:
         for fault in faults(commit.message):
             bad += 1
             print(f"{commit.id} {commit.message.splitlines()[0]!r}: {fault}")
-    print(f"{len(found)} commits, {bad} faults")
+    print(f"{len(checked)} commits, {bad} faults")
     return int(bad > 0)
 
 

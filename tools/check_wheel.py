@@ -26,9 +26,10 @@ _LEFT_OUT = shutil.ignore_patterns(".git", ".tox", ".venv", "__pycache__", ".*_c
 def source_date() -> str:
     """Return the modification time of files in archives, in seconds since 1970."""
     command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
-    given = os.environ.get("SOURCE_DATE_EPOCH")
+    from_environment = os.environ.get("SOURCE_DATE_EPOCH")
     return (
-        given or subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        from_environment
+        or subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     )
 
 

@@ -223,8 +223,8 @@ def other_answers(host: Host) -> list[str]:
             continue
         ops[outcome(theirs), outcome(ours), plain(case.differs)].add(case.op)
     return [
-        f"| {names(found)} | {theirs} | {ours} | {why} |\n"
-        for (theirs, ours, why), found in sorted(ops.items(), key=lambda item: min(item[1]))
+        f"| {names(ops_of_row)} | {theirs} | {ours} | {why} |\n"
+        for (theirs, ours, why), ops_of_row in sorted(ops.items(), key=lambda item: min(item[1]))
     ]
 
 
@@ -235,8 +235,8 @@ def compiled() -> list[str]:
         for backend, reason in case.skip.items():
             ops[plain(reason), backend].add(case.op)
     return [
-        f"| {names(found)} | {backend} | {reason} |\n"
-        for (reason, backend), found in sorted(ops.items())
+        f"| {names(ops_of_row)} | {backend} | {reason} |\n"
+        for (reason, backend), ops_of_row in sorted(ops.items())
     ]
 
 
@@ -245,7 +245,7 @@ def unsupported(host: Host) -> list[str]:
     ops: dict[str, set[str]] = defaultdict(set)
     for op, reason in host.kernels.unsupported().items():
         ops[reason].add(op)
-    return [f"- {names(found)}: {reason}.\n" for reason, found in ops.items()]
+    return [f"- {names(ops_of_reason)}: {reason}.\n" for reason, ops_of_reason in ops.items()]
 
 
 def missing(host: Host) -> list[str]:
@@ -255,7 +255,10 @@ def missing(host: Host) -> list[str]:
     for name in host.ops.names():
         if name not in with_kernel and not name.startswith("_"):
             families[host.ops.get(name).family].add(name)
-    return [f"- **{family}**: {names(found)}\n" for family, found in sorted(families.items())]
+    return [
+        f"- **{family}**: {names(ops_of_family)}\n"
+        for family, ops_of_family in sorted(families.items())
+    ]
 
 
 def outcome(answer: Answer | NotApplicableError) -> str:

@@ -92,8 +92,8 @@ def add_batch(report: Report, status: int, output: str, seed: int) -> None:
         return
     report.inputs += int(summary[1])
     lines = output[: summary.start()].splitlines()
-    found = [line for line in lines if line.startswith(f"{report.name}: ")]
-    report.finds += [f"seed {seed}: {line}" for line in found]
+    finds = [line for line in lines if line.startswith(f"{report.name}: ")]
+    report.finds += [f"seed {seed}: {line}" for line in finds]
 
 
 def main() -> int:

@@ -43,13 +43,13 @@ def main() -> int:
         return ask()
     ops = OpRegistry()
     stems = [path.stem for path in case_files() if not path.stem.endswith(".types")]
-    asked = types_asked(load_cases(stems=stems), ops)
+    types = types_asked(load_cases(stems=stems), ops)
     tables = read_tables(stems)
     by_family: dict[str, list[str]] = defaultdict(list)
-    for op, found in tables.items():
+    for op, rows in tables.items():
         for attr, names in cpu_types().get(op, {}).items():
-            missing = [n for n in names if n not in asked[op][attr] and n not in LEFT_OUT]
-            table = missing and first_fit(ops, op, attr, missing, found)
+            missing = [n for n in names if n not in types[op][attr] and n not in LEFT_OUT]
+            table = missing and first_fit(ops, op, attr, missing, rows)
             if table:
                 by_family[ops.get(op).family].append(text_of(op, table))
     for family in sorted(by_family):
@@ -62,9 +62,9 @@ def read_tables(stems: list[str]) -> dict[str, list[dict[str, Any]]]:
     tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for path in case_files():
         if path.stem in stems:
-            for header, found in tomllib.loads(path.read_text("utf-8")).items():
+            for header, rows in tomllib.loads(path.read_text("utf-8")).items():
                 for op in header.split():
-                    tables[op] += found
+                    tables[op] += rows
     return tables
 
 

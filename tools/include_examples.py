@@ -19,8 +19,8 @@ BLOCK = re.compile(r"(<!-- file: (\S+) -->\n```\w+\n).*?(^```$)", re.MULTILINE |
 
 def pages() -> list[Path]:
     """Return the pages that show files."""
-    found = sorted((ROOT / "docs").rglob("*.md"))
-    return [page for page in found if BLOCK.search(page.read_text(encoding="utf-8"))]
+    paths = sorted((ROOT / "docs").rglob("*.md"))
+    return [page for page in paths if BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 def included(text: str) -> str:

@@ -41,8 +41,8 @@ FIELDS = ("When", "How often", "May change", "Threads")
 
 def hooks() -> dict[str, Callable[..., object]]:
     """Return the hooks in the order of their definitions."""
-    found = {n: f for n, f in vars(hookspecs).items() if n.startswith(HOOK_PREFIX)}
-    return dict(sorted(found.items(), key=lambda item: inspect.getsourcelines(item[1])[1]))
+    by_name = {n: f for n, f in vars(hookspecs).items() if n.startswith(HOOK_PREFIX)}
+    return dict(sorted(by_name.items(), key=lambda item: inspect.getsourcelines(item[1])[1]))
 
 
 def example(hook: Callable[..., object]) -> str:
@@ -61,9 +61,9 @@ def section(name: str, hook: Callable[..., object]) -> str:
     parts = [f"## `{name}`", f"```python\n{name}({arguments})\n```", text.splitlines()[0]]
     rows = []
     for field in FIELDS:
-        found = re.search(rf"^{field}: (.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
-        if found:
-            rows.append(f"- **{field}:** {' '.join(found[1].split())}")
+        text_of_field = re.search(rf"^{field}: (.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+        if text_of_field:
+            rows.append(f"- **{field}:** {' '.join(text_of_field[1].split())}")
     parts.append("\n".join(rows))
     parts.append(f"```python\n{example(hook)}\n```")
     return "\n\n".join(parts)
@@ -86,9 +86,11 @@ def registrar_section(name: str, registrar: type) -> str:
 def page() -> str:
     """Return the whole page."""
     introduction = inspect.getdoc(hookspecs) or ""
-    found = hooks()
-    contents = "\n".join(f"- [`{name}`](#{name}): {summary(hook)}" for name, hook in found.items())
-    sections = "\n\n".join(section(name, hook) for name, hook in found.items())
+    all_hooks = hooks()
+    contents = "\n".join(
+        f"- [`{name}`](#{name}): {summary(hook)}" for name, hook in all_hooks.items()
+    )
+    sections = "\n\n".join(section(name, hook) for name, hook in all_hooks.items())
     registrar_part = "\n\n".join(registrar_section(*item) for item in REGISTRARS.items())
     return (
         f"{HEAD}{introduction}\n\n{contents}\n\n{sections}\n\n"

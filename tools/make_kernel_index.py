@@ -36,8 +36,8 @@ def modules() -> list[str]:
 
 def entry(module: str) -> str:
     """Return the lines of the index for one module."""
-    found = kernels_of(importlib.import_module(f"{kernels.__name__}.{module}"))
-    ops = " ".join(sorted({op for definition in found for op in definition.ops}))
+    definitions = kernels_of(importlib.import_module(f"{kernels.__name__}.{module}"))
+    ops = " ".join(sorted({op for definition in definitions for op in definition.ops}))
     line = f'    "{module}": "{ops}",\n'
     if len(line) <= WIDTH + 1:
         return line

@@ -38,12 +38,13 @@ def make(stem: str, *, ask_all: bool, check: bool) -> int:
     cases = load_cases(stems=[stem])
     old = {} if ask_all else read_answers(path)
     stale = [c for c in cases if c.id not in old or old[c.id].digest != c.digest]
-    gone = set(old) - {c.id for c in cases}
-    if check or not (stale or gone):
+    removed = set(old) - {c.id for c in cases}
+    if check or not (stale or removed):
         print(
-            f"{stem}: {len(cases)} cases, {len(stale)} without a current result, {len(gone)} gone"
+            f"{stem}: {len(cases)} cases, {len(stale)} without a current result, "
+            f"{len(removed)} gone"
         )
-        return int(check and bool(stale or gone))
+        return int(check and bool(stale or removed))
     start = time.perf_counter()
     new = {case.id: old[case.id] for case in cases if case not in stale}
     wrong = 0

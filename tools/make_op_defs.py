@@ -48,7 +48,7 @@ def registered_ops() -> dict[str, Any]:
     from tensorflow.python.client import pywrap_tf_session as c_api
 
     buffer = c_api.TF_GetAllOpList()
-    found = {}
+    by_name = {}
     for op in proto.OpList.FromString(c_api.TF_GetBuffer(buffer)).op:
         for part in (*op.input_arg, *op.output_arg, *op.attr):
             part.ClearField("description")
@@ -58,8 +58,8 @@ def registered_ops() -> dict[str, Any]:
         op.summary = op.description = ""
         if op.HasField("deprecation"):
             op.deprecation.explanation = ""
-        found[op.name] = op
-    return found
+        by_name[op.name] = op
+    return by_name
 
 
 def updated(

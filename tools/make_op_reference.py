@@ -75,7 +75,7 @@ WITHOUT_VALUES = {"variant", "resource"}
 def page(host: Host) -> str:
     """Return the page."""
     cases = load_cases()
-    asked = types_asked(cases, host.ops)
+    covered_types = types_asked(cases, host.ops)
     by_op: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         by_op[case.op].append(case)
@@ -90,7 +90,7 @@ def page(host: Host) -> str:
         parts.append(f"\n## {family}\n\n")
         parts.append("| op | types | backends | compiled | effects | cases |\n")
         parts.append("|---|---|---|---|---|---|\n")
-        parts += [row(host, op, by_op[op.name], asked) for op in families[family]]
+        parts += [row(host, op, by_op[op.name], covered_types) for op in families[family]]
         notes: dict[str, list[str]] = defaultdict(list)
         for definition in families[family]:
             for text in differences(by_op[definition.name]):
@@ -100,7 +100,7 @@ def page(host: Host) -> str:
     return "".join(parts)
 
 
-def row(host: Host, op: OpDef, cases: list[Case], asked: Asked) -> str:
+def row(host: Host, op: OpDef, cases: list[Case], covered_types: Asked) -> str:
     """Return the table row of an op."""
     on_numpy = [r.definition for r in host.kernels.registrations(op, ("numpy",))]
     on_jax = [r.definition for r in host.kernels.registrations(op, ("jax",))]
@@ -111,7 +111,14 @@ def row(host: Host, op: OpDef, cases: list[Case], asked: Asked) -> str:
     is_compiled = any(k.is_traceable or k.keeps_variable for k in on_jax)
     compiled = "yes" if is_compiled else obstacle(on_numpy or on_jax)
     effects = " ".join(f"`{effect}`" for effect in sorted(effects_of(op)))
-    cells = (f"`{op.name}`", types(op.name, asked), backends, compiled, effects, str(len(cases)))
+    cells = (
+        f"`{op.name}`",
+        types(op.name, covered_types),
+        backends,
+        compiled,
+        effects,
+        str(len(cases)),
+    )
     return "| " + " | ".join(cells) + " |\n"
 
 
@@ -126,17 +133,17 @@ def obstacle(kernels: list[KernelDef]) -> str:
     return "no: " + ", ".join(reason for reason, holds in reasons.items() if holds)
 
 
-def types(op: str, asked: Asked) -> str:
+def types(op: str, covered_types: Asked) -> str:
     """Return the element types that cases cover, by type attr."""
     cells = []
     for attr, names in cpu_types().get(op, {}).items():
-        wanted = [name for name in names if name not in WITHOUT_VALUES]
-        missing = [name for name in wanted if name not in asked[op][attr]]
-        if not wanted:
+        expected = [name for name in names if name not in WITHOUT_VALUES]
+        missing = [name for name in expected if name not in covered_types[op][attr]]
+        if not expected:
             continue
         covered = "all" if not missing else "all but " + " ".join(missing)
-        if len(missing) > len(wanted) // 2:
-            covered = " ".join(sorted(asked[op][attr])) or "none"
+        if len(missing) > len(expected) // 2:
+            covered = " ".join(sorted(covered_types[op][attr])) or "none"
         cells.append(f"{attr}: {covered}")
     return "; ".join(cells)
 

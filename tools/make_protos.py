@@ -59,13 +59,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def _wrong_tools() -> str:
     """Return a message if a pinned generator is missing or has another version, else ""."""
-    found = {}
+    versions = {}
     for name in PINS:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    wrong = [f"{name} is {found[name]}" for name in PINS if found[name] != PINS[name]]
+            versions[name] = "not installed"
+    wrong = [f"{name} is {versions[name]}" for name in PINS if versions[name] != PINS[name]]
     if not wrong:
         return ""
     expected = " ".join(f"{name}=={version}" for name, version in PINS.items())
@@ -141,13 +141,13 @@ def _differences(made: Path) -> list[tuple[str, str]]:
     home = SEARCH_ROOT / PACKAGE
     new = {path.name for path in made.iterdir()}
     old = {path.name for pattern in GENERATED for path in home.glob(pattern)}
-    found = [(name, "obsolete") for name in old - new]
+    rows = [(name, "obsolete") for name in old - new]
     for name in new:
         if name not in old:
-            found.append((name, "missing"))
+            rows.append((name, "missing"))
         elif (home / name).read_bytes() != (made / name).read_bytes():
-            found.append((name, "differs"))
-    return sorted(found)
+            rows.append((name, "differs"))
+    return sorted(rows)
 
 
 def _install(made: Path, differing: list[tuple[str, str]]) -> None:

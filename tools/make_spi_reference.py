@@ -58,14 +58,14 @@ def described(module: str) -> dict[str, str]:
     """Return the first line of the docstring of each name that a module defines."""
     file = importlib.import_module(module).__file__ or ""
     statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
-    found = {}
+    texts = {}
     for statement, after in zip(statements, [*statements[1:], ast.Pass()], strict=True):
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            found[statement.name] = ast.get_docstring(statement) or ""
+            texts[statement.name] = ast.get_docstring(statement) or ""
         elif isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             text = inspect.cleandoc(str(after.value.value))
-            found.update(dict.fromkeys(_targets(statement), text))
-    return {name: text.partition("\n\n")[0].replace("\n", " ") for name, text in found.items()}
+            texts.update(dict.fromkeys(_targets(statement), text))
+    return {name: text.partition("\n\n")[0].replace("\n", " ") for name, text in texts.items()}
 
 
 def _targets(statement: ast.stmt) -> Iterable[str]:

@@ -98,13 +98,13 @@ def _texts(kind: type[Enum]) -> dict[str, str]:
     """Return the string below each member of an enum."""
     (definition,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(definition, ast.ClassDef)
-    found = {}
+    texts = {}
     for member, text in zip(definition.body, definition.body[1:], strict=False):
         if isinstance(member, ast.Assign) and isinstance(text, ast.Expr):
             (target,) = member.targets
             assert isinstance(target, ast.Name)
-            found[target.id] = str(ast.literal_eval(text.value))
-    return found
+            texts[target.id] = str(ast.literal_eval(text.value))
+    return texts
 
 
 def main(args: list[str]) -> int:

@@ -115,7 +115,7 @@ def waiting(count: int) -> None:
         taken = ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"])[0]
         size = ops.data_flow.queue_size_v2(queue)
         value = graph.placeholder("float32", [count], name="value")
-        put = ops.data_flow.queue_enqueue_many_v2(queue, [value])
+        enqueue = ops.data_flow.queue_enqueue_many_v2(queue, [value])
     with Task() as task, graphmill.Session(task.target, graph=graph) as session:
         session.run(size)
         before = task.pss()
@@ -129,7 +129,7 @@ def waiting(count: int) -> None:
         session.run(size)
         row(f"each step that waits (of {count})", f"{each:.0f} KiB, one thread")
         row("one more step at the same time", f"{1000 * (time.monotonic() - began):.0f} ms")
-        session.run(put, {value: np.ones(count, np.float32)})
+        session.run(enqueue, {value: np.ones(count, np.float32)})
         for waiter in waiters:
             waiter.join()
 

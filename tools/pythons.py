@@ -60,15 +60,15 @@ def find_pythons(
     environment: Mapping[str, str] = os.environ, minors: Iterable[int] = MINORS
 ) -> list[Python]:
     """Return the first usable interpreter of each minor version, the lowest first."""
-    wanted, found = set(minors), {}
-    for candidate in _candidates(environment, sorted(wanted)):
+    remaining, by_minor = set(minors), {}
+    for candidate in _candidates(environment, sorted(remaining)):
         named = re.fullmatch(r"python3\.(\d+)", candidate.name)
-        if named and int(named[1]) in found:
+        if named and int(named[1]) in by_minor:
             continue
         python = probe(candidate, environment)
-        if python is not None and python.version[0] == 3 and python.minor in wanted:
-            found.setdefault(python.minor, python)
-    return [found[minor] for minor in sorted(found)]
+        if python is not None and python.version[0] == 3 and python.minor in remaining:
+            by_minor.setdefault(python.minor, python)
+    return [by_minor[minor] for minor in sorted(by_minor)]
 
 
 def _candidates(environment: Mapping[str, str], minors: list[int]) -> Iterator[Path]:

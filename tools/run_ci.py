@@ -121,7 +121,7 @@ def tests_of(output: str, code: int) -> tuple[int, int]:
 
     A run without such a line counts as one test. A run that failed has at least one failed test.
     """
-    closings = [found for line in output.splitlines() if (found := _CLOSING.fullmatch(line))]
+    closings = [closing for line in output.splitlines() if (closing := _CLOSING.fullmatch(line))]
     if not closings:
         return int(code == 0), int(code != 0)
     counts = {what: int(count) for count, what in _COUNT.findall(closings[-1]["counts"])}

@@ -48,10 +48,10 @@ class Command:
 
 def commands_of(text: str) -> dict[str, Command]:
     """Return the commands that are marked in a Markdown text, by name."""
-    found = {}
+    commands = {}
     for match in _COMMAND.finditer(text):
-        found[match["name"]] = Command(match["name"], match["line"].strip(), match["pattern"])
-    return found
+        commands[match["name"]] = Command(match["name"], match["line"].strip(), match["pattern"])
+    return commands
 
 
 def copy_tree(target: Path) -> None:
@@ -188,8 +188,8 @@ def _echo(line: str, folder: Path, environment: dict[str, str]) -> tuple[int, li
 
 def _installed(folder: Path) -> str:
     """Return names and versions of the distributions in the environment that a command created."""
-    found = folder.glob(".venv/lib*/python*/site-packages/*.dist-info")
-    return ", ".join(sorted({path.stem.replace("-", " ", 1) for path in found}, key=str.lower))
+    folders = folder.glob(".venv/lib*/python*/site-packages/*.dist-info")
+    return ", ".join(sorted({path.stem.replace("-", " ", 1) for path in folders}, key=str.lower))
 
 
 def main() -> int:

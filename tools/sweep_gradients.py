@@ -77,8 +77,8 @@ def main() -> int:
                     continue
                 print(f"\n{text}\n# {difference}", flush=True)
                 if out:
-                    found = {"op": op, "text": text, "difference": difference}
-                    print(json.dumps(found), file=out, flush=True)
+                    record = {"op": op, "text": text, "difference": difference}
+                    print(json.dumps(record), file=out, flush=True)
     took = time.perf_counter() - start
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     print(f"\n{len(seeds)} ops: {summary}; {took:.0f} s")
@@ -87,14 +87,14 @@ def main() -> int:
 
 def by_op(options: argparse.Namespace) -> dict[str, list[Case]]:
     ops = OpRegistry()
-    found: dict[str, list[Case]] = defaultdict(list)
+    groups: dict[str, list[Case]] = defaultdict(list)
     for case in load_cases(families=options.family):
         op_def = ops.get(case.op)
         is_meant = not options.op or case.op in options.op
         is_safe = not TOUCHING & effects_of(op_def)
         if is_meant and (is_safe if options.cases else is_swept(op_def)):
-            found[case.op].append(case)
-    return found
+            groups[case.op].append(case)
+    return groups
 
 
 def questions(op: str, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:

@@ -51,10 +51,12 @@ def main() -> int:
         out = stack.enter_context(Path(options.out).open("w")) if options.out else None
         ops = options.op or sorted(seeds)
         for op in ops:
-            for found in sweep(op, seeds[op], options, theirs, ours, counts):
-                print(f"\n{found['text']}\n# {found['backend']}: {found['difference']}", flush=True)
+            for record in sweep(op, seeds[op], options, theirs, ours, counts):
+                print(
+                    f"\n{record['text']}\n# {record['backend']}: {record['difference']}", flush=True
+                )
                 if out:
-                    print(json.dumps(found), file=out, flush=True)
+                    print(json.dumps(record), file=out, flush=True)
     took = time.perf_counter() - start
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     print(f"\n{len(ops)} ops: {summary}; {took:.0f} s")
@@ -63,11 +65,11 @@ def main() -> int:
 
 def by_op(families: list[str] | None) -> dict[str, list[Case]]:
     ops = OpRegistry()
-    found: dict[str, list[Case]] = defaultdict(list)
+    groups: dict[str, list[Case]] = defaultdict(list)
     for case in load_cases(families=families):
         if is_swept(ops.get(case.op)):
-            found[case.op].append(case)
-    return found
+            groups[case.op].append(case)
+    return groups
 
 
 def sweep(op, seeds, options, theirs, ours, counts):

@@ -36,8 +36,8 @@ def main() -> int:
 
 def answer(option: str, name: str) -> str:
     """Return a description of success; "" if the model failed, is wrong, or ran elsewhere."""
-    found = json_of("run", *MODEL, option, name)
-    if found is None or found["outputs"]["classes"]["value"] != [7]:
+    result = json_of("run", *MODEL, option, name)
+    if result is None or result["outputs"]["classes"]["value"] != [7]:
         return ""
     if option == "--executor":
         return "correct"

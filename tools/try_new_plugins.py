@@ -34,10 +34,10 @@ def main(folder: Path) -> int:
 def has_problems(distribution: str) -> bool:
     """Return whether `graphmill doctor` has advice on a distribution, or does not list it."""
     command = [sys.executable, "-m", "graphmill", "doctor", "--json"]
-    found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
-    advice = [line for line in found["advice"] if distribution in line]
+    report = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
+    advice = [line for line in report["advice"] if distribution in line]
     print(*advice, sep="\n", end="")
-    return bool(advice) or all(p["distribution"] != distribution for p in found["plugins"])
+    return bool(advice) or all(p["distribution"] != distribution for p in report["plugins"])
 
 
 def run(*arguments: str, cwd: Path | None = None, check: bool = False) -> int:

@@ -71,11 +71,11 @@ def main() -> int:
         expected = reference_values(made, plain)
         dead += sum(value is DEAD for value in expected.values())
         if arguments.tensorflow:
-            found = [differs_from_tensorflow(made, expected)]
+            problems = [differs_from_tensorflow(made, expected)]
         else:
-            found = check(seed, made, expected, (host, plain), arguments)
-        steps += len(found)
-        for text in filter(None, found):
+            problems = check(seed, made, expected, (host, plain), arguments)
+        steps += len(problems)
+        for text in filter(None, problems):
             wrong += 1
             print(text, flush=True)
         if not (seed + 1) % 5000:
@@ -96,18 +96,18 @@ def check(
 ) -> list[str]:
     """Return the differences in each executor, for some seeds also on three devices."""
     host, plain = hosts
-    found = []
+    problems = []
     for executor in arguments.executors.split(","):
         times = arguments.orders if executor == "SEEDED" else 1
-        found += [find_difference(made, expected, host, executor) for _ in range(times)]
+        problems += [find_difference(made, expected, host, executor) for _ in range(times)]
     if not seed % arguments.spread and not arguments.references:
         spread = structured_graph(seed, host.ops, devices=CPUS)
         values = reference_values(spread, plain)
-        found += [
+        problems += [
             find_difference(spread, values, host, executor, len(CPUS))
             for executor in arguments.executors.split(",")
         ]
-    return found
+    return problems
 
 
 def differs_from_tensorflow(made: StructuredGraph, expected: dict[str, Any]) -> str:
@@ -124,11 +124,11 @@ def differs_from_tensorflow(made: StructuredGraph, expected: dict[str, Any]) -> 
             session.run(made.start)
         for name, value in expected.items():
             try:
-                found = session.run(name, made.feeds)
+                actual = session.run(name, made.feeds)
             except tf.errors.InvalidArgumentError as error:
-                found = DEAD if "Retval[0] does not have value" in str(error) else error
-            if found is not value and (DEAD in (found, value) or found != value):
-                return f"{made.name}: {name} is {found!r} in TensorFlow, not {value!r}"
+                actual = DEAD if "Retval[0] does not have value" in str(error) else error
+            if actual is not value and (DEAD in (actual, value) or actual != value):
+                return f"{made.name}: {name} is {actual!r} in TensorFlow, not {value!r}"
     return ""
 
 

@@ -95,10 +95,10 @@ def check_graphs(kind: str, first: int, last: int, host: Host, deterministic: bo
 def check_cases(host: Host) -> int:
     """Check all op cases; return the number of wrong results."""
     start, wrong, outcomes = time.monotonic(), 0, Counter[str]()
-    asked = runner("jit", host)
+    runner_ = runner("jit", host)
     for case in load_cases():
         try:
-            difference = verdict(case, asked.run, "jit")
+            difference = verdict(case, runner_.run, "jit")
         except NotApplicableError:
             outcomes["not applicable"] += 1
             continue
@@ -114,20 +114,20 @@ def check_cases(host: Host) -> int:
 
 def check_values(host: Host) -> int:
     """Check special values in all ops that can be traced; return the number of differences."""
-    start, wrong, asked = time.monotonic(), 0, 0
+    start, wrong, count = time.monotonic(), 0, 0
     by_op: dict[str, list[Case]] = {}
     for case in load_cases():
         by_op.setdefault(case.op, []).append(case)
     for op, cases in by_op.items():
         if op in FLUSHED or not host.kernels.registrations(host.ops.get(op), ("jax",)):
             continue
-        asked += 1
+        count += 1
         for difference in value_differences(op, cases, host):
             wrong += 1
             sys.stdout.write(difference + "\n")
             sys.stdout.flush()
     seconds = time.monotonic() - start
-    sys.stdout.write(f"unusual values of {asked} ops, {wrong} wrong, {seconds:.0f} s\n")
+    sys.stdout.write(f"unusual values of {count} ops, {wrong} wrong, {seconds:.0f} s\n")
     return wrong
 
 
@@ -183,8 +183,8 @@ def _allocated() -> float:
     if ask is None:
         return math.nan
     ask.restype = _Mallinfo
-    found = ask()
-    return float((found.uordblks + found.hblkhd) / 1e6)
+    usage = ask()
+    return float((usage.uordblks + usage.hblkhd) / 1e6)
 
 
 if __name__ == "__main__":

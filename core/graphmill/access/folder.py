@@ -71,7 +71,7 @@ class Folder:
         """Open a file of the folder; return the descriptor."""
         flags |= _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         try:
-            found = os.open(self._name(name), flags, mode, dir_fd=self._fd)
+            fd = os.open(self._name(name), flags, mode, dir_fd=self._fd)
         except OSError as error:
             if error.errno in _REPLACED:
                 raise _replaced(self._path(name)) from error
@@ -80,9 +80,9 @@ class Folder:
             try:
                 self._check(self._path(name))
             except PermissionDeniedError:
-                os.close(found)
+                os.close(fd)
                 raise
-        return found
+        return fd
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of a file or folder, None if it does not exist."""

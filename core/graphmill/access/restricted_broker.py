@@ -246,8 +246,8 @@ class RestrictedBroker(Broker):
                 canonical = os.path.realpath(plain)
         if not all(rules.covers(effect, canonical) for rules in self._rules):
             where = f"{path!r}" if canonical == path else f"{path!r} ({canonical})"
-            wanted = _rule_for(effect, canonical)
-            self._refuse(effect, f"{_MEANINGS[effect]} {where}", wanted)
+            rule = _rule_for(effect, canonical)
+            self._refuse(effect, f"{_MEANINGS[effect]} {where}", rule)
         return None if plain is None else canonical
 
     def _status(self, path: str, local: str) -> os.stat_result | None:
@@ -270,10 +270,10 @@ class RestrictedBroker(Broker):
 
 def refusal(subject: str, action: str, effect: str, rule: str, rules: Sequence[AccessRules]) -> str:
     """Return the message of a refusal: what was refused, under which rules, and how to allow it."""
-    given = next((one for one in rules if not one.allows_some(effect)), rules[0])
+    refused = next((one for one in rules if not one.allows_some(effect)), rules[0])
     return (
         f"{subject} may not {action} (effect {effect!r}): the model runs under rules that allow "
-        f"{given}. If you trust it with that, allow it: allow=[{rule!r}], --allow {rule} on the "
+        f"{refused}. If you trust it with that, allow it: allow=[{rule!r}], --allow {rule} on the "
         f"command line, or graphmill.allow in the config; trust=True or --trust allows everything"
     )
 

@@ -155,9 +155,9 @@ def _grants(rule: Rule, effect: str) -> bool:
 
 def local_path(path: str) -> str | None:
     """Return the local path that a path or `file://` URL stands for; None for another URL."""
-    found = _LOCAL_URL.match(path)
-    if found is not None:
-        return path[found.end() :]
+    url = _LOCAL_URL.match(path)
+    if url is not None:
+        return path[url.end() :]
     return None if is_url(path) else path
 
 

@@ -248,12 +248,12 @@ def _is_branch(node: Node) -> bool:
 
 
 def _summed(sums: dict[Output, list[Gradient]], output: Output) -> Gradient | None:
-    found = sums.get(output)
-    if not found:
+    terms = sums.get(output)
+    if not terms:
         return None
-    if len(found) > 1:
-        sums[output] = found = [total(found)]
-    return found[0]
+    if len(terms) > 1:
+        sums[output] = terms = [total(terms)]
+    return terms[0]
 
 
 def _dense(grad: Gradient | None) -> Tensor | None:

@@ -53,13 +53,13 @@ class Commands(click.Group):
         commands = ctx.ensure_object(Settings).the_host().commands
         if cmd_name not in commands:
             return None
-        found = commands.get(cmd_name)
-        if not isinstance(found, click.Command):
+        registered = commands.get(cmd_name)
+        if not isinstance(registered, click.Command):
             raise FailedPreconditionError(
-                f"the command {cmd_name!r} is not a click command but {type(found).__name__}",
+                f"the command {cmd_name!r} is not a click command but {type(registered).__name__}",
                 plugin=str(commands.provenance(cmd_name)),
             )
-        return found
+        return registered
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -76,10 +76,10 @@ class TensorDifference:
             return f"{name}: {self.reason}"
         if not self.max_ulps:
             return f"{name}: equal"
-        at = f" at {list(self.index)}" if self.index else ""
+        where = f" at {list(self.index)}" if self.index else ""
         return (
             f"{name}: {self.num_outside} of {self.size} elements outside of the tolerance; at most "
-            f"{self.max_ulps:.3g} units in the last place{at}: {self.a} and {self.b}"
+            f"{self.max_ulps:.3g} units in the last place{where}: {self.a} and {self.b}"
         )
 
 

@@ -83,7 +83,7 @@ def compare_with_float64(
         )
     return Comparison(
         (),
-        tuple(found for found in differences if found.max_ulps or found.reason),
+        tuple(difference for difference in differences if difference.max_ulps or difference.reason),
         len(differences),
         skipped,
         notes=("Each node was recomputed in float64 from its inputs in the step",),

@@ -38,12 +38,12 @@ class Comparison:
     @property
     def agrees(self) -> bool:
         """Whether all fetches are within the tolerance; without fetches, all tensors."""
-        return not any(found.is_outside for found in self.outputs or self.tensors)
+        return not any(difference.is_outside for difference in self.outputs or self.tensors)
 
     @property
     def first(self) -> TensorDifference | None:
         """The first intermediate tensor that is outside of the tolerance; None if there is none."""
-        return next((found for found in self.tensors if found.is_outside), None)
+        return next((difference for difference in self.tensors if difference.is_outside), None)
 
     @property
     def worst(self) -> tuple[TensorDifference, ...]:
@@ -59,18 +59,18 @@ class Comparison:
             "agrees": self.agrees,
             **plain,
             "first": None if first is None else first.tensor,
-            "worst": [found.tensor for found in self.worst],
+            "worst": [difference.tensor for difference in self.worst],
         }
 
     def __str__(self) -> str:
         lines = [*map(str, self.outputs)]
         if self.first is not None:
             lines += [f"first: {self.first}", "path: " + " -> ".join(self.path)]
-        lines += [f"worst: {found}" for found in self.worst]
+        lines += [f"worst: {difference}" for difference in self.worst]
         if self.skipped:
             lines.append(f"{len(self.skipped)} tensors were not compared")
         return "\n".join((*lines, *self.notes))
 
 
-def _size(found: TensorDifference) -> float:
-    return float("inf") if found.reason else found.max_ulps
+def _size(difference: TensorDifference) -> float:
+    return float("inf") if difference.reason else difference.max_ulps

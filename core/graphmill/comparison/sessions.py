@@ -56,9 +56,9 @@ def compare_sessions(
     fed = dict(feeds or {})
     left, right = _run(a, names, fed), _run(b, names, fed)
     outputs = tuple(difference_of(name, left[name], right[name], accepted) for name in names)
-    found = Comparison(outputs)
-    if found.agrees and not every_tensor:
-        return found
+    comparison = Comparison(outputs)
+    if comparison.agrees and not every_tensor:
+        return comparison
     on_way, skipped = step_tensors(a.step_graph(names, list(fed)))
     others = {tensor.name for tensor in step_tensors(b.step_graph(names, list(fed)))[0]}
     skipped |= {tensor.name: _OTHER_GRAPH for tensor in on_way if tensor.name not in others}
@@ -67,7 +67,7 @@ def compare_sessions(
     left, right = _run(a, every, fed), _run(b, every, fed)
     again = [difference_of(name, left[name], right[name], accepted) for name in names]
     notes = []
-    if not found.agrees and not any(difference.is_outside for difference in again):
+    if not comparison.agrees and not any(difference.is_outside for difference in again):
         notes.append(
             "With all tensors fetched, the outputs agree: the difference comes from computing "
             "several nodes together"
@@ -123,7 +123,7 @@ def _located(
         difference_of(tensor.name, left[tensor.name], right[tensor.name], tolerance, tensor.op)
         for tensor in tensors
     ]
-    outside = {found.tensor for found in differences if found.is_outside}
+    outside = {difference.tensor for difference in differences if difference.is_outside}
     first = next((tensor for tensor in tensors if tensor.name in outside), None)
     if first is not None and "rng" in first.effects:
         notes.append(
@@ -132,7 +132,7 @@ def _located(
         )
     return Comparison(
         outputs,
-        tuple(found for found in differences if found.max_ulps or found.reason),
+        tuple(difference for difference in differences if difference.max_ulps or difference.reason),
         len(differences),
         skipped,
         () if first is None else _path(first.name, tensors, outside, set(fetches)),

@@ -60,7 +60,7 @@ def step_tensors(graph: Graph) -> tuple[list[StepTensor], dict[str, str]]:
     """
     frames, _ = analyse_frames(graph)
     conditions = _live_conditions(graph, frames)
-    found: list[StepTensor] = []
+    tensors: list[StepTensor] = []
     skipped: dict[str, str] = {}
     nearest: dict[tuple[Node, int], tuple[str, ...]] = {}
     for node in topological_order(graph):
@@ -78,10 +78,10 @@ def step_tensors(graph: Graph) -> tuple[list[StepTensor], dict[str, str]]:
             elif not dtype.is_numpy_compatible:
                 skipped[name] = _NO_ARRAY
             else:
-                found.append(StepTensor(name, node.op, inputs, effects_of(node.op_def)))
+                tensors.append(StepTensor(name, node.op, inputs, effects_of(node.op_def)))
                 continue
             nearest[node, output] = inputs[:_MAX_INPUTS]
-    return found, skipped
+    return tensors, skipped
 
 
 def _live_conditions(graph: Graph, frames: Mapping[Node, FramePath]) -> dict[Node, Conditions]:
@@ -114,12 +114,12 @@ def _of_edge(src: Node, output: int, conditions: Mapping[Node, Conditions]) -> C
 
 
 def _outside(
-    node: Node, found: Conditions, graph: Graph, frames: Mapping[Node, FramePath]
+    node: Node, conditions: Conditions, graph: Graph, frames: Mapping[Node, FramePath]
 ) -> Conditions:
     """Return the conditions that do not belong to the loop that an `Exit` leaves."""
     left = frames[node]
     return frozenset(
         (name, output)
-        for name, output in found
+        for name, output in conditions
         if output_frame(graph.node(name.partition(":")[0]), frames) != left
     )

@@ -48,7 +48,7 @@ def change_between(
     old, new = _by_task(before), _by_task(after)
     moved = {task for task, address in new.items() if old.get(task) != address}
     tasks = moved | (set(restarted) & set(new))
-    copy = {job: dict(found) for job, found in after.items()}
+    copy = {job: dict(addresses) for job, addresses in after.items()}
     return ClusterChange(copy, frozenset(tasks), frozenset(set(old) - set(new)))
 
 

@@ -256,15 +256,15 @@ def _slurm_tasks(
         for host, count in zip(hosts_of(nodes), _tasks_per_node(counts), strict=False)
         for local in range(count)
     ]
-    wanted = {"worker": len(addresses)} if jobs is None else dict(jobs)
-    if sum(wanted.values()) > len(addresses):
+    tasks_per_job = {"worker": len(addresses)} if jobs is None else dict(jobs)
+    if sum(tasks_per_job.values()) > len(addresses):
         raise InvalidArgumentError(
-            f"the jobs need {sum(wanted.values())} tasks, Slurm started {len(addresses)}"
+            f"the jobs need {sum(tasks_per_job.values())} tasks, Slurm started {len(addresses)}"
         )
     cluster: ClusterSpec = {}
     mine: tuple[str, int] | tuple[None, None] = None, None
     first = 0
-    for job, count in wanted.items():
+    for job, count in tasks_per_job.items():
         cluster[job] = dict(enumerate(addresses[first : first + count]))
         if first <= rank < first + count:
             mine = job, rank - first

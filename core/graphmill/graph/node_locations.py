@@ -44,8 +44,8 @@ class NodeLocations:
 
     def of(self, node: Node) -> str | None:
         """Return file, line and function as text; None if the node was not made by a program."""
-        found = self._found.get(node.id)
-        if found is None:
+        location = self._found.get(node.id)
+        if location is None:
             return None
-        code, line = found
+        code, line = location
         return f"{code.co_filename}:{line} in {code.co_qualname}"

@@ -213,7 +213,7 @@ class Host:
 
         return StepObservers(
             *(
-                [Observer(record, partial(call_with, found)) for record, found in hooks]
+                [Observer(record, partial(call_with, hook)) for record, hook in hooks]
                 for hooks in (started, finished)
             )
         )

@@ -48,8 +48,8 @@ def are_clauses(text: str) -> bool:
 
 def unmet_clauses(clauses: str, version: str) -> list[str]:
     """Return the clauses (of a text such as ">=1.0,<2") that a release number does not meet."""
-    have = _parse(version)
-    return [clause for clause in clauses.split(",") if not _is_met(clause, have)]
+    installed = _parse(version)
+    return [clause for clause in clauses.split(",") if not _is_met(clause, installed)]
 
 
 def normalized(name: str) -> str:
@@ -57,18 +57,18 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _is_met(clause: str, have: _Release) -> bool:
+def _is_met(clause: str, installed: _Release) -> bool:
     match = _CLAUSE.fullmatch(clause.strip())
     if match is None:
         return True
     operator, required, is_prefix = match[1], _parse(match[2]), bool(match[3])
     if is_prefix or operator == "~=":
-        same = _padded(have, len(required))[: len(required) - (operator == "~=")]
+        same = _padded(installed, len(required))[: len(required) - (operator == "~=")]
         prefix = required[: len(same)]
         if operator == "~=":
-            return same == prefix and _compare(have, required) >= 0
+            return same == prefix and _compare(installed, required) >= 0
         return (same == prefix) == (operator == "==")
-    order = _compare(have, required)
+    order = _compare(installed, required)
     return {
         "==": order == 0,
         "!=": order != 0,

@@ -119,4 +119,4 @@ def pytree_of(kind: type) -> PytreeDef | None:
 
 def declared_pytrees() -> list[PytreeDef]:
     """Return the declarations of all live classes."""
-    return [found for kind in list(_declared) if (found := pytree_of(kind)) is not None]
+    return [declared for kind in list(_declared) if (declared := pytree_of(kind)) is not None]

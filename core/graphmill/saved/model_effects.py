@@ -187,7 +187,7 @@ class _Scan:
         op_def = self._ops.find(node.op)
         if op_def is None:
             return sources
-        found, start = [], 0
+        paths, start = [], 0
         for arg in op_def.input_args:
             count = 1
             if arg.number_attr:
@@ -195,9 +195,9 @@ class _Scan:
             elif arg.type_list_attr:
                 count = len(node.attr[arg.type_list_attr].list.type)
             if _PATH_NAME.search(arg.name):
-                found += sources[start : start + count]
+                paths += sources[start : start + count]
             start += count
-        return found or sources
+        return paths or sources
 
     def _strings(self, name: str, function: str) -> Iterator[str]:
         """Yield the strings of a constant, past nodes that forward it."""

@@ -23,11 +23,11 @@ def assemble(
     name: str,
     full_shape: tuple[int, ...],
     dtype: np.dtype[Any],
-    wanted: TensorSlice,
+    part: TensorSlice,
     pieces: Iterable[TensorSlice],
     read: Callable[[TensorSlice], np.ndarray[Any, Any]],
 ) -> np.ndarray[Any, Any]:
-    """Return slice `wanted` of tensor `name`, copied from the pieces that overlap it.
+    """Return slice `part` of tensor `name`, copied from the pieces that overlap it.
 
     Args:
         name: the tensor's name, for messages.
@@ -40,7 +40,7 @@ def assemble(
     Raises:
         InvalidArgumentError: the pieces do not cover the slice, or overlap.
     """
-    target = wanted.bounds(full_shape)
+    target = part.bounds(full_shape)
     bounds = {piece: piece.bounds(full_shape) for piece in pieces}
     common = {piece: _intersection(source, target) for piece, source in bounds.items()}
     used = [piece for piece, shared in common.items() if _count(shared)]
@@ -48,7 +48,7 @@ def assemble(
     if sum(_count(common[piece]) for piece in used) < _count(target):
         raise InvalidArgumentError(
             f"Does not have sufficient slices for partitioned tensor {name} to restore in "
-            f"slice_spec: {wanted}"
+            f"slice_spec: {part}"
         )
     if _overlap([bounds[piece] for piece in used], len(target)):
         raise InvalidArgumentError(f"Overlapping slices are stored for tensor {name}")
@@ -58,9 +58,9 @@ def assemble(
         if bounds[piece] == target:
             return values
         if result is None:
-            result = aligned_empty(wanted.shape(full_shape), dtype)
+            result = aligned_empty(part.shape(full_shape), dtype)
         result[_within(common[piece], target)] = values[_within(common[piece], bounds[piece])]
-    return aligned_empty(wanted.shape(full_shape), dtype) if result is None else result
+    return aligned_empty(part.shape(full_shape), dtype) if result is None else result
 
 
 def _count(bounds: Bounds) -> int:

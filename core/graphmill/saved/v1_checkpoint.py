@@ -148,13 +148,13 @@ class V1Reader:
         self.close()
 
     def _tensor(self, name: str) -> _Tensor:
-        found = self._find(name)
-        if found is None:
+        tensor = self._find(name)
+        if tensor is None:
             raise errors.NotFoundError(
                 f'Tensor name "{name}" not found in checkpoint files {self.pattern}'
                 f"{errors.suggest(name, self._tensors)}"
             )
-        return found
+        return tensor
 
     def _find(self, name: str) -> _Tensor | None:
         if name not in self._tensors:

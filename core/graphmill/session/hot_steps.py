@@ -211,11 +211,11 @@ class HotSteps:
         if len(nodes) > _MAX_NODES or not any(_enters_loop(node) for node, _ in nodes):
             return False
         find = self._session.host.kernels.try_find
-        found = (
+        kernels = (
             find(node.op_def, node.attrs, device.device_type, device.backends)
             for node, device in nodes
         )
-        return not any(kernel is not None and kernel.definition.expensive for kernel in found)
+        return not any(kernel is not None and kernel.definition.expensive for kernel in kernels)
 
 
 def validate_hot(executors: ExecutorsAndKeys, after_steps: int) -> None:

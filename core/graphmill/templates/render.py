@@ -78,4 +78,4 @@ def _filled(text: str, kind: str, name: str) -> str:
         "NAME": "_".join(words).upper(),
         "kind": kind,
     }
-    return re.sub(r"@(\w+)@", lambda found: values[found[1]], text)
+    return re.sub(r"@(\w+)@", lambda match: values[match[1]], text)

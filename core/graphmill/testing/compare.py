@@ -75,10 +75,14 @@ def difference(
         return _error_difference(expected.error, got)
     if len(expected.outputs) != len(got.outputs):
         return f"{len(got.outputs)} outputs, expected {len(expected.outputs)}"
-    for index, (want, have) in enumerate(zip(expected.outputs, got.outputs, strict=True)):
+    for index, (expected_value, actual_value) in enumerate(
+        zip(expected.outputs, got.outputs, strict=True)
+    ):
         dtypes = expected.dtypes[index], got.dtypes[index]
         mode = "shape" if index in case.unspecified else case.compare
-        message = _output_difference(want, have, dtypes, mode, _Bound(case, backend, slack))
+        message = _output_difference(
+            expected_value, actual_value, dtypes, mode, _Bound(case, backend, slack)
+        )
         if message:
             return f"output {index}: {message}"
     return ""
@@ -87,8 +91,8 @@ def difference(
 def _error_difference(expected: str, actual: Answer) -> str:
     if expected == actual.error:
         return ""
-    have = f"{actual.error} ({actual.message})" if actual.error else f"a result {_brief(actual)}"
-    return f"expected {expected or 'a result'}, got {have}"
+    outcome = f"{actual.error} ({actual.message})" if actual.error else f"a result {_brief(actual)}"
+    return f"expected {expected or 'a result'}, got {outcome}"
 
 
 def _brief(answer: Answer) -> str:
@@ -98,21 +102,21 @@ def _brief(answer: Answer) -> str:
 
 
 def _output_difference(
-    want: Values, have: Values, dtypes: tuple[str, str], mode: str, bound: _Bound
+    expected: Values, actual: Values, dtypes: tuple[str, str], mode: str, bound: _Bound
 ) -> str:
     if dtypes[0] != dtypes[1]:
         return f"dtype {dtypes[1]}, expected {dtypes[0]}"
-    if want.shape != have.shape:
-        return f"shape {list(have.shape)}, expected {list(want.shape)}"
-    if mode == "shape" or want.size == 0:
+    if expected.shape != actual.shape:
+        return f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+    if mode == "shape" or expected.size == 0:
         return ""
     if mode == "set":
-        want, have = np.sort(want, axis=None), np.sort(have, axis=None)
+        expected, actual = np.sort(expected, axis=None), np.sort(actual, axis=None)
     eps = 0.0 if mode == "exact" else _EPS.get(dtypes[0], 0.0)
     if not eps:
-        return _exact_difference(want, have)
+        return _exact_difference(expected, actual)
     kind = np.complex128 if dtypes[0].startswith("complex") else np.float64
-    return _close_difference(want, have, bound, eps, kind)
+    return _close_difference(expected, actual, bound, eps, kind)
 
 
 class _Bound:
@@ -124,8 +128,8 @@ class _Bound:
         self._close = case.close
         self._slack = slack
 
-    def of(self, want: Values, eps: float) -> Values:
-        size = np.abs(want)
+    def of(self, expected: Values, eps: float) -> Values:
+        size = np.abs(expected)
         if self._close is not None:
             return np.asarray((self._close.rtol * size + self._close.atol) * self._slack)
         finite = size[np.isfinite(size)]
@@ -136,22 +140,24 @@ class _Bound:
         )
 
 
-def _exact_difference(want: Values, have: Values) -> str:
-    same = (want == have) | ((want != want) & (have != have))
-    return "" if np.all(same) else _first(want, have, ~np.asarray(same, bool))
+def _exact_difference(expected: Values, actual: Values) -> str:
+    same = (expected == actual) | ((expected != expected) & (actual != actual))
+    return "" if np.all(same) else _first(expected, actual, ~np.asarray(same, bool))
 
 
-def _close_difference(want: Values, have: Values, bound: _Bound, eps: float, kind: Any) -> str:
-    wide_want, wide_have = want.astype(kind), have.astype(kind)
+def _close_difference(
+    expected: Values, actual: Values, bound: _Bound, eps: float, kind: Any
+) -> str:
+    wide_want, wide_have = expected.astype(kind), actual.astype(kind)
     nan_want, nan_have = np.isnan(wide_want), np.isnan(wide_have)
     if not np.array_equal(nan_want, nan_have):
-        return "NaN positions differ: " + _first(want, have, nan_want != nan_have)
+        return "NaN positions differ: " + _first(expected, actual, nan_want != nan_have)
     with np.errstate(all="ignore"):
         equal = (wide_want == wide_have) | nan_want
-        allowed = np.broadcast_to(bound.of(wide_want, eps), want.shape)
+        allowed = np.broadcast_to(bound.of(wide_want, eps), expected.shape)
         close = np.abs(wide_have - wide_want) <= allowed
     wrong = ~(equal | (close & np.isfinite(wide_want)))
-    return _first(want, have, wrong) + _allowed(allowed[wrong]) if wrong.any() else ""
+    return _first(expected, actual, wrong) + _allowed(allowed[wrong]) if wrong.any() else ""
 
 
 def _allowed(differences: Values) -> str:
@@ -162,8 +168,8 @@ def _allowed(differences: Values) -> str:
     return f"; they may differ by {first:.2g} (`close` of the case sets another tolerance)"
 
 
-def _first(want: Values, have: Values, wrong: Values) -> str:
-    where = tuple(int(i) for i in np.argwhere(np.atleast_1d(wrong))[0]) if want.ndim else ()
+def _first(expected: Values, actual: Values, wrong: Values) -> str:
+    where = tuple(int(i) for i in np.argwhere(np.atleast_1d(wrong))[0]) if expected.ndim else ()
     count = int(np.count_nonzero(wrong))
-    first = f"first at {list(where)}: {have[where]!r}, expected {want[where]!r}"
-    return f"{count} of {want.size} differ, {first}"
+    first = f"first at {list(where)}: {actual[where]!r}, expected {expected[where]!r}"
+    return f"{count} of {expected.size} differ, {first}"

@@ -30,17 +30,17 @@ class CoverageReport:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Record the outcome of a suite's test; a pytest hook."""
-        found = next((v for k, v in report.user_properties if k == "graphmill"), None)
-        if found is None or (report.when != "call" and report.outcome == "passed"):
+        properties = next((v for k, v in report.user_properties if k == "graphmill"), None)
+        if properties is None or (report.when != "call" and report.outcome == "passed"):
             return
         outcome = report.outcome
-        self.suites.setdefault(found["suite"], Counter())[outcome] += 1
-        for row in found["rows"]:
+        self.suites.setdefault(properties["suite"], Counter())[outcome] += 1
+        for row in properties["rows"]:
             self.rows[row] = _worse(self.rows.get(row), outcome)
-        if found["op"]:
-            self.ops[found["op"]] = _worse(self.ops.get(found["op"]), outcome)
+        if properties["op"]:
+            self.ops[properties["op"]] = _worse(self.ops.get(properties["op"]), outcome)
             if outcome == "skipped" and isinstance(report.longrepr, tuple):
-                self.reasons[found["op"]] = report.longrepr[2].removeprefix("Skipped: ")
+                self.reasons[properties["op"]] = report.longrepr[2].removeprefix("Skipped: ")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON data."""

@@ -78,11 +78,11 @@ def direct_accesses(packages: Iterable[str]) -> Iterator[list[str]]:
         if not _WATCH.is_installed:
             _WATCH.is_installed = True
             sys.addaudithook(_WATCH)
-        found: list[str] = []
-        _WATCH.found = found
+        accesses: list[str] = []
+        _WATCH.found = accesses
         _WATCH.packages = tuple(packages)
         try:
-            yield found
+            yield accesses
         finally:
             _WATCH.packages = ()
 

@@ -21,7 +21,7 @@ Asked = dict[str, dict[str, set[str]]]
 
 def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
     """Return the dtypes of the nodes in all cases that expect a result."""
-    asked: Asked = defaultdict(lambda: defaultdict(set))
+    types: Asked = defaultdict(lambda: defaultdict(set))
     for case in cases:
         if case.error:
             continue
@@ -33,5 +33,5 @@ def types_asked(cases: Iterable[Case], ops: OpRegistry) -> Asked:
             for attr in ops.get(node.op).attrs:
                 if attr.type == "type" and attr.name in node.attr:
                     name = as_dtype(node.attr[attr.name].type).base_dtype.name
-                    asked[node.op][attr.name].add(name)
-    return asked
+                    types[node.op][attr.name].add(name)
+    return types

@@ -116,38 +116,40 @@ class ModelCase:
         expected = self.expected(step)
         modes = self.spec.get("compare") or ["allclose"] * len(expected)
         worst = 0.0
-        for name, mode, have, want in zip(
+        for name, mode, actual, reference in zip(
             self.spec["fetches"], modes, results, expected, strict=True
         ):
-            problem, error = self._compare(np.asarray(have), want, mode)
+            problem, error = self._compare(np.asarray(actual), reference, mode)
             if problem:
                 return StepResult(f"{name}: {problem}", error)
             worst = max(worst, error)
         return StepResult("", worst)
 
-    def _compare(self, have: Values, want: Values, mode: str) -> tuple[str, float]:
-        if have.shape != want.shape:
-            return f"shape {have.shape}, expected {want.shape}", np.inf
+    def _compare(self, actual: Values, expected: Values, mode: str) -> tuple[str, float]:
+        if actual.shape != expected.shape:
+            return f"shape {actual.shape}, expected {expected.shape}", np.inf
         if mode == "shape":
             return "", 0.0
-        if want.dtype.kind in "SU":
-            same = [bytes(x) for x in have.ravel()] == [_bytes(x) for x in want.ravel()]
+        if expected.dtype.kind in "SU":
+            same = [bytes(x) for x in actual.ravel()] == [_bytes(x) for x in expected.ravel()]
             return ("" if same else "strings differ"), 0.0
-        if have.dtype != want.dtype:
-            return f"dtype {have.dtype}, expected {want.dtype}", np.inf
-        if mode == "exact" or want.dtype.kind in "iub":
-            count = int(np.count_nonzero(have != want))
-            return (f"{count} of {want.size} values differ" if count else ""), 0.0
+        if actual.dtype != expected.dtype:
+            return f"dtype {actual.dtype}, expected {expected.dtype}", np.inf
+        if mode == "exact" or expected.dtype.kind in "iub":
+            count = int(np.count_nonzero(actual != expected))
+            return (f"{count} of {expected.size} values differ" if count else ""), 0.0
         if mode == "stats":
-            have, want = (np.array([x.mean(dtype=float), x.std(dtype=float)]) for x in (have, want))
-        return self._close(have.astype(float), want.astype(float))
+            actual, expected = (
+                np.array([x.mean(dtype=float), x.std(dtype=float)]) for x in (actual, expected)
+            )
+        return self._close(actual.astype(float), expected.astype(float))
 
-    def _close(self, have: Values, want: Values) -> tuple[str, float]:
-        finite = np.isfinite(want)
-        if not np.array_equal(have[~finite], want[~finite], equal_nan=True):
+    def _close(self, actual: Values, expected: Values) -> tuple[str, float]:
+        finite = np.isfinite(expected)
+        if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True):
             return "infinities or NaNs differ", np.inf
-        bound = self.spec.get("atol", 1e-5) + self.spec.get("rtol", 1e-4) * np.abs(want[finite])
-        error = np.abs(have[finite] - want[finite])
+        bound = self.spec.get("atol", 1e-5) + self.spec.get("rtol", 1e-4) * np.abs(expected[finite])
+        error = np.abs(actual[finite] - expected[finite])
         worst = float((error / bound).max(initial=0.0))
         ok = worst <= 1  # false for NaN
         return (

@@ -52,11 +52,11 @@ class TestAllocator(conformance.AllocatorTests):
         config = proto.ConfigProto(device_count={name_parts.type: (name_parts.id or 0) + 1})
         factory = graphmill_host.devices.get(name_parts.type)
         devices = factory.create_devices(config, "/job:localhost/replica:0/task:0")
-        found = devices[name_parts.id or 0].allocator()
-        if found is None or not found.stats().bytes_limit:
+        device_allocator = devices[name_parts.id or 0].allocator()
+        if device_allocator is None or not device_allocator.stats().bytes_limit:
             pytest.skip("the device has no allocator of its own, or it has no limit")
-        self.__dict__["limit"] = found.stats().bytes_limit
-        yield found
+        self.__dict__["limit"] = device_allocator.stats().bytes_limit
+        yield device_allocator
         for device in devices:
             device.close()
 

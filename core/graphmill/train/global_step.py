@@ -19,8 +19,8 @@ _NAME = "global_step"
 
 def get_global_step(graph: Graph | None = None) -> Variable | None:
     """Return the global step of a graph (by default the default graph), or None."""
-    found = (variable for variable in (infer_graph() if graph is None else graph).variables)
-    return next((v for v in found if v.variable_name == _NAME), None)
+    variables = (variable for variable in (infer_graph() if graph is None else graph).variables)
+    return next((v for v in variables if v.variable_name == _NAME), None)
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:

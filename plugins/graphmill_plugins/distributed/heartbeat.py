@@ -40,17 +40,17 @@ def silence_seconds(config: proto.ConfigProto | None) -> float:
     Raises:
         InvalidArgumentError: it is not a number of seconds.
     """
-    found = plugin_settings(config, "distributed").get(SETTING)
+    value = plugin_settings(config, "distributed").get(SETTING)
     source = f"{SETTING} of plugin distributed"
-    if found is None:
-        found, source = os.environ.get(VARIABLE) or DEFAULT_SECONDS, VARIABLE
+    if value is None:
+        value, source = os.environ.get(VARIABLE) or DEFAULT_SECONDS, VARIABLE
     try:
-        seconds = float(found)
+        seconds = float(value)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
         raise InvalidArgumentError(
-            f"{source} is {found!r}; expected a number of seconds, or 0 to wait indefinitely for "
+            f"{source} is {value!r}; expected a number of seconds, or 0 to wait indefinitely for "
             f"a silent task"
         )
     return seconds
@@ -188,10 +188,10 @@ class HeartbeatMonitor:
             planned = time.monotonic() + self._interval()
             while True:
                 pause.wait(max(0.0, planned - time.monotonic()))
-                found = self._check_all(planned)
-                if found is None:
+                next_check = self._check_all(planned)
+                if next_check is None:
                     break
-                planned = found
+                planned = next_check
             self.is_awake = False
             if any(heartbeat.has_calls for heartbeat in self._all()):
                 self.is_awake = True
@@ -205,11 +205,11 @@ class HeartbeatMonitor:
             for heartbeat in heartbeats:
                 heartbeat.restart(now)
         times = [heartbeat.check(now) for heartbeat in heartbeats]
-        return min((found for found in times if found is not None), default=None)
+        return min((due for due in times if due is not None), default=None)
 
     def _interval(self) -> float:
-        found = [heartbeat.interval for heartbeat in self._all() if heartbeat.seconds]
-        return min(found, default=DEFAULT_SECONDS / _BEATS)
+        intervals = [heartbeat.interval for heartbeat in self._all() if heartbeat.seconds]
+        return min(intervals, default=DEFAULT_SECONDS / _BEATS)
 
     def _all(self) -> list[Heartbeat]:
         with self._lock:

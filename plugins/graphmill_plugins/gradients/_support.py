@@ -53,11 +53,11 @@ def scattered(op: ForwardOp, dy: Any, **options: Any) -> Gradient:
         options: attrs for `ScatterNd`.
     """
     source, indices = op.inputs
-    given = dense(dy)
+    values = dense(dy)
     shape = math.cast(op.shape(source), DstT=indices.dtype.base_dtype)
     if indices.shape.rank == 2 and indices.shape[-1] == 1:
-        return IndexedSlices(given, array.squeeze(indices, squeeze_dims=[-1]), shape)
-    return array.scatter_nd(indices, given, shape, **options)
+        return IndexedSlices(values, array.squeeze(indices, squeeze_dims=[-1]), shape)
+    return array.scatter_nd(indices, values, shape, **options)
 
 
 __all__ = ["IndexedSlices", "as_dense", "conj", "const", "scattered", "shaped_as"]

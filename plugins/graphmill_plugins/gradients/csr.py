@@ -28,17 +28,17 @@ def dense_to_csr_sparse_matrix(op: ForwardOp, dy: Tensor) -> list[Any]:
 @gradient("CSRSparseMatrixToDense")
 def csr_sparse_matrix_to_dense(op: ForwardOp, dy: Any) -> Tensor:
     """Gather the gradient at the positions of the values."""
-    given = as_dense(dy)
-    parts = sparse.csr_sparse_matrix_to_sparse_tensor(op.inputs[0], type=given.dtype)
-    values = array.gather_nd(given, parts.indices)
+    dense_dy = as_dense(dy)
+    parts = sparse.csr_sparse_matrix_to_sparse_tensor(op.inputs[0], type=dense_dy.dtype)
+    values = array.gather_nd(dense_dy, parts.indices)
     return sparse.sparse_tensor_to_csr_sparse_matrix(parts.indices, values, parts.dense_shape)
 
 
 @gradient("SparseTensorToCSRSparseMatrix")
 def sparse_tensor_to_csr_sparse_matrix(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Return the values of the gradient."""
-    found = sparse.csr_sparse_matrix_to_sparse_tensor(dy, type=op.inputs[1].dtype)
-    return [None, found.values, None]
+    triples = sparse.csr_sparse_matrix_to_sparse_tensor(dy, type=op.inputs[1].dtype)
+    return [None, triples.values, None]
 
 
 @gradient("CSRSparseMatrixToSparseTensor")
@@ -89,12 +89,12 @@ def _by_csr(op: ForwardOp, a: Tensor, b: Tensor, grad: Tensor) -> Tensor:
 def _by_dense(op: ForwardOp, a: Tensor, grad: Tensor) -> Tensor:
     """Return the gradient of the dense matrix."""
     if op.get_attr("transpose_a"):  # multiply by the conjugate matrix
-        found = conj(sparse.sparse_matrix_mat_mul(a, conj(grad)))
+        product = conj(sparse.sparse_matrix_mat_mul(a, conj(grad)))
     else:
-        found = sparse.sparse_matrix_mat_mul(a, grad, adjoint_a=not op.get_attr("adjoint_a"))
+        product = sparse.sparse_matrix_mat_mul(a, grad, adjoint_a=not op.get_attr("adjoint_a"))
     if op.get_attr("transpose_b"):
-        return _transposed(found)
-    return conj(_transposed(found)) if op.get_attr("adjoint_b") else found
+        return _transposed(product)
+    return conj(_transposed(product)) if op.get_attr("adjoint_b") else product
 
 
 def _transposed(matrix: Tensor) -> Tensor:
@@ -112,8 +112,8 @@ def sparse_matrix_sparse_mat_mul(op: ForwardOp, dy: Tensor) -> list[Any]:
     by_a = sparse.sparse_matrix_sparse_mat_mul(dy, b, adjoint_b=True, type=kind)
     by_b = sparse.sparse_matrix_sparse_mat_mul(a, dy, adjoint_a=True, type=kind)
     return [
-        _pruned(_oriented(op, found, which), tensor, kind)
-        for found, tensor, which in zip((by_a, by_b), op.inputs, "ab", strict=True)
+        _pruned(_oriented(op, product, which), tensor, kind)
+        for product, tensor, which in zip((by_a, by_b), op.inputs, "ab", strict=True)
     ]
 
 
@@ -127,18 +127,20 @@ def _oriented(op: ForwardOp, matrix: Tensor, which: str) -> Tensor:
 
 def _pruned(matrix: Tensor, pattern: Tensor, kind: Any) -> Tensor:
     """Return the values of a CSR matrix at the positions of another one, zero where it has none."""
-    found = sparse.csr_sparse_matrix_to_sparse_tensor(matrix, type=kind)
-    wanted = sparse.csr_sparse_matrix_to_sparse_tensor(pattern, type=kind)
-    stored, requested = (_positions(part.indices, wanted.dense_shape) for part in (found, wanted))
+    triples = sparse.csr_sparse_matrix_to_sparse_tensor(matrix, type=kind)
+    expected = sparse.csr_sparse_matrix_to_sparse_tensor(pattern, type=kind)
+    stored, requested = (
+        _positions(part.indices, expected.dense_shape) for part in (triples, expected)
+    )
     nearest = array.lower_bound(
         array.expand_dims(stored, 0), array.expand_dims(requested, 0), out_type="int32"
     )[0]
     stored = array.concat_v2([stored, const(stored, [-1])], 0)  # for places behind the last one
-    values = array.concat_v2([found.values, const(found.values, [0])], 0)
+    values = array.concat_v2([triples.values, const(triples.values, [0])], 0)
     is_stored = math.equal(array.gather(stored, nearest), requested)
     taken = array.gather(values, nearest)
     values = math.select(is_stored, taken, array.zeros_like(taken))
-    return sparse.sparse_tensor_to_csr_sparse_matrix(wanted.indices, values, wanted.dense_shape)
+    return sparse.sparse_tensor_to_csr_sparse_matrix(expected.indices, values, expected.dense_shape)
 
 
 def _positions(indices: Tensor, shape: Tensor) -> Tensor:

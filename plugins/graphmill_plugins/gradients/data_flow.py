@@ -31,11 +31,11 @@ def dynamic_partition(op: ForwardOp, *dys: Gradient | None) -> list[Any]:
     numbers = array.reshape(math.range(0, math.prod(shape, 0), 1), shape)
     count = op.get_attr("num_partitions")
     positions = data_flow.dynamic_partition(numbers, partitions, num_partitions=count)
-    given = [
+    gradients = [
         op.zeros(output) if dy is None else as_dense(dy)
         for output, dy in zip(op.outputs, dys, strict=True)
     ]
-    stitched = data_flow.parallel_dynamic_stitch(positions, given)
+    stitched = data_flow.parallel_dynamic_stitch(positions, gradients)
     return [array.reshape(stitched, op.shape(data)), None]
 
 
@@ -43,5 +43,5 @@ def dynamic_partition(op: ForwardOp, *dys: Gradient | None) -> list[Any]:
 def dynamic_stitch(op: ForwardOp, dy: Gradient) -> list[Any]:
     """Gather the gradient at the indices."""
     count = len(op.inputs) // 2
-    given = as_dense(dy)
-    return [None] * count + [array.gather_v2(given, index, 0) for index in op.inputs[:count]]
+    dense_dy = as_dense(dy)
+    return [None] * count + [array.gather_v2(dense_dy, index, 0) for index in op.inputs[:count]]

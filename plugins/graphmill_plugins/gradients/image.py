@@ -51,8 +51,8 @@ def scale_and_translate(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Distribute each pixel's gradient over its source pixels."""
     pixels, _, scale, translation = op.inputs
     options = {name: op.get_attr(name) for name in ("kernel_type", "antialias")}
-    found = image.scale_and_translate_grad(dy, pixels, scale, translation, **options)
-    return [found, None, None, None]
+    dx = image.scale_and_translate_grad(dy, pixels, scale, translation, **options)
+    return [dx, None, None, None]
 
 
 @gradient("CropAndResize")
@@ -79,8 +79,8 @@ def image_projective_transform(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Apply the inverse transform. Semantics: tensorflow/python/ops/image_ops.py."""
     options = {name: op.get_attr(name) for name in ("interpolation", "fill_mode")}
     size = op.shape(op.inputs[0])[1:3]
-    found = image.image_projective_transform_v2(dy, _inverse(op.inputs[1]), size, **options)
-    return [found, None, None]
+    dx = image.image_projective_transform_v2(dy, _inverse(op.inputs[1]), size, **options)
+    return [dx, None, None]
 
 
 @gradient("ImageProjectiveTransformV3")
@@ -88,8 +88,8 @@ def image_projective_transform_v3(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Apply the inverse transform; pixels from outside of the image are zero."""
     options = {name: op.get_attr(name) for name in ("interpolation", "fill_mode")}
     size = op.shape(op.inputs[0])[1:3]
-    found = image.image_projective_transform_v3(dy, _inverse(op.inputs[1]), size, 0.0, **options)
-    return [found, None, None, None]
+    dx = image.image_projective_transform_v3(dy, _inverse(op.inputs[1]), size, 0.0, **options)
+    return [dx, None, None, None]
 
 
 def _inverse(transforms: Tensor) -> Tensor:
@@ -118,7 +118,7 @@ def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
     middle = [1 - a - b for a, b in zip(largest, smallest, strict=True)]
     rest = top - _chosen(colours, middle)
     is_bright = _as(top > const(top, 0), top)
-    found = []
+    channels = []
     for i, colour in enumerate(colours):
         is_lit = _as(colour > const(colour, 0), colour)
         by_saturation = is_lit * (
@@ -130,8 +130,8 @@ def rgb_to_hsv(op: ForwardOp, dy: Tensor) -> Tensor:
             + math.div_no_nan(middle[i], width)
         ) - is_bright * math.div_no_nan(largest[i] * far, math.square(width))
         hue, saturation, value = dy[..., 0], dy[..., 1], dy[..., 2]
-        found.append(value * largest[i] + saturation * by_saturation + hue * by_hue / 6)
-    return array.pack(found, axis=-1)
+        channels.append(value * largest[i] + saturation * by_saturation + hue * by_hue / 6)
+    return array.pack(channels, axis=-1)
 
 
 def _leading(red: Tensor, green: Tensor, blue: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -53,8 +53,8 @@ def matrix_square_root(op: ForwardOp, dy: Tensor) -> Tensor:
     eye = array.matrix_diag(array.fill(sizes[:-1], const(root, 1)))
     system = _kronecker(eye, _transposed(root)) + _kronecker(root, eye)
     pairs = array.concat_v2([sizes[:-2], array.expand_dims(size * size, 0), [1]], 0)
-    found = linalg.matrix_solve(system, array.reshape(_transposed(dy), pairs))
-    return _transposed(array.reshape(found, sizes))
+    solution = linalg.matrix_solve(system, array.reshape(_transposed(dy), pairs))
+    return _transposed(array.reshape(solution, sizes))
 
 
 def _transposed(x: Tensor) -> Tensor:
@@ -91,12 +91,12 @@ def matrix_triangular_solve(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     x = op.outputs[0]
     by_a = -_times(x, by_b, adjoint="b") if adjoint else -_times(by_b, x, adjoint="b")
     by_a = array.matrix_band_part(by_a, -1, 0) if lower else array.matrix_band_part(by_a, 0, -1)
-    found = []
+    gradients = []
     for tensor, value, own in ((a, by_a, op.shape(a)), (b, by_b, op.shape(b))):
         del tensor
         axes = array.broadcast_gradient_args(own[:-2], array.shape(value)[:-2]).r0
-        found.append(array.reshape(math.sum(value, axes), own))
-    return found
+        gradients.append(array.reshape(math.sum(value, axes), own))
+    return gradients
 
 
 @gradient("Cholesky", "BatchCholesky")
@@ -113,9 +113,9 @@ def cholesky(op: ForwardOp, dy: Tensor) -> Tensor:
     middle = _times(low, dy, adjoint="a")
     half = array.matrix_diag_part(middle) * 0.5
     middle = array.matrix_band_part(array.matrix_set_diag(middle, half), -1, 0)
-    found = _times(_times(inverse, middle, adjoint="a"), inverse)
-    turned = math.conj(_swapped(found)) if found.dtype.is_complex else _swapped(found)
-    return (found + turned) * 0.5
+    dx = _times(_times(inverse, middle, adjoint="a"), inverse)
+    turned = math.conj(_swapped(dx)) if dx.dtype.is_complex else _swapped(dx)
+    return (dx + turned) * 0.5
 
 
 def _swapped(tensor: Tensor) -> Tensor:

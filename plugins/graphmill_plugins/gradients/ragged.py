@@ -30,18 +30,18 @@ def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
     _, values, default, *partitions = op.inputs
     kinds = op.get_attr("row_partition_types")
     depth = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
-    given = as_dense(dy)
+    dense_dy = as_dense(dy)
     value_shape = op.shape(values)
     count, inner = value_shape[0], value_shape[1:]
     value_ids = ragged.ragged_tensor_to_tensor(
-        array.shape(given)[:depth],
+        array.shape(dense_dy)[:depth],
         _numbers(count),
         0,
         partitions,
         row_partition_types=kinds,
     )
     value_ids = array.reshape(value_ids, [-1])
-    rows = array.reshape(given, array.concat_v2([array.shape(value_ids), inner], 0))
+    rows = array.reshape(dense_dy, array.concat_v2([array.shape(value_ids), inner], 0))
     sums = math.unsorted_segment_sum(rows, value_ids, count + 1)
     by_values, filled = sums[1:], sums[0]
     default_shape = op.shape(default)
@@ -54,10 +54,10 @@ def ragged_tensor_to_tensor(op: ForwardOp, dy: Tensor) -> list[Any]:
 def ragged_gather(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
     """Add the gradient of each row to its source row."""
     depth = op.get_attr("PARAMS_RAGGED_RANK")
-    found: list[Any] = [None] * len(op.inputs)
+    gradients: list[Any] = [None] * len(op.inputs)
     dy = dys[-1]
     if dy is None:
-        return found
+        return gradients
     splits, values, indices = op.inputs[:depth], op.inputs[depth], op.inputs[depth + 1]
     count = op.shape(values)[0]
     value_ids = ragged.ragged_gather(
@@ -66,8 +66,8 @@ def ragged_gather(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
         indices,
         OUTPUT_RAGGED_RANK=op.get_attr("OUTPUT_RAGGED_RANK"),
     ).output_dense_values
-    found[depth] = math.unsorted_segment_sum(dy, value_ids - 1, count)
-    return found
+    gradients[depth] = math.unsorted_segment_sum(dy, value_ids - 1, count)
+    return gradients
 
 
 @gradient("RaggedTensorToSparse")
@@ -85,8 +85,8 @@ def ragged_fill_empty_rows(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
     dy = dys[1]
     if dy is None:
         return [None] * 4
-    found = ragged.ragged_fill_empty_rows_grad(op.outputs[3], dy)
-    return [None, found.d_values, None, found.d_default_value]
+    gradients = ragged.ragged_fill_empty_rows_grad(op.outputs[3], dy)
+    return [None, gradients.d_values, None, gradients.d_default_value]
 
 
 @gradient("RaggedTensorFromVariant")
@@ -104,10 +104,10 @@ def ragged_tensor_from_variant(op: ForwardOp, *dys: Tensor | None) -> list[Any]:
 def ragged_tensor_to_variant(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Decode the gradient of the values."""
     *splits, values = op.inputs
-    found = ragged.ragged_tensor_to_variant_gradient(
+    dx = ragged.ragged_tensor_to_variant_gradient(
         dy,
         splits[0] if splits else 0,
         op.shape(values),
         Tvalues=values.dtype.base_dtype,
     )
-    return [*[None] * len(splits), found]
+    return [*[None] * len(splits), dx]

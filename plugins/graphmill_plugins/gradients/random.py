@@ -66,11 +66,11 @@ def stateless_parameterized_truncated_normal(op: ForwardOp, dy: Tensor) -> list[
     by_high = math.exp((squares - math.square(z_high)) * 0.5 + math.log(quantile))
     by_low = math.exp((squares - math.square(z_low)) * 0.5 + math.log1p(-quantile))
     parts = (array.ones_like(z), z, by_low, by_high)
-    found = [
+    gradients = [
         shaped_as(op, (op.outputs[0], dy), (parameter, dy * part))[1]
         for parameter, part in zip(op.inputs[2:], parts, strict=True)
     ]
-    return [None, None, *found]
+    return [None, None, *gradients]
 
 
 def _normal_cdf(x: Tensor) -> Tensor:

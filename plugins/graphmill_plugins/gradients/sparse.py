@@ -61,8 +61,8 @@ def sparse_fill_empty_rows(op: ForwardOp, *dys: Any) -> list[Any]:
     dy = dys[1]
     if dy is None:
         return [None] * 4
-    found = sparse.sparse_fill_empty_rows_grad(op.outputs[3], dy)
-    return [None, found.d_values, None, found.d_default_value]
+    gradients = sparse.sparse_fill_empty_rows_grad(op.outputs[3], dy)
+    return [None, gradients.d_values, None, gradients.d_default_value]
 
 
 @gradient("SparseAdd")
@@ -70,8 +70,8 @@ def sparse_add(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[An
     """Gather for each value the gradient of the sum at its index."""
     if dy is None:
         return [None] * 7
-    found = sparse.sparse_add_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
-    return [None, found.a_val_grad, None, None, found.b_val_grad, None, None]
+    gradients = sparse.sparse_add_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
+    return [None, gradients.a_val_grad, None, None, gradients.b_val_grad, None, None]
 
 
 @gradient("SparseSlice")
@@ -79,8 +79,8 @@ def sparse_slice(op: ForwardOp, _: Any, dy: Tensor | None, _shape: Any) -> list[
     """Pass the gradient to the values inside the slice, zero to the others."""
     if dy is None:
         return [None] * 5
-    found = sparse.sparse_slice_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
-    return [None, found, None, None, None]
+    d_values = sparse.sparse_slice_grad(dy, op.inputs[0], op.inputs[3], op.outputs[0])
+    return [None, d_values, None, None, None]
 
 
 @gradient("SparseSoftmax")
@@ -123,10 +123,10 @@ def sparse_dense(op: ForwardOp, dy: Tensor) -> list[Any]:
         0,
     )
     positions = math.floor_mod(indices, math.cast(whole, DstT="int64"))
-    found = array.gather_nd(array.reshape(dense, whole), positions)
+    entries = array.gather_nd(array.reshape(dense, whole), positions)
     if op.type.endswith("Mul"):
-        by_values, by_found = dy * found, dy * values
+        by_values, by_found = dy * entries, dy * values
     else:
-        by_values, by_found = dy / found, dy * (-values / math.square(found))
+        by_values, by_found = dy / entries, dy * (-values / math.square(entries))
     by_dense = array.scatter_nd(positions, by_found, math.cast(whole, DstT="int64"))
     return [None, by_values, None, array.reshape(by_dense, op.shape(dense))]

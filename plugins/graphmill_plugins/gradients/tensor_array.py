@@ -43,8 +43,8 @@ def write(op: ForwardOp, flow: Tensor) -> list[Any]:
     """Read the gradient from the gradient array."""
     _, index, value, _ = op.inputs
     handle, ready = _gradient_array(op, flow)
-    found = tensor_array.tensor_array_read_v3(handle, index, ready, dtype=value.dtype.base_dtype)
-    return [None, None, found, flow]
+    d_value = tensor_array.tensor_array_read_v3(handle, index, ready, dtype=value.dtype.base_dtype)
+    return [None, None, d_value, flow]
 
 
 @gradient("TensorArrayGatherV3")
@@ -61,8 +61,8 @@ def scatter(op: ForwardOp, flow: Tensor) -> list[Any]:
     _, indices, value, _ = op.inputs
     handle, ready = _gradient_array(op, flow)
     kind = value.dtype.base_dtype
-    found = tensor_array.tensor_array_gather_v3(handle, indices, ready, dtype=kind)
-    return [None, None, found, flow]
+    d_value = tensor_array.tensor_array_gather_v3(handle, indices, ready, dtype=kind)
+    return [None, None, d_value, flow]
 
 
 @gradient("TensorArrayConcatV3")
@@ -80,5 +80,5 @@ def split(op: ForwardOp, flow: Tensor) -> list[Any]:
     """Concatenate the gradient array."""
     kind = op.inputs[1].dtype.base_dtype
     handle, ready = _gradient_array(op, flow)
-    found = tensor_array.tensor_array_concat_v3(handle, ready, dtype=kind).value
-    return [None, found, None, flow]
+    d_value = tensor_array.tensor_array_concat_v3(handle, ready, dtype=kind).value
+    return [None, d_value, None, flow]

@@ -57,8 +57,8 @@ def stack(_op: ForwardOp, dy: Tensor) -> list[Any]:
 def from_tensor(op: ForwardOp, dlist: Tensor) -> list[Any]:
     """Stack the list's gradient."""
     shape = op.shape(op.inputs[0])[1:]
-    found = tensor_list.tensor_list_stack(dlist, shape, element_dtype=_kind(op))
-    return [found, None]
+    d_tensor = tensor_list.tensor_list_stack(dlist, shape, element_dtype=_kind(op))
+    return [d_tensor, None]
 
 
 @gradient("TensorListGetItem")
@@ -76,8 +76,8 @@ def set_item(op: ForwardOp, dlist: Tensor) -> list[Any]:
     """Get the item; the replaced element gets zeros."""
     _, index, item = op.inputs
     zeros = op.zeros(item)
-    found = tensor_list.tensor_list_get_item(dlist, index, op.shape(item), element_dtype=_kind(op))
-    return [tensor_list.tensor_list_set_item(dlist, index, zeros), None, found]
+    d_item = tensor_list.tensor_list_get_item(dlist, index, op.shape(item), element_dtype=_kind(op))
+    return [tensor_list.tensor_list_set_item(dlist, index, zeros), None, d_item]
 
 
 @gradient("TensorListResize")
@@ -100,8 +100,8 @@ def scatter(op: ForwardOp, dlist: Tensor) -> list[Any]:
     """Gather the rows from the list's gradient."""
     tensor, indices = op.inputs[:2]
     shape = op.shape(tensor)[1:]
-    found = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
-    return [found, *[None] * (len(op.inputs) - 1)]
+    d_tensor = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
+    return [d_tensor, *[None] * (len(op.inputs) - 1)]
 
 
 @gradient("TensorListScatterIntoExistingList")
@@ -109,11 +109,11 @@ def scatter_into(op: ForwardOp, dlist: Tensor) -> list[Any]:
     """Gather; overwritten elements of the list get no gradient."""
     _, tensor, indices = op.inputs
     shape = array.shape(tensor)[1:]
-    found = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
+    d_tensor = tensor_list.tensor_list_gather(dlist, indices, shape, element_dtype=_kind(op))
     rest = tensor_list.tensor_list_scatter_into_existing_list(
         dlist, array.zeros_like(tensor), indices
     )
-    return [rest, found, None]
+    return [rest, d_tensor, None]
 
 
 @gradient("TensorListConcat", "TensorListConcatV2")
@@ -131,8 +131,8 @@ def split(op: ForwardOp, dlist: Tensor) -> list[Any]:
     """Concatenate the list's gradient."""
     tensor, _, lengths = op.inputs
     shape = array.concat_v2([op.graph.constant([-1]), op.shape(tensor)[1:]], 0)
-    found = tensor_list.tensor_list_concat_v2(dlist, shape, lengths, element_dtype=_kind(op))
-    return [found.tensor, None, None]
+    gradients = tensor_list.tensor_list_concat_v2(dlist, shape, lengths, element_dtype=_kind(op))
+    return [gradients.tensor, None, None]
 
 
 @gradient("TensorListPushBackBatch")

@@ -127,13 +127,13 @@ class ClusterKernel:
         generation = ctx.resources.generation
         cached = self._cached_handles
         if cached is None or cached[0] != generation:
-            found = [
+            handles = [
                 source.compute(type(ctx)(ctx.args, source))
                 if source.variable is None
                 else source.variable
                 for source in self._sources
             ]
-            cached = self._cached_handles = generation, found
+            cached = self._cached_handles = generation, handles
         return cached[1]
 
     def _interpret(

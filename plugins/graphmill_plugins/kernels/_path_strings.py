@@ -25,12 +25,12 @@ def sole_text(value: Value, what: str) -> str:
     Raises:
         InvalidArgumentError: it has none, or several.
     """
-    found = texts(value)
-    if len(found) != 1:
+    strings = texts(value)
+    if len(strings) != 1:
         raise errors.InvalidArgumentError(
-            f"{what} should have a single element, got {len(found)} instead"
+            f"{what} should have a single element, got {len(strings)} instead"
         )
-    return found[0]
+    return strings[0]
 
 
 def scalar_path(value: Value, what: str) -> str:

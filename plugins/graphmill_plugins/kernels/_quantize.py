@@ -39,8 +39,8 @@ class Limits(NamedTuple):
 
 def limits(dtype: np.dtype[Any]) -> Limits:
     """Return the limits of a type, quantized or not."""
-    found = np.iinfo(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
-    return Limits(int(found.min), int(found.max))
+    info = np.iinfo(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
+    return Limits(int(info.min), int(info.max))
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -108,8 +108,8 @@ def to_float(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> Value:
     scale = span / _D(bounds.steps)
     narrow = scale.astype(_F)
     first = (rounded(xp, low / narrow) * narrow).astype(_D)
-    found = first + (x.astype(_D) - _D(bounds.lowest)) * scale
-    return xp.where(low == high, low, found.astype(_F))
+    floats = first + (x.astype(_D) - _D(bounds.lowest)) * scale
+    return xp.where(low == high, low, floats.astype(_F))
 
 
 def from_floats(
@@ -119,9 +119,9 @@ def from_floats(
     bounds = limits(dtype)
     scale = xp.where(high == low, _D(0), _D(bounds.steps - 1) / (high - low)).astype(_F)
     start = rounded(xp, low * scale) - _F(bounds.lowest)
-    most = min(_F(bounds.highest), _F(2147483520))  # the largest float below 2**31
-    found = xp.clip(rounded(xp, x * scale) - start, _F(bounds.lowest), most)
-    return found.astype(np.int32).astype(plain(dtype))
+    highest = min(_F(bounds.highest), _F(2147483520))  # the largest float below 2**31
+    clipped = xp.clip(rounded(xp, x * scale) - start, _F(bounds.lowest), highest)
+    return clipped.astype(np.int32).astype(plain(dtype))
 
 
 def from_float_unclamped(
@@ -131,8 +131,8 @@ def from_float_unclamped(
     bounds = limits(dtype)
     span = (high - low) * _D(bounds.steps / (bounds.steps - 1.0))
     scale = xp.where(low == high, _D(0), _D(bounds.steps) / span)
-    found = rounded(xp, x * scale) - rounded(xp, low * scale)
-    return found.astype(np.int64) + bounds.lowest
+    difference = rounded(xp, x * scale) - rounded(xp, low * scale)
+    return difference.astype(np.int64) + bounds.lowest
 
 
 def from_float(
@@ -140,8 +140,8 @@ def from_float(
 ) -> Value:
     """Quantize one float in float64, and clamp it to the range."""
     bounds = limits(dtype)
-    found = from_float_unclamped(xp, x, low, high, dtype)
-    return xp.clip(found, bounds.lowest, bounds.highest).astype(plain(dtype))
+    unclamped = from_float_unclamped(xp, x, low, high, dtype)
+    return xp.clip(unclamped, bounds.lowest, bounds.highest).astype(plain(dtype))
 
 
 def product_range(
@@ -227,14 +227,14 @@ def requantized(
     offset = (middle * reciprocal * _F(one)).astype(np.int64)
     new_offset = xp.where(is_point, _D(0), _D(one) * (new_low * _D(255)) / divisor)
     start = offset - new_offset.astype(np.int64) + (one >> 1)
-    found = ((x.astype(np.int64) * scale) >> 32) + start
-    return xp.clip(found >> 16, 0, 255).astype(np.uint8)
+    scaled = ((x.astype(np.int64) * scale) >> 32) + start
+    return xp.clip(scaled >> 16, 0, 255).astype(np.uint8)
 
 
 def used_range(xp: ArrayNamespace, x: Value, low: Value, high: Value) -> tuple[Value, Value]:
     """Return the range of floats that the values cover; its lower end is at most 0."""
     bounds = limits(x.dtype)
-    least = xp.min(x, initial=bounds.highest)
-    most = xp.max(x, initial=bounds.lowest)
-    first = to_float(xp, least, low, high)
-    return xp.where(first < 0, first, _F(0)), to_float(xp, most, low, high)
+    smallest = xp.min(x, initial=bounds.highest)
+    largest = xp.max(x, initial=bounds.lowest)
+    first = to_float(xp, smallest, low, high)
+    return xp.where(first < 0, first, _F(0)), to_float(xp, largest, low, high)

@@ -20,9 +20,9 @@ def wav_file(data: bytes, channels: int, rate: int) -> bytes:
     Raises:
         InvalidArgumentError: an argument is not positive, or does not fit its field in the file.
     """
-    for name, value, most in (("num_channels", channels, 16), ("sample_rate", rate, 32)):
-        if not 0 < value < 1 << most:
-            raise InvalidArgumentError(f"{name} must be in (0, 2^{most}), got: {value}")
+    for name, value, bits in (("num_channels", channels, 16), ("sample_rate", rate, 32)):
+        if not 0 < value < 1 << bits:
+            raise InvalidArgumentError(f"{name} must be in (0, 2^{bits}), got: {value}")
     if 36 + len(data) > _UINT32:
         raise InvalidArgumentError("the audio is too long for a WAV file")
     frame = _BYTES * channels

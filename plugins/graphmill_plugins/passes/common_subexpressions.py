@@ -28,7 +28,7 @@ def merge(graph: Graph, options: PassOptions) -> None:
     if not is_enabled("common_subexpressions", options.config):
         return
     first: dict[Hashable, Node] = {}
-    gone = []
+    merged = []
     for node in topological_order(graph):
         if not (node.output_types and has_pure_op(node)) or _has_large_tensor(node):
             continue
@@ -41,8 +41,8 @@ def merge(graph: Graph, options: PassOptions) -> None:
         for edge in [edge for edge in node.out_edges if edge.is_control]:
             graph.remove_control_edge(edge)
             graph.add_control_edge(original, edge.dst)
-        gone.append(node)
-    graph.withdraw(gone)
+        merged.append(node)
+    graph.withdraw(merged)
 
 
 def _key(node: Node) -> Hashable:

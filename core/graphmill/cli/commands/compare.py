@@ -148,16 +148,16 @@ def compare(
     with left.session:
         values = _values(left, inputs)
         if b.float64:
-            found = _in_float64(left, values, tolerance)
+            comparison = _in_float64(left, values, tolerance)
         elif b.reference:
-            found = _with_reference(left, values, Path(b.reference), tolerance)
+            comparison = _with_reference(left, values, Path(b.reference), tolerance)
         else:
             right = load(b)
             with right.session:
-                found = _two(left, right, values, tolerance, every_tensor=every_tensor)
-    data = {"model": model, "a": first, "b": second, **found.as_dict()}
-    emit(data, _blocks(found), as_json=settings.as_json)
-    if not found.agrees:
+                comparison = _two(left, right, values, tolerance, every_tensor=every_tensor)
+    data = {"model": model, "a": first, "b": second, **comparison.as_dict()}
+    emit(data, _blocks(comparison), as_json=settings.as_json)
+    if not comparison.agrees:
         context.exit(_DIFFERENT)
 
 
@@ -264,34 +264,42 @@ def _with_reference(
         return compare_with_values(loaded.session, references, values, tolerance=tolerance)
 
 
-def _blocks(found: Comparison) -> list[Block]:
+def _blocks(comparison: Comparison) -> list[Block]:
     blocks: list[Block] = []
-    if found.outputs:
-        blocks.append(_table("", found.outputs))
-    if found.first is not None:
-        blocks.append(f"first difference: {found.first}")
-        if len(found.path) > 1:
-            blocks.append("path: " + " -> ".join(found.path))
-    if found.worst:
-        blocks.append(_table("largest differences", found.worst))
-    counts = f"{found.num_compared} intermediate tensors compared, {len(found.skipped)} not"
-    blocks += [counts] if found.num_compared else []
-    blocks += [*found.notes, "the values agree" if found.agrees else "the values differ"]
+    if comparison.outputs:
+        blocks.append(_table("", comparison.outputs))
+    if comparison.first is not None:
+        blocks.append(f"first difference: {comparison.first}")
+        if len(comparison.path) > 1:
+            blocks.append("path: " + " -> ".join(comparison.path))
+    if comparison.worst:
+        blocks.append(_table("largest differences", comparison.worst))
+    counts = (
+        f"{comparison.num_compared} intermediate tensors compared, {len(comparison.skipped)} not"
+    )
+    blocks += [counts] if comparison.num_compared else []
+    blocks += [*comparison.notes, "the values agree" if comparison.agrees else "the values differ"]
     return blocks
 
 
 def _table(title: str, differences: tuple[TensorDifference, ...]) -> Table:
     table = Table(("tensor", "op", "outside", "ulps", "absolute", "at", "a", "b"), title=title)
-    for found in differences:
-        if found.reason:
-            table.rows.append((found.tensor, found.op or "-", found.reason, *"-----"))
+    for difference in differences:
+        if difference.reason:
+            table.rows.append(
+                (difference.tensor, difference.op or "-", difference.reason, *"-----")
+            )
             continue
-        at = ",".join(map(str, found.index)) or "-"
+        position = ",".join(map(str, difference.index)) or "-"
         table.rows.append(
             (
-                *(found.tensor, found.op or "-", f"{found.num_outside} of {found.size}"),
-                *(f"{found.max_ulps:.3g}", f"{found.max_abs:.3g}"),
-                *(at, found.a or "-", found.b or "-"),
+                *(
+                    difference.tensor,
+                    difference.op or "-",
+                    f"{difference.num_outside} of {difference.size}",
+                ),
+                *(f"{difference.max_ulps:.3g}", f"{difference.max_abs:.3g}"),
+                *(position, difference.a or "-", difference.b or "-"),
             )
         )
     return table

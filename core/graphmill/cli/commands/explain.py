@@ -125,21 +125,21 @@ def _policy(session: Session) -> str:
     return f"Besides computing, the model may do: {', '.join(session.allowed) or 'nothing'}."
 
 
-def _shown(records: Sequence[NodeRecord], wanted: Sequence[str]) -> Sequence[NodeRecord]:
+def _shown(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[NodeRecord]:
     """Return the records of the requested nodes, or all records if none is requested.
 
     Raises:
         NotFoundError: a requested node does not run in a step of the model.
     """
-    if not wanted:
+    if not chosen:
         return records
     names = [record.node for record in records]
-    for name in wanted:
+    for name in chosen:
         if name not in names:
             error = NotFoundError(f"the step runs no node {name!r}{suggest(name, names)}")
             error.add_note("nodes that were folded, merged or pruned are not run")
             raise error
-    return [record for record in records if record.node in wanted]
+    return [record for record in records if record.node in chosen]
 
 
 def _table(records: Sequence[NodeRecord]) -> Table:

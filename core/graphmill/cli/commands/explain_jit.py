@@ -54,8 +54,8 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
     compilations = record.compilations.items()
     clusters = [
         {"device": device, "tier": cluster.tier, **as_plain(cluster)}
-        for device, found in compilations
-        for cluster in found.clusters
+        for device, compilation in compilations
+        for cluster in compilation.clusters
     ]
     for data in clusters if not with_source else ():
         del data["source"]
@@ -68,13 +68,13 @@ def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
         "clusters": clusters,
         "outside": [
             {"device": device, **as_plain(note)}
-            for device, found in compilations
-            for note in found.outside
+            for device, compilation in compilations
+            for note in compilation.outside
         ],
         "regions": [
             {"device": device, **as_plain(note)}
-            for device, found in compilations
-            for note in found.regions
+            for device, compilation in compilations
+            for note in compilation.regions
         ],
     }
 

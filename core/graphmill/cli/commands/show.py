@@ -110,7 +110,7 @@ def _blocks(
     graph: ModelSummary, missing: list[str], key: str | None, *, list_ops: bool
 ) -> Iterable[Block]:
     yield from _summary(graph)
-    signatures = [found for found in graph.signatures.values() if key in (None, found.key)]
+    signatures = [chosen for chosen in graph.signatures.values() if key in (None, chosen.key)]
     for signature in signatures:
         yield _signature_table(signature)
     if not signatures:

@@ -47,12 +47,12 @@ def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
     advice = []
     for name in dict.fromkeys(distributions):
         for needed, clauses in _requirements(name):
-            have, install = version_of(needed), f"pip install '{needed}{clauses}'"
-            if have is None:
+            installed, install = version_of(needed), f"pip install '{needed}{clauses}'"
+            if installed is None:
                 advice.append(f"{name} needs {needed}, which is not installed: {install}")
-            elif not _is_met(clauses, have):
+            elif not _is_met(clauses, installed):
                 advice.append(
-                    f"{name} needs {needed} {clauses}, but {have} is installed: {install}"
+                    f"{name} needs {needed} {clauses}, but {installed} is installed: {install}"
                 )
     return advice
 

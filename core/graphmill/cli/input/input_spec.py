@@ -38,7 +38,7 @@ class InputSpec:
         if self.shape is None:
             return True
         return len(shape) == len(self.shape) and all(
-            want in (-1, size) for size, want in zip(shape, self.shape, strict=True)
+            expected in (-1, size) for size, expected in zip(shape, self.shape, strict=True)
         )
 
 

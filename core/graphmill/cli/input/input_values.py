@@ -147,5 +147,5 @@ def _cast(array: Array, source: Source, spec: InputSpec) -> Array:
         widens = target.is_complex or (target.is_floating and array.dtype.kind != "c")
         if widens or np.array_equal(cast.astype(array.dtype), array):
             return cast
-    have = "string" if array.dtype == object else array.dtype.name
-    raise InvalidArgumentError(f"{source} is {have}, which does not fit {spec}")
+    actual = "string" if array.dtype == object else array.dtype.name
+    raise InvalidArgumentError(f"{source} is {actual}, which does not fit {spec}")

@@ -40,13 +40,13 @@ def top_entries(
     along the last dimension. Outputs that are not floats, or whose last dimension is smaller than
     2, are left out.
     """
-    found = {}
+    entries = {}
     for name, value in outputs.items():
         array = np.asarray(value)
         if array.dtype.kind in "fV" and array.ndim and array.shape[-1] > 1:
             rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
-            found[name] = [_largest(row, top, labels) for row in rows]
-    return found
+            entries[name] = [_largest(row, top, labels) for row in rows]
+    return entries
 
 
 def answer_blocks(

@@ -286,7 +286,7 @@ class ClusterSession(SessionInterface):
                     signature, run_options, step.step_id, registered.step_count - 1, broker
                 )
             try:
-                found, results = step.run(
+                by_name, results = step.run(
                     converted, unique, run_options, self._step_timeout(run_options)
                 )
             finally:
@@ -294,7 +294,7 @@ class ClusterSession(SessionInterface):
         finally:
             registered.release()
         _fill(run_metadata, results)
-        return [found[name] for name in fetches]
+        return [by_name[name] for name in fetches]
 
     def _new_step(
         self,

@@ -60,7 +60,7 @@ class ClusterTasks:
             for task, worker in workers.items()
             if not filters
             or task == master_task
-            or any(wanted.matches(parse_device_name(task)) for wanted in filters)
+            or any(pattern.matches(parse_device_name(task)) for pattern in filters)
         }
         self.master_task = master_task
         self._session_handle = session_handle

@@ -136,7 +136,7 @@ class LocalWorker(WorkerInterface):
 
     def _status(self) -> proto.GetStatusResponse:
         return proto.GetStatusResponse(
-            device_attributes=[found.to_proto() for found in self._worker.get_status()]
+            device_attributes=[attributes.to_proto() for attributes in self._worker.get_status()]
         )
 
 

@@ -77,7 +77,10 @@ def attributes_of(message: Any) -> DeviceAttributes:
 
 
 def remote_devices(
-    found: Iterable[DeviceAttributes], master_task: str, local: Iterable[Device], host: Host
+    all_attributes: Iterable[DeviceAttributes],
+    master_task: str,
+    local: Iterable[Device],
+    host: Host,
 ) -> list[RemoteDevice]:
     """Return the devices of a cluster in the order in which the placer prefers them.
 
@@ -96,4 +99,4 @@ def remote_devices(
         priority = host.devices.priority(kind) if kind in host.devices else 0
         return -priority, attributes.name.partition("/device:")[0] != master_task, attributes.name
 
-    return [RemoteDevice(a, kinds.get(a.device_type)) for a in sorted(found, key=rank)]
+    return [RemoteDevice(a, kinds.get(a.device_type)) for a in sorted(all_attributes, key=rank)]

@@ -60,8 +60,8 @@ class SignatureCache:
     def clear(self) -> None:
         """Release all; running ones are deregistered when their steps have ended."""
         with self._lock:
-            gone, self._found = list(self._found.values()), {}
-        for signature in gone:
+            dropped, self._found = list(self._found.values()), {}
+        for signature in dropped:
             signature.release()
 
     def _take(self, key: SignatureKey) -> RegisteredSignature | None:
@@ -72,7 +72,7 @@ class SignatureCache:
         return cached
 
     def _excess(self) -> list[RegisteredSignature]:
-        gone = []
+        dropped = []
         while len(self._found) > self._capacity:
-            gone.append(self._found.pop(next(iter(self._found))))
-        return gone
+            dropped.append(self._found.pop(next(iter(self._found))))
+        return dropped

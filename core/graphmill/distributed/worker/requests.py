@@ -65,15 +65,17 @@ class Request(Generic[_Result]):
 
     def leave(self, caller: Callable[[Any, OpError | None], None]) -> None:
         """Release a caller with an error; if no caller is left, cancel the work."""
-        gone = CancelledError("the caller of the step has disconnected, or its deadline has passed")
+        error = CancelledError(
+            "the caller of the step has disconnected, or its deadline has passed"
+        )
         with self._table.lock:
             if self.outcome is not None or caller not in self._callers:
                 return
             self._callers.remove(caller)
             cancel = None if self._callers else self.cancel
         if cancel is not None:
-            cancel(gone)
-        caller(None, gone)  # it may be a thread that waits
+            cancel(error)
+        caller(None, error)  # it may be a thread that waits
 
     def join(self, caller: Callable[[Any, OpError | None], None]) -> None:
         """Add a caller; the table's lock must be held."""
@@ -120,9 +122,9 @@ class RecentRequests(Generic[_Result]):
                     f"the request with id {request_id} was received twice, and the result of the "
                     f"first one is no longer stored. The request is not repeated"
                 )
-            found = self._requests.get(request_id) if request_id else None
-            is_new = found is None
-            request = found or Request(self, request_id)
+            earlier = self._requests.get(request_id) if request_id else None
+            is_new = earlier is None
+            request = earlier or Request(self, request_id)
             if is_new and request_id:
                 self._requests[request_id] = request
             outcome = request.outcome

@@ -208,6 +208,6 @@ class WorkerSessionMgr:
         shared = {device.name: device.attributes for device in self._devices}
         made = create_devices(self._host, self._config, prefix)
         for device in made:
-            found = shared[device.name]
-            device.attributes = replace(device.attributes, incarnation=found.incarnation)
+            same = shared[device.name]
+            device.attributes = replace(device.attributes, incarnation=same.incarnation)
         return DeviceMgr(made)

@@ -91,8 +91,8 @@ class _Limit:
         counter: the counter's initial value.
     """
 
-    def __init__(self, graph: Graph, most: Any) -> None:
-        self.most = graph.convert(most, name="maximum_iterations")
+    def __init__(self, graph: Graph, limit: Any) -> None:
+        self.most = graph.convert(limit, name="maximum_iterations")
         if not self.most.dtype.base_dtype.is_integer:
             raise InvalidArgumentError(
                 f"maximum_iterations is {self.most.dtype.name}, expected an integer"

@@ -342,7 +342,7 @@ class KernelRegistry:
 
     def _check(self, declared: Iterable[KernelDef]) -> None:
         for definition in declared:
-            op_defs = [found for op in definition.ops if (found := self._find_op(op)) is not None]
+            op_defs = [op_def for op in definition.ops if (op_def := self._find_op(op)) is not None]
             check_signature(definition, op_defs)
             _check_compiled_form(definition, op_defs)
 

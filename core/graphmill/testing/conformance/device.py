@@ -61,10 +61,10 @@ class DeviceTests:
     @pytest.fixture
     def name(self, graphmill_device: str) -> str:
         """Return the device's name."""
-        found = self.device or graphmill_device
-        if not found:
+        device_name = self.device or graphmill_device
+        if not device_name:
             pytest.skip("no device is named: set `device`, or pass --graphmill-device")
-        return found
+        return device_name
 
     @pytest.fixture
     def kind(self, name: str) -> str:
@@ -81,8 +81,8 @@ class DeviceTests:
     def made(self, host: Host, name: str, kind: str, config: Any) -> Iterator[Device]:
         """Yield a device that no session owns."""
         devices = host.devices.get(kind).create_devices(config, _PREFIX)
-        wanted = parse_device_name(name)
-        fitting = [d for d in devices if wanted.matches(parse_device_name(d.name))]
+        requested = parse_device_name(name)
+        fitting = [d for d in devices if requested.matches(parse_device_name(d.name))]
         assert fitting, f"the factory created {[d.name for d in devices]}, but not {name}"
         yield fitting[0]
         for device in devices:
@@ -117,8 +117,8 @@ class DeviceTests:
         """`list_devices` lists the device."""
         with Session(host=host, config=config) as session:
             names = [attributes.name for attributes in session.list_devices()]
-        wanted = parse_device_name(name)
-        assert any(wanted.matches(parse_device_name(found)) for found in names), names
+        requested = parse_device_name(name)
+        assert any(requested.matches(parse_device_name(listed)) for listed in names), names
         assert len(set(names)) == len(names)
 
     @rows("R2")
@@ -217,13 +217,13 @@ class DeviceTests:
             got = session.run(y, {x: _X}, options=options, run_metadata=metadata)
         np.testing.assert_allclose(got, np.maximum(_X @ _W + 1, 0), rtol=1e-5)
         assert isinstance(got, np.ndarray)
-        wanted = parse_device_name(name)
+        requested = parse_device_name(name)
         ran = {
             parse_device_name(stats.device).type
             for stats in metadata.step_stats.dev_stats
             if any(node.node_name.startswith(("y", "add", "mat")) for node in stats.node_stats)
         }
-        assert ran <= {wanted.type}, f"nodes that request {name} ran on {ran}"
+        assert ran <= {requested.type}, f"nodes that request {name} ran on {ran}"
 
     @rows("P3", "R1")
     def test_tensors_cross_to_the_cpu_and_back(self, host: Host, name: str, config: Any) -> None:
@@ -474,10 +474,10 @@ def array_shape(graph: Graph, tensor: Tensor) -> Tensor:
 def _layouts(dtype: Any) -> list[Any]:
     """Return arrays of various shapes and memory layouts."""
     whole = np.arange(24).astype(dtype).reshape(4, 6)
-    found = [whole[0, 0], whole, whole[::2], whole[:, ::-1], whole.T, whole[:0], whole.reshape(24)]
+    arrays = [whole[0, 0], whole, whole[::2], whole[:, ::-1], whole.T, whole[:0], whole.reshape(24)]
     if np.issubdtype(dtype, np.floating):
-        found.append(np.array([np.nan, np.inf, -np.inf, -0.0], dtype))
-    return [np.asarray(value) for value in found]
+        arrays.append(np.array([np.nan, np.inf, -np.inf, -0.0], dtype))
+    return [np.asarray(value) for value in arrays]
 
 
 def _bits(value: Any) -> bytes:

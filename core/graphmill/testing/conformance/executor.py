@@ -457,7 +457,9 @@ def _waiting(host: Host) -> tuple[Graph, Tensor, Tensor, Tensor]:
 
 
 def _check_same(name: str, fetches: list[str], expected: Any, actual: Any) -> None:
-    for fetch, want, have in zip(fetches, expected, actual, strict=True):
+    for fetch, expected_value, actual_value in zip(fetches, expected, actual, strict=True):
         where = f"{name}, {fetch}"
-        assert np.asarray(have).dtype == np.asarray(want).dtype, where
-        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=where)
+        assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, where
+        np.testing.assert_allclose(
+            actual_value, expected_value, rtol=1e-5, atol=1e-6, err_msg=where
+        )

@@ -70,10 +70,12 @@ class PassTests(SeededSuite):
         expected, actual = (
             _run(host, config, made.graph_def, fetches, made.feeds) for host in hosts
         )
-        for fetch, want, have in zip(fetches * 2, expected, actual, strict=True):
+        for fetch, expected_value, actual_value in zip(fetches * 2, expected, actual, strict=True):
             where = f"{made.name}, {fetch}"
-            assert np.asarray(have).dtype == np.asarray(want).dtype, where
-            np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=where)
+            assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, where
+            np.testing.assert_allclose(
+                actual_value, expected_value, rtol=1e-5, atol=1e-6, err_msg=where
+            )
 
     @rows("P4", "E7")
     def test_random_programs_mean_the_same(

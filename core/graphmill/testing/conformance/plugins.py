@@ -57,11 +57,11 @@ class PluginTests:
         """Create one test for each case, and one for all cases of an op."""
         if {"case", "op_cases"}.isdisjoint(metafunc.fixturenames):
             return
-        asked = self.asked(metafunc.config)
+        cases = self.asked(metafunc.config)
         if "case" in metafunc.fixturenames:
-            metafunc.parametrize("case", asked, ids=[case.id for case in asked])
+            metafunc.parametrize("case", cases, ids=[case.id for case in cases])
         else:
-            by_op = {op: [c for c in asked if c.op == op] for op in dict.fromkeys(map(_op, asked))}
+            by_op = {op: [c for c in cases if c.op == op] for op in dict.fromkeys(map(_op, cases))}
             metafunc.parametrize("op_cases", list(by_op.values()), ids=list(by_op))
 
     @pytest.fixture
@@ -78,11 +78,13 @@ class PluginTests:
         self._skip_excluded(case)
         monkeypatch.setenv(VALIDATE_VARIABLE, "1")
         expected, actual = _run(host, "off", case), _run(host, tier, case)
-        for run, (want, have) in enumerate(zip(expected.answers, actual.answers, strict=True), 1):
+        for run, (expected_answer, actual_answer) in enumerate(
+            zip(expected.answers, actual.answers, strict=True), 1
+        ):
             where = f"op {case.op}{_supplied(host, case.op)}, jit {tier!r}, run {run}"
-            assert want.error != "Internal", f"{where}: {want.message}"
-            found = difference(case, want, have, "session")
-            assert not found, f"{where}: {found}"
+            assert expected_answer.error != "Internal", f"{where}: {expected_answer.message}"
+            problem = difference(case, expected_answer, actual_answer, "session")
+            assert not problem, f"{where}: {problem}"
 
     @rows("E6")
     def test_kernels_with_declared_lowerings_are_compiled(
@@ -114,14 +116,14 @@ class PluginTests:
         """Kernels open files through the broker, so that a session's rules apply to them."""
         entries = [e for c in op_cases for e in host.kernels.registrations(host.ops.get(c.op))]
         modules = {entry.definition.function.__module__ for entry in entries}
-        with direct_accesses(modules) as found:
+        with direct_accesses(modules) as accesses:
             for case in op_cases:
                 if not self._excluded(case):
                     _run(host, "off", case)
         op = op_cases[0].op
-        assert not found, (
+        assert not accesses, (
             f"op {op}{_supplied(host, op)} opens files, connects or starts processes without the "
-            f"broker: {', '.join(dict.fromkeys(found))}. Declare brokered=True, and use the "
+            f"broker: {', '.join(dict.fromkeys(accesses))}. Declare brokered=True, and use the "
             "keyword argument `broker`"
         )
 

@@ -77,9 +77,9 @@ def find_jit_difference(
         steps = _without_dead(steps, expected)
         expected = answers("off")
     actual = answers("deterministic" if deterministic else "eager")
-    for step, want, have in zip(steps, expected, actual, strict=True):
-        if not _same(want, have, _is_equal if deterministic else _is_close):
-            return f"{name}, {step}: {have!r}, not {want!r}"
+    for step, expected_value, actual_value in zip(steps, expected, actual, strict=True):
+        if not _same(expected_value, actual_value, _is_equal if deterministic else _is_close):
+            return f"{name}, {step}: {actual_value!r}, not {expected_value!r}"
     return ""
 
 
@@ -133,23 +133,23 @@ def _answers(
     return answers
 
 
-def _same(want: Any, have: Any, is_same: Callable[[Any, Any], bool]) -> bool:
-    if isinstance(want, str) or isinstance(have, str):
-        return bool(want == have)
-    return all(map(is_same, want, have))
+def _same(expected: Any, actual: Any, is_same: Callable[[Any, Any], bool]) -> bool:
+    if isinstance(expected, str) or isinstance(actual, str):
+        return bool(expected == actual)
+    return all(map(is_same, expected, actual))
 
 
-def _is_equal(want: Any, have: Any) -> bool:
-    want, have = np.asarray(want), np.asarray(have)
-    if want.dtype != have.dtype or want.shape != have.shape:
+def _is_equal(expected: Any, actual: Any) -> bool:
+    expected, actual = np.asarray(expected), np.asarray(actual)
+    if expected.dtype != actual.dtype or expected.shape != actual.shape:
         return False
-    return bool(want.tobytes() == have.tobytes())
+    return bool(expected.tobytes() == actual.tobytes())
 
 
-def _is_close(want: Any, have: Any) -> bool:
-    want, have = np.asarray(want), np.asarray(have)
-    if want.dtype != have.dtype or want.shape != have.shape:
+def _is_close(expected: Any, actual: Any) -> bool:
+    expected, actual = np.asarray(expected), np.asarray(actual)
+    if expected.dtype != actual.dtype or expected.shape != actual.shape:
         return False
-    if want.dtype.kind not in "fc":
-        return np.array_equal(want, have)
-    return np.allclose(have, want, rtol=_RTOL, atol=_ATOL, equal_nan=True)
+    if expected.dtype.kind not in "fc":
+        return np.array_equal(expected, actual)
+    return np.allclose(actual, expected, rtol=_RTOL, atol=_ATOL, equal_nan=True)

@@ -81,16 +81,18 @@ def _leaves(case: Case) -> list[Input]:
 
 def _first_difference(case: Case, host: Host) -> str:
     graph = case_graph(case, host.ops)
-    asked = replace(case, differs="", error="", error_from="", expect=())
+    plain_case = replace(case, differs="", error="", error_from="", expect=())
     with (
         Session(graph=graph.graph_def, config=jit_config("off"), host=host) as interpreted,
         Session(graph=graph.graph_def, config=jit_config("eager"), host=host) as compiled,
     ):
         for feeds in _feeds(case, graph.feeds, combine=not _has_sizes(case, host)):
-            want, have = (_answer(session, graph, feeds) for session in (interpreted, compiled))
-            detail = difference(asked, want, have, "jit")
-            if want.error and want.message != have.message and not detail:
-                detail = f"the error is {have.message!r}, not {want.message!r}"
+            expected, actual = (
+                _answer(session, graph, feeds) for session in (interpreted, compiled)
+            )
+            detail = difference(plain_case, expected, actual, "jit")
+            if expected.error and expected.message != actual.message and not detail:
+                detail = f"the error is {actual.message!r}, not {expected.message!r}"
             if detail:
                 return f"{detail}; {_brief(feeds)}"
     return ""

@@ -76,33 +76,31 @@ def difference(expected: Answer, actual: Answer) -> str:
     if expected.error or actual.error:
         return ""
     rows = zip(expected.outputs, actual.outputs, expected.dtypes, actual.dtypes, strict=True)
-    for index, (want, have, wanted_type, type_) in enumerate(rows):
-        detail = _difference(want, have, wanted_type, type_)
+    for index, (expected_value, actual_value, expected_type, type_) in enumerate(rows):
+        detail = _difference(expected_value, actual_value, expected_type, type_)
         if detail:
             return f"input {index}: {detail}"
     return ""
 
 
-def _difference(want: Values, have: Values, wanted_type: str, type_: str) -> str:
-    if type_ != wanted_type:
-        return f"{type_}, expected {wanted_type}"
-    if want.shape != have.shape:
-        return f"shape {list(have.shape)}, expected {list(want.shape)}"
-    if type_ == NONE or not want.size:
+def _difference(expected: Values, actual: Values, expected_type: str, type_: str) -> str:
+    if type_ != expected_type:
+        return f"{type_}, expected {expected_type}"
+    if expected.shape != actual.shape:
+        return f"shape {list(actual.shape)}, expected {list(expected.shape)}"
+    if type_ == NONE or not expected.size:
         return ""
-    wanted_type = wanted_type.removesuffix(ROWS)
-    kind = np.complex128 if wanted_type.startswith("complex") else np.float64
-    wide_want, wide_have = want.astype(kind), have.astype(kind)
+    expected_type = expected_type.removesuffix(ROWS)
+    kind = np.complex128 if expected_type.startswith("complex") else np.float64
+    wide_want, wide_have = expected.astype(kind), actual.astype(kind)
     with np.errstate(all="ignore"):
         finite = np.abs(wide_want[np.isfinite(wide_want)])
-        room = _BOUND[wanted_type] * (np.abs(wide_want) + finite.max(initial=0.0))
+        room = _BOUND[expected_type] * (np.abs(wide_want) + finite.max(initial=0.0))
         alike = (wide_want == wide_have) | (np.isnan(wide_want) & np.isnan(wide_have))
         alike |= (np.abs(wide_have - wide_want) <= room) & np.isfinite(wide_want)
     if alike.all():
         return ""
-    where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(alike))[0]) if want.ndim else ()
+    where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(alike))[0]) if expected.ndim else ()
     count = int(np.count_nonzero(~alike))
-    detail = (
-        f"{wanted_type}: {count} of {want.size} differ, first at {list(where)}: {have[where]!r}"
-    )
-    return f"{detail}, expected {want[where]!r}"
+    detail = f"first at {list(where)}: {actual[where]!r}, expected {expected[where]!r}"
+    return f"{expected_type}: {count} of {expected.size} differ, {detail}"

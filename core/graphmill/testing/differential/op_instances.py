@@ -117,8 +117,8 @@ def is_known(op: str, detail: str, text: str, message: str) -> bool:
 
 def _are_refusals(expected: Answer, actual: Answer) -> bool:
     """Return whether both refuse; a missing kernel counts as an invalid argument."""
-    have = "InvalidArgument" if "no kernel for op" in actual.message else actual.error
-    return {expected.error, have} <= _REFUSALS
+    error = "InvalidArgument" if "no kernel for op" in actual.message else actual.error
+    return {expected.error, error} <= _REFUSALS
 
 
 def _is_fault(got: Answer) -> bool:

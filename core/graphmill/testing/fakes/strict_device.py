@@ -67,14 +67,14 @@ class BoxedNamespace:
         self._device = device
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np, name)
-        if not callable(found) or isinstance(found, type):
-            return found
+        function = getattr(np, name)
+        if not callable(function) or isinstance(function, type):
+            return function
 
         def call(*args: Any, **keywords: Any) -> Any:
             opened = [self._opened(arg) for arg in args]
             named = {key: self._opened(arg) for key, arg in keywords.items()}
-            return self._boxed(found(*opened, **named))
+            return self._boxed(function(*opened, **named))
 
         return call
 

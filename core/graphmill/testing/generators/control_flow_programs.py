@@ -151,13 +151,13 @@ class _Combination:
     right: Expression
 
     def value(self, scope: Numbers, effects: list[int]) -> int:
-        found = self._of(self.left.value(scope, effects), self.right.value(scope, effects))
-        return int(found)
+        result = self._of(self.left.value(scope, effects), self.right.value(scope, effects))
+        return int(result)
 
     def tensor(self, scope: Tensors, variable: _Variable) -> Tensor:
         left, right = self.left.tensor(scope, variable), self.right.tensor(scope, variable)
-        found: Tensor = self._of(left, right)
-        return found
+        result: Tensor = self._of(left, right)
+        return result
 
     def _of(self, left: Any, right: Any) -> Any:
         return (left * right if not self.sign else left + self.sign * right) % _MODULUS
@@ -178,12 +178,12 @@ class _Choice:
 
     def tensor(self, scope: Tensors, variable: _Variable) -> Tensor:
         is_less = self.left.tensor(scope, variable) < self.right.tensor(scope, variable)
-        found: Tensor = cond(
+        result: Tensor = cond(
             is_less,
             lambda: self.yes.tensor(scope, variable),
             lambda: self.no.tensor(scope, variable),
         )
-        return found
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,8 @@ class _Repetition:
         )
         for other in others:
             total += other
-        found: Tensor = total % _MODULUS
-        return found
+        result: Tensor = total % _MODULUS
+        return result
 
 
 @dataclass(frozen=True, slots=True)

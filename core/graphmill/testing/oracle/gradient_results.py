@@ -141,8 +141,8 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
 
     tf = importlib.import_module("tensorflow")
     v1 = tf.compat.v1
-    asked = question(case, request)
-    content = asked.graph_def.SerializeToString()
+    question_ = question(case, request)
+    content = question_.graph_def.SerializeToString()
     refusals: tuple[type[Exception], ...] = (  # errors that gradient functions raise
         *(LookupError, ValueError, TypeError, NotImplementedError, AssertionError, AttributeError),
     )
@@ -158,14 +158,16 @@ def ask_tensorflow(case: Case, request: GradientRequest, *, timeout_ms: int = 0)
         config.operation_timeout_in_ms = timeout_ms
         return v1.Session(graph=graph, config=config)
 
-    def add(graph: Any, derivative: int, ys: Any, xs: Any, given: Any) -> Any:
+    def add(graph: Any, derivative: int, ys: Any, xs: Any, gradients: Any) -> Any:
         with graph.as_default():
-            starts = [tf.constant(v, y.dtype.base_dtype) for v, y in zip(given, ys, strict=True)]
-            found = tf.gradients(ys, xs, starts, name=f"gradients_{derivative}")
-            rows = [hasattr(one, "values") for one in found]
-            return [None if one is None else tf.convert_to_tensor(one) for one in found], rows
+            starts = [
+                tf.constant(v, y.dtype.base_dtype) for v, y in zip(gradients, ys, strict=True)
+            ]
+            derivatives = tf.gradients(ys, xs, starts, name=f"gradients_{derivative}")
+            rows = [hasattr(one, "values") for one in derivatives]
+            return [None if one is None else tf.convert_to_tensor(one) for one in derivatives], rows
 
-    return _answer(asked, request, build, session, add, (refusals, (tf.errors.OpError,)))
+    return _answer(question_, request, build, session, add, (refusals, (tf.errors.OpError,)))
 
 
 def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
@@ -178,22 +180,22 @@ def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
     from graphmill.backprop.indexed_slices import dense
     from graphmill.errors import OpError
 
-    asked = question(case, request)
+    question_ = question(case, request)
 
-    def add(graph: Any, derivative: int, ys: Any, xs: Any, given: Any) -> Any:
+    def add(graph: Any, derivative: int, ys: Any, xs: Any, gradients: Any) -> Any:
         with graph.as_default():
             starts = [
                 graph.constant(np.asarray(v), y.dtype.base_dtype)
-                for v, y in zip(given, ys, strict=True)
+                for v, y in zip(gradients, ys, strict=True)
             ]
-            found = graphmill.gradients(ys, xs, starts, name=f"gradients_{derivative}")
-            rows = [isinstance(one, graphmill.IndexedSlices) for one in found]
-            return [None if one is None else dense(one) for one in found], rows
+            derivatives = graphmill.gradients(ys, xs, starts, name=f"gradients_{derivative}")
+            rows = [isinstance(one, graphmill.IndexedSlices) for one in derivatives]
+            return [None if one is None else dense(one) for one in derivatives], rows
 
     return _answer(
-        asked,
+        question_,
         request,
-        lambda: graphmill.Graph.from_graph_def(asked.graph_def),
+        lambda: graphmill.Graph.from_graph_def(question_.graph_def),
         lambda graph: graphmill.Session(graph=graph),
         add,
         ((), (OpError,)),
@@ -201,36 +203,36 @@ def ask_graphmill(case: Case, request: GradientRequest) -> Answer:
 
 
 def _answer(
-    asked: Question, request: GradientRequest, build: Any, session: Any, add: Any, refusals: Any
+    question_: Question, request: GradientRequest, build: Any, session: Any, add: Any, refusals: Any
 ) -> Answer:
     """Compute values and gradients of each order in one system."""
     building, running = refusals
-    feeds = {**asked.smooth, **asked.others}
+    feeds = {**question_.smooth, **question_.others}
     try:
         graph = build()
-        values = _run(session(graph), asked, asked.ys, feeds)
+        values = _run(session(graph), question_, question_.ys, feeds)
         graph = build()
     except (*building, *running) as error:
         raise SpecError(f"{FAILS}{type(error).__name__}: {error}") from error
-    xs = [graph.get_tensor_by_name(name) for name in asked.smooth]
-    ys = [graph.get_tensor_by_name(name) for name in asked.ys]
+    xs = [graph.get_tensor_by_name(name) for name in question_.smooth]
+    ys = [graph.get_tensor_by_name(name) for name in question_.ys]
     try:
-        found: list[Any] = []
+        derivatives: list[Any] = []
         rows: list[bool] = []
         for derivative in range(request.order):
-            given = [weights(np.asarray(value), derivative) for value in values]
-            found, rows = add(graph, derivative, ys, xs, given)
-            ys = [one for one in found if one is not None]
+            gradients = [weights(np.asarray(value), derivative) for value in values]
+            derivatives, rows = add(graph, derivative, ys, xs, gradients)
+            ys = [one for one in derivatives if one is not None]
             if not ys or derivative == request.order - 1:
                 break
-            values = _run(session(graph), asked, ys, feeds)
-        results = iter(_run(session(graph), asked, ys, feeds) if ys else ())
+            values = _run(session(graph), question_, ys, feeds)
+        results = iter(_run(session(graph), question_, ys, feeds) if ys else ())
     except (*building, *running) as error:
         name = NO_GRADIENT if isinstance(error, LookupError) else type(error).__name__
         return Answer(error=name.removesuffix("Error"), message=str(error))
     absent = np.zeros((0,))
-    outputs = [absent if one is None else np.asarray(next(results)) for one in found]
-    types = [_type(one, is_rows) for one, is_rows in zip(found, rows, strict=True)]
+    outputs = [absent if one is None else np.asarray(next(results)) for one in derivatives]
+    types = [_type(one, is_rows) for one, is_rows in zip(derivatives, rows, strict=True)]
     return Answer(tuple(outputs), tuple(types))
 
 
@@ -241,9 +243,9 @@ def _type(tensor: Any, is_rows: bool) -> str:
     return name + ROWS if is_rows else name
 
 
-def _run(opened: Any, asked: Question, fetches: Sequence[Any], feeds: dict[str, Values]) -> Any:
+def _run(opened: Any, question_: Question, fetches: Sequence[Any], feeds: dict[str, Values]) -> Any:
     with opened as session:
-        for step in asked.before:
+        for step in question_.before:
             session.run(step, feeds)
         return session.run(list(fetches), feeds)
 

@@ -69,8 +69,8 @@ def _ask(case: Case, *, shapes: bool, timeout_ms: int) -> Answer:
         except (ValueError, TypeError, tf.errors.OpError) as error:
             return Answer(error=_class_name(error), message=str(error))
     with case_folder(case) as folder:
-        given = {key: folder.inside(value) for key, value in feeds.values.items()}
-        answer = _run(graph, runs, given, timeout_ms)
+        fed = {key: folder.inside(value) for key, value in feeds.values.items()}
+        answer = _run(graph, runs, fed, timeout_ms)
         return replace(answer, outputs=tuple(folder.outside(v) for v in answer.outputs))
 
 
@@ -211,8 +211,8 @@ def _inferred(op_def: Any, inputs: list[Any]) -> dict[str, Any]:
     """Infer type and number attrs from the inputs, independently of graphmill's code."""
     attr_value = _tf().compat.v1.AttrValue
     values: dict[str, Any] = {}
-    for arg, given in zip(op_def.input_arg, inputs, strict=True):
-        tensors = given if isinstance(given, list) else [given]
+    for arg, input_ in zip(op_def.input_arg, inputs, strict=True):
+        tensors = input_ if isinstance(input_, list) else [input_]
         types = [tensor.dtype.base_dtype.as_datatype_enum for tensor in tensors]
         if arg.number_attr:
             values[arg.number_attr] = attr_value(i=len(tensors))

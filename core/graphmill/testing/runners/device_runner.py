@@ -87,12 +87,12 @@ class DeviceRunner(SessionRunner):
             attrs = node_attrs(op_def, types, case.attrs)
         except errors.OpError:
             return True  # the attrs are invalid: the session reports it
-        found = self._host.kernels.try_find(op_def, attrs, self._type, self._accepted())
-        if found is None:
+        kernel = self._host.kernels.try_find(op_def, attrs, self._type, self._accepted())
+        if kernel is None:
             return False
         # Strings stay in host memory: a device has kernels for them only if these compute there.
         of_strings = any(d.base_dtype is string for d in op_def.input_types(attrs))
-        return self._is_host or found.definition.host or not of_strings
+        return self._is_host or kernel.definition.host or not of_strings
 
     def _accepted(self) -> tuple[str, ...]:
         """Return the backends of the device."""

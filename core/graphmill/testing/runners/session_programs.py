@@ -161,7 +161,7 @@ class _Execution:
         self._kept: dict[str, Any] = {}
 
     def results(self) -> list[Any]:
-        waits = [found is Outcome.WAITS for found in outcomes(self._program)]
+        waits = [outcome is Outcome.WAITS for outcome in outcomes(self._program)]
         try:
             return [
                 self._result(call, wait)
@@ -226,15 +226,15 @@ class _Execution:
         return result
 
     def _pending(self, session: Any, call: Pending) -> list[Any]:
-        found: list[Any] = []
+        results: list[Any] = []
         waiting = Run((call.waiting,), call.session)
         thread = threading.Thread(
-            target=lambda: found.append(caught(lambda: self._run(session, waiting, False)))
+            target=lambda: results.append(caught(lambda: self._run(session, waiting, False)))
         )
         thread.start()
         released = caught(lambda: self._run(session, Run((call.release,), call.session), False))
         thread.join()
-        return [released, *found]
+        return [released, *results]
 
     def _set_up(self, session: Any, call: SetUp) -> str:
         self._partial[call.label] = session.partial_run_setup(list(call.fetches), list(call.feeds))
@@ -283,17 +283,20 @@ def _copied(result: Any) -> Any:
     return result.copy() if isinstance(result, np.ndarray) else result
 
 
-def differences(program: Program, expected: list[Any], found: list[Any]) -> list[str]:
+def differences(program: Program, expected: list[Any], actual: list[Any]) -> list[str]:
     """Return a line for each call that differs between two executions.
 
     A failure agrees with the expected one if its class is that class or a subclass: ours are both
     status errors and Python's own where TensorFlow raises those.
     """
     lines = []
-    both = zip(program.calls, expected, found, strict=True)
-    for number, (call, want, have) in enumerate(both):
-        if not agree(want, have):
-            lines.append(f"call {number}, {call}:\n    expected {want!r}\n    found    {have!r}")
+    both = zip(program.calls, expected, actual, strict=True)
+    for number, (call, expected_result, actual_result) in enumerate(both):
+        if not agree(expected_result, actual_result):
+            lines.append(
+                f"call {number}, {call}:\n    expected {expected_result!r}\n"
+                f"    found    {actual_result!r}"
+            )
     return lines
 
 
@@ -309,31 +312,31 @@ def surprises(program: Program, results: list[Any]) -> list[str]:
     return lines
 
 
-def agree(want: Any, have: Any) -> bool:
+def agree(expected: Any, actual: Any) -> bool:
     """Return whether two results are equal, up to rounding of floating values."""
-    if isinstance(want, Failure) or isinstance(have, Failure):
-        both = isinstance(want, Failure) and isinstance(have, Failure)
-        return both and want.name in have.names
-    if isinstance(want, dict):
+    if isinstance(expected, Failure) or isinstance(actual, Failure):
+        both = isinstance(expected, Failure) and isinstance(actual, Failure)
+        return both and expected.name in actual.names
+    if isinstance(expected, dict):
         return (
-            type(have) is type(want)
-            and list(want) == list(have)
-            and all(agree(value, have[key]) for key, value in want.items())
+            type(actual) is type(expected)
+            and list(expected) == list(actual)
+            and all(agree(value, actual[key]) for key, value in expected.items())
         )
-    if isinstance(want, (list, tuple)):
+    if isinstance(expected, (list, tuple)):
         return (
-            type(have) is type(want)
-            and len(want) == len(have)
-            and all(agree(a, b) for a, b in zip(want, have, strict=True))
+            type(actual) is type(expected)
+            and len(expected) == len(actual)
+            and all(agree(a, b) for a, b in zip(expected, actual, strict=True))
         )
-    if want is None or have is None:
-        return want is have
-    return _equal(np.asarray(want), np.asarray(have))
+    if expected is None or actual is None:
+        return expected is actual
+    return _equal(np.asarray(expected), np.asarray(actual))
 
 
-def _equal(want: Any, have: Any) -> bool:
-    if want.shape != have.shape or want.dtype != have.dtype:
+def _equal(expected: Any, actual: Any) -> bool:
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return False
-    if want.dtype.kind == "f":
-        return bool(np.allclose(want, have, rtol=1e-5, atol=1e-6, equal_nan=True))
-    return bool(np.array_equal(want, have))
+    if expected.dtype.kind == "f":
+        return bool(np.allclose(expected, actual, rtol=1e-5, atol=1e-6, equal_nan=True))
+    return bool(np.array_equal(expected, actual))

@@ -120,24 +120,24 @@ class RemoteCallable:
         )
         if run_metadata is not None:
             copy_message(response.metadata, run_metadata)
-        found = [tensor.value for tensor in tensors]
-        if len(found) != len(plan.fetches):
+        results = [tensor.value for tensor in tensors]
+        if len(results) != len(plan.fetches):
             raise InternalError(
-                f"the master sent {len(found)} tensors but {len(plan.fetches)} were fetched"
+                f"the master sent {len(results)} tensors but {len(plan.fetches)} were fetched"
             )
-        return self._rebuild(plan.in_order(dict(zip(plan.fetches, found, strict=True))))
+        return self._rebuild(plan.in_order(dict(zip(plan.fetches, results, strict=True))))
 
 
 def options_of_callable(
     signature: Signature,
     options: proto.RunOptions | None,
-    given: proto.CallableOptions | None,
+    callable_options: proto.CallableOptions | None,
     fetches: tuple[str, ...],
 ) -> proto.CallableOptions:
     """Return the options of a callable, with each fetch once."""
     made: proto.CallableOptions = proto.CallableOptions()
-    if given is not None:
-        made.CopyFrom(given)
+    if callable_options is not None:
+        made.CopyFrom(callable_options)
     feeds, _, targets = signature
     for field in ("feed", "fetch", "target"):
         made.ClearField(field)

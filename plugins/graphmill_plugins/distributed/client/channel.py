@@ -149,8 +149,8 @@ def address_of(target: str) -> str:
         InvalidArgumentError: the target is malformed.
     """
     address = target.removeprefix(SCHEME)
-    found = _ADDRESS.fullmatch(address)
-    if not target.startswith(SCHEME) or found is None or int(found["port"] or 1) > _MAX_PORT:
+    parts = _ADDRESS.fullmatch(address)
+    if not target.startswith(SCHEME) or parts is None or int(parts["port"] or 1) > _MAX_PORT:
         raise InvalidArgumentError(
             f"malformed target {target!r}; expected grpc://HOST:PORT, such as grpc://127.0.0.1:7001"
         )

@@ -147,7 +147,7 @@ class ClientGraph:
 def _drop_functions(library: proto.FunctionDefLibrary, names: set[str]) -> None:
     """Remove functions, and their gradients, from a message."""
     functions = [function for function in library.function if function.signature.name not in names]
-    gradients = [found for found in library.gradient if found.function_name not in names]
+    gradients = [gradient for gradient in library.gradient if gradient.function_name not in names]
     library.Clear()
     library.function.extend(functions)
     library.gradient.extend(gradients)

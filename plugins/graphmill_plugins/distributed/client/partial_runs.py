@@ -50,12 +50,12 @@ class PartialRuns:
             InvalidArgumentError: the handle is unknown or finished.
         """
         with self._lock:
-            found = self._runs.get(handle)
-        if found is None:
+            run = self._runs.get(handle)
+        if run is None:
             raise InvalidArgumentError(
                 f"there is no partial run {handle!r}; it is finished, or belongs to another session"
             )
-        return found
+        return run
 
     def advance(self, handle: str, feeds: Iterable[str], fetches: Iterable[str]) -> None:
         """Record feeds and fetches; a partial run without pending ones is finished."""

@@ -140,8 +140,8 @@ class GrpcSession(SessionInterface):
         plan = self._plan(signature)
         self._send_graph()
         self._callables.release_dropped()
-        wanted = options_of_callable(signature, options, callable_options, plan.fetches)
-        return self._callables.make(plan, rebuild, wanted)
+        all_options = options_of_callable(signature, options, callable_options, plan.fetches)
+        return self._callables.make(plan, rebuild, all_options)
 
     def partial_run_setup(self, signature: Signature, options: proto.RunOptions | None) -> str:
         """Begin a run that is fed and fetched piece by piece; return its handle."""
@@ -173,7 +173,7 @@ class GrpcSession(SessionInterface):
         request.partial_run_handle = handle
         tensors = plan.tensors(list(feeds.values()))
         try:
-            found = self._run_step(request, tensors, plan.fetches, options, run_metadata)
+            results = self._run_step(request, tensors, plan.fetches, options, run_metadata)
         except InvalidArgumentError as error:
             if error.node is not None:  # of a node, not of this call
                 self._partial_runs.remove(handle)
@@ -182,7 +182,7 @@ class GrpcSession(SessionInterface):
             self._partial_runs.remove(handle)
             raise
         self._partial_runs.advance(handle, feeds, fetches)
-        return plan.in_order(found)
+        return plan.in_order(results)
 
     def partial_run_release(self, handle: str) -> None:
         """End a partial run that will not be finished.
@@ -296,12 +296,12 @@ class GrpcSession(SessionInterface):
         return results_by_name(fetches, tensors)
 
     def _plan(self, signature: Signature) -> StepPlan:
-        found = self._plans.get(signature)
-        if found is None:
+        plan = self._plans.get(signature)
+        if plan is None:
             if len(self._plans) >= _MAX_CACHED_PLANS:
                 self._plans.clear()
-            found = self._plans[signature] = StepPlan(signature, self._graph)
-        return found
+            plan = self._plans[signature] = StepPlan(signature, self._graph)
+        return plan
 
     def _send_graph(self) -> None:
         """Create the session on the master, or extend its graph, if there are unsent nodes."""

@@ -46,9 +46,9 @@ class StepPlan:
             for name, (dtype, convert), value in zip(self.feeds, self._types, values, strict=True)
         ]
 
-    def in_order(self, found: dict[str, Value]) -> list[Value]:
+    def in_order(self, results: dict[str, Value]) -> list[Value]:
         """Return the values of all fetches, owned by the caller."""
-        return [_owned(found[name]) for name in self._fetches]
+        return [_owned(results[name]) for name in self._fetches]
 
 
 def step_request(
@@ -71,12 +71,12 @@ def results_by_name(fetches: Sequence[str], tensors: Sequence[NamedTensor]) -> d
     Raises:
         InternalError: the master sent others than these.
     """
-    found = {tensor.name: tensor.value for tensor in tensors}
-    if found.keys() != set(fetches):
+    results = {tensor.name: tensor.value for tensor in tensors}
+    if results.keys() != set(fetches):
         raise InternalError(
-            f"the master sent the tensors {sorted(found)} but {sorted(set(fetches))} were fetched"
+            f"the master sent the tensors {sorted(results)} but {sorted(set(fetches))} were fetched"
         )
-    return found
+    return results
 
 
 def _owned(value: Value) -> Value:

@@ -154,8 +154,10 @@ class MasterSession:
             InvalidArgumentError: there is no callable with that index.
             OpError: the first error of the step.
         """
-        found = self._find_callable(number)
-        results: list[Value] = found.call(*values, run_metadata=metadata, cancellation=cancellation)
+        callable_ = self._find_callable(number)
+        results: list[Value] = callable_.call(
+            *values, run_metadata=metadata, cancellation=cancellation
+        )
         return results
 
     def wants_metadata(self, number: int) -> bool:
@@ -240,12 +242,12 @@ class MasterSession:
             cancellation.deregister(token)
 
     def _find_callable(self, number: int) -> _Callable:
-        found = self._callables.get(number)
-        if found is None:
+        callable_ = self._callables.get(number)
+        if callable_ is None:
             raise InvalidArgumentError(
                 f"Attempted to run callable after handle was released: {number}"
             )
-        return found
+        return callable_
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -292,15 +294,15 @@ class _Callable:
         call: the function from the values of the feeds to those of the fetches.
     """
 
-    def __init__(self, session: Runner, given: proto.CallableOptions) -> None:
-        feeds = tuple(map(_with_number, given.feed))
-        fetches = tuple(map(_with_number, given.fetch))
+    def __init__(self, session: Runner, callable_options: proto.CallableOptions) -> None:
+        feeds = tuple(map(_with_number, callable_options.feed))
+        fetches = tuple(map(_with_number, callable_options.fetch))
         if len(set(feeds)) != len(feeds):
             raise InvalidArgumentError(
                 f"a tensor is fed twice; the fed tensors are {', '.join(feeds)}"
             )
-        options = type(given)()
-        options.CopyFrom(given)
+        options = type(callable_options)()
+        options.CopyFrom(callable_options)
         # Over the wire every value comes from the host's memory and goes there.
         options.ClearField("feed_devices")
         options.ClearField("fetch_devices")

@@ -245,15 +245,15 @@ class MasterService:
         del call
         request = parse_message(proto.ListDevicesRequest, data)
         if request.session_handle:
-            found: Sequence[DeviceAttributes] = self._sessions.find(
+            devices: Sequence[DeviceAttributes] = self._sessions.find(
                 request.session_handle
             ).session.list_devices()
         elif self._cluster is not None:
-            found = self._tasks_of(self._cluster).devices()
+            devices = self._tasks_of(self._cluster).devices()
         else:
-            found = [device.attributes for device in self._devices]
+            devices = [device.attributes for device in self._devices]
         response = proto.ListDevicesResponse()
-        for attributes in found:
+        for attributes in devices:
             is_local = attributes.name.startswith(f"{self._name_prefix}/")
             listed = response.local_device if is_local else response.remote_device
             listed.append(attributes.to_proto())
@@ -341,19 +341,19 @@ def _once(
     return session.requests.run(request_id, call, work) if request_id else work(None)
 
 
-def _take_policy(config: proto.ConfigProto, asked: proto.ConfigProto) -> None:
+def _take_policy(config: proto.ConfigProto, requested: proto.ConfigProto) -> None:
     """Replace the policy of a merged configuration by the client's; the server's applies anyway."""
-    config.graphmill.policy = asked.graphmill.policy
+    config.graphmill.policy = requested.graphmill.policy
     del config.graphmill.allow[:]
-    config.graphmill.allow.extend(asked.graphmill.allow)
+    config.graphmill.allow.extend(requested.graphmill.allow)
 
 
 def _idle_seconds(config: proto.ConfigProto) -> float:
     """Return how long sessions may be idle, according to the plugin's settings."""
-    found = plugin_settings(config, "distributed").get("idle_session_seconds", 0.0)
-    if not isinstance(found, (int, float)) or found < 0:
+    seconds = plugin_settings(config, "distributed").get("idle_session_seconds", 0.0)
+    if not isinstance(seconds, (int, float)) or seconds < 0:
         raise InvalidArgumentError(
-            f"idle_session_seconds of plugin distributed is {found!r}; expected a number of "
+            f"idle_session_seconds of plugin distributed is {seconds!r}; expected a number of "
             "seconds, or 0 to never close idle sessions"
         )
-    return float(found)
+    return float(seconds)

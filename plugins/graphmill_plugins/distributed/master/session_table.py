@@ -51,11 +51,11 @@ class SessionTable:
         Raises:
             AbortedError: there is none of that handle (any more).
         """
-        found = self._sessions.get(handle)
-        if found is None:
+        session = self._sessions.get(handle)
+        if session is None:
             raise _not_found(handle)
-        found.last_use = self._clock()
-        return found
+        session.last_use = self._clock()
+        return session
 
     def remove(self, handle: str) -> MasterSession:
         """Remove a session from the table.
@@ -64,10 +64,10 @@ class SessionTable:
             AbortedError: there is none of that handle (any more).
         """
         with self._lock:
-            found = self._sessions.pop(handle, None)
-        if found is None:
+            session = self._sessions.pop(handle, None)
+        if session is None:
             raise _not_found(handle)
-        return found
+        return session
 
     def remove_all(self) -> list[MasterSession]:
         """Remove all sessions from the table."""

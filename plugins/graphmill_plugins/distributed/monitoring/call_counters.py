@@ -58,5 +58,5 @@ class CallCounters:
 
     def num_in_flight(self, path: str) -> int:
         """Return the number of running and waiting calls of a method."""
-        found = self.by_path.get(path)
-        return 0 if found is None else found.in_flight
+        counter = self.by_path.get(path)
+        return 0 if counter is None else counter.in_flight

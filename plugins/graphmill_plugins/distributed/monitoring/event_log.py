@@ -67,8 +67,8 @@ def write_events(level: str, form: str) -> logging.Handler:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    found: dict[str, object] = getattr(record, "fields", {})
-    return found
+    fields: dict[str, object] = getattr(record, "fields", {})
+    return fields
 
 
 def _shown(value: object) -> str:

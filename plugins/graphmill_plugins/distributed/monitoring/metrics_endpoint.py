@@ -28,14 +28,14 @@ def metrics_port(config: proto.ConfigProto) -> int | None:
     Raises:
         InvalidArgumentError: it is not a port.
     """
-    found = plugin_settings(config, "distributed").get(SETTING)
-    if found is None:
+    port = plugin_settings(config, "distributed").get(SETTING)
+    if port is None:
         return None
-    if not isinstance(found, (int, float)) or found != int(found) or not 0 <= found <= 65535:
+    if not isinstance(port, (int, float)) or port != int(port) or not 0 <= port <= 65535:
         raise InvalidArgumentError(
-            f"{SETTING} of plugin distributed is {found!r}; expected a port, or 0 for a free one"
+            f"{SETTING} of plugin distributed is {port!r}; expected a port, or 0 for a free one"
         )
-    return int(found)
+    return int(port)
 
 
 class MetricsEndpoint:

@@ -66,8 +66,8 @@ class ServerMetrics:
             "registered_graphs": sum(len(session.graphs) for session in sessions),
             "running_steps": sum(counter.in_flight for counter in self._step_counters()),
             "waiting_receives": self._calls.num_in_flight(_RECEIVE),
-            "steps": sum(found.total() for found in codes),
-            "failed_steps": sum(found.total() - found[0] for found in codes),
+            "steps": sum(by_code.total() for by_code in codes),
+            "failed_steps": sum(by_code.total() - by_code[0] for by_code in codes),
         }
 
     def _step_counters(self) -> list[MethodCounter]:

@@ -44,10 +44,10 @@ def cluster_status(target: str, seconds: float) -> list[dict[str, Any]]:
     if not others:
         return [{**first, "address": address}]
     with ThreadPoolExecutor(min(len(others), _AT_ONCE)) as pool:
-        found = pool.map(lambda where: task_status(where, seconds), others.values())
+        statuses = pool.map(lambda where: task_status(where, seconds), others.values())
         rest = [
             {**status, "task": task, "address": where}
-            for (task, where), status in zip(others.items(), found, strict=True)
+            for (task, where), status in zip(others.items(), statuses, strict=True)
         ]
     return [{**first, "address": addresses.get(first["task"], address)}, *rest]
 
@@ -57,12 +57,12 @@ def task_status(address: str, seconds: float) -> dict[str, Any]:
     with new_channel(address, CHANNEL_OPTIONS, credentials=credentials_of(None)) as channel:
         try:
             answer = channel.unary_unary(STATUS_PATH)(b"", timeout=seconds)
-            found: dict[str, Any] = json.loads(answer)
+            status: dict[str, Any] = json.loads(answer)
         except grpc.RpcError as failure:
             if failure.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 return _unreachable(failure)
         else:
-            return found
+            return status
         try:
             answer = channel.unary_unary(WORKER_METHODS["GetStatus"].path)(b"", timeout=seconds)
         except grpc.RpcError as failure:

@@ -107,7 +107,7 @@ def start_cluster(
     _check_ports(port_base, sum(jobs.values()))
     elsewhere = _elsewhere(others, jobs)
     default = as_message(proto.ConfigProto, config, "config").SerializeToString()
-    wanted = {"CPU": 1.0} if resources is None else dict(resources)
+    per_task = {"CPU": 1.0} if resources is None else dict(resources)
     engine = engine or ray_engine()
     with ExitStack() as undo:
         has_connected = engine.connect(may_start=True)
@@ -124,7 +124,7 @@ def start_cluster(
         # This call claims the name; a second one fails without having changed anything.
         made.own(DIRECTORY, engine.start_actor(Directory, (jobs,), options))
         undo.callback(made.kill)
-        bundles = [wanted] * sum(jobs.values())
+        bundles = [per_task] * sum(jobs.values())
         placement = engine.place(namespace, bundles, strategy, timeout, is_detached=is_detached)
         numbered = [(job, index) for job, count in jobs.items() for index in range(count)]
         for bundle, (job, index) in enumerate(numbered):
@@ -135,7 +135,7 @@ def start_cluster(
                 namespace,
                 placement,
                 bundle,
-                wanted,
+                per_task,
                 is_detached=is_detached,
                 runtime_env=runtime_env,
             )
@@ -198,12 +198,12 @@ class RayCluster:
         """Return the status of each task."""
         registered = self.resolver().registrations()
         calls = self._call_all("health")
-        found = []
+        statuses = []
         for job, index in self._tasks():
             where, call = registered[job, index], calls.get((job, index))
             health = AWAY if call is None else _health(call)
-            found.append(TaskStatus(job, index, where.address, where.incarnation, health))
-        return found
+            statuses.append(TaskStatus(job, index, where.address, where.incarnation, health))
+        return statuses
 
     def kill_task(self, job: str, index: int) -> None:
         """Kill the process of a task without waiting; Ray restarts it.

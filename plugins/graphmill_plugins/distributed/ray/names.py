@@ -54,13 +54,13 @@ def parse_target(target: str) -> tuple[str, str | None, int]:
     Raises:
         InvalidArgumentError: it is malformed.
     """
-    found = _TARGET.fullmatch(target)
-    if found is None:
+    parts = _TARGET.fullmatch(target)
+    if parts is None:
         raise InvalidArgumentError(
             f"malformed target {target!r}; expected {SCHEME}://CLUSTER or "
             f"{SCHEME}://CLUSTER/JOB/TASK, such as {SCHEME}://training/worker/0"
         )
-    return found["name"], found["job"], int(found["index"] or 0)
+    return parts["name"], parts["job"], int(parts["index"] or 0)
 
 
 def first_task(jobs: dict[str, int]) -> tuple[str, int]:

@@ -85,14 +85,14 @@ class RayEngine(Engine):
     def remove_placement(self, name: str) -> None:
         """Release resources; see `Engine.remove_placement`."""
         try:
-            found = get_placement_group(name)
+            group = get_placement_group(name)
         except ValueError:  # how Ray says that it knows no such group
             return
-        remove_placement_group(found)
+        remove_placement_group(group)
 
     def start_actor(self, kind: type, args: Sequence[Any], options: ActorOptions) -> Any:
         """Start an actor; see `Engine.start_actor`."""
-        wanted: dict[str, Any] = {
+        actor_options: dict[str, Any] = {
             "name": options.name,
             "namespace": options.namespace,
             "max_restarts": -1,
@@ -102,17 +102,19 @@ class RayEngine(Engine):
             "lifetime": "detached" if options.is_detached else None,
         }
         own = {key: n for key, n in options.resources.items() if key not in _BUILT_IN}
-        wanted |= {_BUILT_IN[key]: n for key, n in options.resources.items() if key in _BUILT_IN}
+        actor_options |= {
+            _BUILT_IN[key]: n for key, n in options.resources.items() if key in _BUILT_IN
+        }
         if own:
-            wanted["resources"] = own
+            actor_options["resources"] = own
         if options.runtime_env is not None:
-            wanted["runtime_env"] = dict(options.runtime_env)
+            actor_options["runtime_env"] = dict(options.runtime_env)
         if options.placement is not None:
-            wanted["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+            actor_options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
                 options.placement, placement_group_bundle_index=options.bundle
             )
         try:
-            return ray.remote(kind).options(**wanted).remote(*args)
+            return ray.remote(kind).options(**actor_options).remote(*args)
         except ActorAlreadyExistsError as error:
             raise AlreadyExistsError(
                 f"an actor {options.name!r} of {options.namespace!r} already exists"
@@ -127,10 +129,10 @@ class RayEngine(Engine):
 
     def call(self, actor: Any, method: str, *args: Any, outlives_restarts: bool = False) -> RayCall:
         """Start a call; see `Engine.call`."""
-        found = getattr(actor, method)
+        remote_method = getattr(actor, method)
         if outlives_restarts:
-            found = found.options(max_task_retries=-1)
-        return RayCall(found.remote(*args), method)
+            remote_method = remote_method.options(max_task_retries=-1)
+        return RayCall(remote_method.remote(*args), method)
 
     def kill(self, actor: Any, *, restarts: bool) -> None:
         """Kill an actor's process; see `Engine.kill`."""

@@ -158,7 +158,7 @@ def registered_change(
     before: dict[Task, Registration], after: dict[Task, Registration]
 ) -> ClusterChange:
     """Return the change between two tables."""
-    restarted = [task for task, found in after.items() if before.get(task) != found]
+    restarted = [task for task, registration in after.items() if before.get(task) != registration]
     return change_between(_addresses(before.values()), _addresses(after.values()), restarted)
 
 
@@ -174,6 +174,6 @@ def _missing(jobs: dict[str, int], tasks: dict[Task, Registration]) -> list[str]
 
 def _addresses(tasks: Iterable[Registration]) -> ClusterSpec:
     spec: ClusterSpec = {}
-    for task in sorted(tasks, key=lambda found: (found.job, found.index)):
+    for task in sorted(tasks, key=lambda key: (key.job, key.index)):
         spec.setdefault(task.job, {})[task.index] = task.address
     return spec

@@ -69,8 +69,8 @@ class TaskServer:
         self._tasks: dict[tuple[str, int], Registration] = {}
         self._version: Version = (0, 0)
         own = (definition.job, definition.index)
-        wanted = f"{engine.node_host()}:{definition.port}"
-        spec = _spec(definition, {own: Registration(*own, wanted, 0)})
+        own_address = f"{engine.node_host()}:{definition.port}"
+        spec = _spec(definition, {own: Registration(*own, own_address, 0)})
         config = proto.ConfigProto.FromString(definition.config)
         self._server = Server(spec, *own, config)
         address = self._server.target.removeprefix("grpc://")
@@ -148,8 +148,8 @@ class TaskServer:
         own = (self._mine.job, self._mine.index)
         with self._changed:
             before = self._tasks
-            found = {(task.job, task.index): task for task in table.tasks}
-            self._tasks = {**before, **found, own: self._mine}
+            registered = {(task.job, task.index): task for task in table.tasks}
+            self._tasks = {**before, **registered, own: self._mine}
             restarted = [task for task, now in self._tasks.items() if before.get(task) != now]
         others = [task for task in restarted if task != own]
         self._server.update_cluster(_spec(self._definition, self._tasks), others)
@@ -168,7 +168,7 @@ class TaskServer:
 
 def _spec(definition: TaskDefinition, tasks: dict[tuple[str, int], Registration]) -> ClusterSpec:
     """Return the addresses of all tasks, as far as they are known."""
-    spec = {job: dict(found) for job, found in definition.others.items()}
+    spec = {job: dict(addresses) for job, addresses in definition.others.items()}
     for job, count in definition.jobs.items():
         spec.setdefault(job, {}).update(dict.fromkeys(range(count), NOT_STARTED))
     for (job, index), task in tasks.items():

@@ -83,10 +83,10 @@ def answered(
         try:
             response = behaviour(request, call)
         except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
-            found = as_op_error(error, path)
-            call.code = found.code
-            code, text = grpc_status(found)
-            context.set_trailing_metadata(metadata_of(found))
+            op_error = as_op_error(error, path)
+            call.code = op_error.code
+            code, text = grpc_status(op_error)
+            context.set_trailing_metadata(metadata_of(op_error))
             context.set_code(code)
             context.set_details(text)
         seconds = time.perf_counter() - begun

@@ -39,15 +39,15 @@ class Limits(NamedTuple):
             InvalidArgumentError: a setting is of a wrong kind, or negative.
         """
         settings = plugin_settings(config, _PLUGIN)
-        given: dict[str, Any] = {name: settings[name] for name in cls._fields if name in settings}
-        for name, value in given.items():
+        values: dict[str, Any] = {name: settings[name] for name in cls._fields if name in settings}
+        for name, value in values.items():
             kind = type(cls._field_defaults[name])
             if type(value) is not kind or value < 0:
                 raise InvalidArgumentError(
                     f"{name} of plugin {_PLUGIN} is {value!r}; expected "
                     + ("a bool" if kind is bool else "an integer, 0 for no limit")
                 )
-        return cls(**given)
+        return cls(**values)
 
     def check_sessions(self, number: int) -> None:
         """Refuse a session if the maximum number is open.

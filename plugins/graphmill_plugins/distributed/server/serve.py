@@ -153,11 +153,11 @@ def _task(
     if cluster is not None:
         return _json(cluster, "--cluster"), job, task
     if os.environ.get("TF_CONFIG"):
-        found = TFConfigClusterResolver()
+        resolver = TFConfigClusterResolver()
         return (
-            found.cluster_spec(),
-            found.task_type if job is None else job,
-            found.task_id if task is None else task,
+            resolver.cluster_spec(),
+            resolver.task_type if job is None else job,
+            resolver.task_id if task is None else task,
         )
     job, task = job or _JOB, task or 0
     return {job: {task: address}}, job, task

@@ -130,12 +130,12 @@ class PieceFetch:
 
     def _next_offsets(self) -> list[int]:
         """Return the offsets to request now, and mark them as requested; the lock must be held."""
-        found: list[int] = []
+        offsets: list[int] = []
         while len(self._calls) < WINDOW and self._next < self._offer.num_bytes:
-            found.append(self._next)
+            offsets.append(self._next)
             self._calls[self._next] = _nothing
             self._next += self._piece_bytes
-        return found
+        return offsets
 
     def _end(self, error: OpError) -> None:
         with self._lock:

@@ -62,7 +62,7 @@ class PieceOffers:
                 if now - other.used > EXPIRY_SECONDS:
                     del self._offers[key]
 
-    def take(self, transfer_id: int, offset: int, most: int) -> memoryview | None:
+    def take(self, transfer_id: int, offset: int, limit: int) -> memoryview | None:
         """Return a piece; None if the tensor is not, or no longer, offered, or is shorter.
 
         The tensor is dropped with its last byte.
@@ -71,7 +71,7 @@ class PieceOffers:
             offer = self._offers.get(transfer_id)
             if offer is None or not 0 <= offset < len(offer.data):
                 return None
-            piece = offer.data[offset : offset + most]
+            piece = offer.data[offset : offset + limit]
             offer.num_left -= len(piece)
             offer.used = self._clock()
             if offer.num_left <= 0:

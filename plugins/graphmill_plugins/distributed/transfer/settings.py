@@ -60,7 +60,7 @@ class TransferSettings:
             InvalidArgumentError: a setting is unknown, of a wrong kind, or out of range.
         """
         known = {field.name: type(field.default) for field in fields(cls)}
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, value in plugin_settings(config, PLUGIN).items():
             if not key.startswith(_PREFIX):
                 continue
@@ -70,12 +70,12 @@ class TransferSettings:
                 raise InvalidArgumentError(
                     f"{key} = {value!r} is not a setting of {PLUGIN}; expected one of {expected}"
                 )
-            given[name] = value
-        return cls(**given)
+            values[name] = value
+        return cls(**values)
 
 
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
+def _check_range(name: str, value: int, minimum: int, maximum: int) -> None:
+    if not minimum <= value <= maximum:
         raise InvalidArgumentError(
-            f"{_PREFIX}{name} of plugin {PLUGIN} is {value}; expected {least} to {most}"
+            f"{_PREFIX}{name} of plugin {PLUGIN} is {value}; expected {minimum} to {maximum}"
         )

@@ -132,8 +132,8 @@ def map_block(pid: int, fd: int, name: str, transfer_id: int, num_bytes: int) ->
 
 def _check(fd: int, name: str, num_bytes: int) -> None:
     """Refuse a file that has been replaced, or that could shrink while it is read."""
-    found = str(Path(f"/proc/self/fd/{fd}").readlink()).removesuffix(" (deleted)")
-    if found != f"/memfd:{name}" or not name.startswith(_PREFIX):
+    target = str(Path(f"/proc/self/fd/{fd}").readlink()).removesuffix(" (deleted)")
+    if target != f"/memfd:{name}" or not name.startswith(_PREFIX):
         raise _is_gone()
     seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
     if not seals & fcntl.F_SEAL_SHRINK or os.fstat(fd).st_size < DATA + num_bytes:

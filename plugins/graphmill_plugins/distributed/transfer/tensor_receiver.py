@@ -71,11 +71,11 @@ class TensorReceiver:
 
     def piece_request(self, transfer_id: int, offset: int) -> bytes:
         """Return a serialized RecvTensorRequest for a piece of a tensor."""
-        wanted = proto.TensorTransferRequest(
+        transfer = proto.TensorTransferRequest(
             max_piece_bytes=self._settings.piece_bytes, transfer_id=transfer_id, offset=offset
         )
         request = proto.RecvTensorRequest()
-        request.transport_options.Pack(wanted)
+        request.transport_options.Pack(transfer)
         return request.SerializeToString()
 
     def offered(self, response: proto.RecvTensorResponse) -> OfferedTensor | None:
@@ -133,17 +133,17 @@ class TensorReceiver:
 def _options(identity: bytes, piece_bytes: int) -> bytes:
     if not identity and not piece_bytes:
         return b""
-    wanted = proto.TensorTransferRequest(shares_memory_with=identity, max_piece_bytes=piece_bytes)
+    transfer = proto.TensorTransferRequest(shares_memory_with=identity, max_piece_bytes=piece_bytes)
     request = proto.RecvTensorRequest()
-    request.transport_options.Pack(wanted)
+    request.transport_options.Pack(transfer)
     return request.SerializeToString()
 
 
 def _element_type(offer: proto.TensorTransferResponse) -> np.dtype[Any]:
     try:
-        found: np.dtype[Any] = np.dtype(as_dtype(offer.dtype).as_numpy_dtype)
+        dtype: np.dtype[Any] = np.dtype(as_dtype(offer.dtype).as_numpy_dtype)
     except (OpError, TypeError) as error:
         raise InternalError(f"a tensor of unknown type {offer.dtype} was offered") from error
-    if found.hasobject or not found.itemsize:
-        raise InternalError(f"a tensor of {found} was offered; expected numbers")
-    return found
+    if dtype.hasobject or not dtype.itemsize:
+        raise InternalError(f"a tensor of {dtype} was offered; expected numbers")
+    return dtype

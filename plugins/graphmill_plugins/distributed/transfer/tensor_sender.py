@@ -72,25 +72,25 @@ class TensorSender:
             response = proto.RecvTensorResponse(is_dead=True)
             return RECV_TENSOR_RESPONSE.encode(response, [NamedTensor("", _DEAD)])
         array = self._large(value)
-        wanted = transfer_request(request) if array is not None else None
-        if array is not None and wanted is not None:
-            found = self._offered(request.step_id, wanted, array)
-            if found is not None:
-                return found
+        transfer = transfer_request(request) if array is not None else None
+        if array is not None and transfer is not None:
+            offer = self._offered(request.step_id, transfer, array)
+            if offer is not None:
+                return offer
         self._counters.sent(MESSAGE, int(getattr(value, "nbytes", 0)))
         return RECV_TENSOR_RESPONSE.encode(proto.RecvTensorResponse(), [NamedTensor("", value)])
 
-    def piece(self, wanted: proto.TensorTransferRequest) -> bytes:
+    def piece(self, transfer: proto.TensorTransferRequest) -> bytes:
         """Return the response with a piece of a tensor that was offered.
 
         Raises:
             AbortedError: it is no longer offered.
             InvalidArgumentError: the piece begins outside of the tensor.
         """
-        most = min(max(wanted.max_piece_bytes, MIN_PIECE), self._settings.piece_bytes)
-        piece = self.offers.take(wanted.transfer_id, wanted.offset, most)
+        limit = min(max(transfer.max_piece_bytes, MIN_PIECE), self._settings.piece_bytes)
+        piece = self.offers.take(transfer.transfer_id, transfer.offset, limit)
         if piece is None:
-            piece = self._from_block(wanted)
+            piece = self._from_block(transfer)
         return self._with_piece(proto.RecvTensorResponse(), piece)
 
     def end_step(self, step_id: int) -> None:
@@ -107,31 +107,31 @@ class TensorSender:
 
     def _large(self, value: Value) -> np.ndarray[Any, Any] | None:
         """Return a value as an array if it is large and numeric."""
-        least = min(self._settings.shared_memory_min_bytes, self._settings.pieces_min_bytes)
-        if not isinstance(value, np.ndarray) or value.nbytes < least or value.dtype.hasobject:
+        threshold = min(self._settings.shared_memory_min_bytes, self._settings.pieces_min_bytes)
+        if not isinstance(value, np.ndarray) or value.nbytes < threshold or value.dtype.hasobject:
             return None
         return value
 
     def _offered(
-        self, step_id: int, wanted: proto.TensorTransferRequest, array: np.ndarray[Any, Any]
+        self, step_id: int, transfer: proto.TensorTransferRequest, array: np.ndarray[Any, Any]
     ) -> bytes | None:
         transfer_id = secrets.randbits(63) | 1
-        found = self._in_shared_memory(step_id, transfer_id, wanted, array)
-        if found is None:
-            found = self._in_pieces(step_id, transfer_id, wanted, array)
-        if found is not None and self._has_ended(step_id):  # its end has not met the offer
+        offer = self._in_shared_memory(step_id, transfer_id, transfer, array)
+        if offer is None:
+            offer = self._in_pieces(step_id, transfer_id, transfer, array)
+        if offer is not None and self._has_ended(step_id):  # its end has not met the offer
             self.end_step(step_id)
             raise AbortedError(f"step {step_id} has ended on this worker")
-        return found
+        return offer
 
     def _in_shared_memory(
         self,
         step_id: int,
         transfer_id: int,
-        wanted: proto.TensorTransferRequest,
+        transfer: proto.TensorTransferRequest,
         array: np.ndarray[Any, Any],
     ) -> bytes | None:
-        is_near = wanted.shares_memory_with == self._identity
+        is_near = transfer.shares_memory_with == self._identity
         is_small = array.nbytes < self._settings.shared_memory_min_bytes
         if self.pool is None or not is_near or is_small:
             return None
@@ -152,34 +152,34 @@ class TensorSender:
         self,
         step_id: int,
         transfer_id: int,
-        wanted: proto.TensorTransferRequest,
+        transfer: proto.TensorTransferRequest,
         array: np.ndarray[Any, Any],
     ) -> bytes | None:
-        most = min(wanted.max_piece_bytes, self._settings.piece_bytes)
-        least = max(most, self._settings.pieces_min_bytes)
-        if not self._settings.pieces or most < MIN_PIECE or array.nbytes <= least:
+        piece_limit = min(transfer.max_piece_bytes, self._settings.piece_bytes)
+        threshold = max(piece_limit, self._settings.pieces_min_bytes)
+        if not self._settings.pieces or piece_limit < MIN_PIECE or array.nbytes <= threshold:
             return None
         self.offers.put(array, step_id, transfer_id)
         response = proto.RecvTensorResponse()
         response.transport_options.Pack(_offer(transfer_id, array))
-        piece = self.offers.take(transfer_id, 0, most)
+        piece = self.offers.take(transfer_id, 0, piece_limit)
         self._counters.sent(PIECES, array.nbytes)
         return self._with_piece(response, piece)
 
-    def _from_block(self, wanted: proto.TensorTransferRequest) -> memoryview:
+    def _from_block(self, transfer: proto.TensorTransferRequest) -> memoryview:
         """Return a piece of a tensor in shared memory that its receiver could not map."""
-        block = None if self.pool is None else self.pool.find(wanted.transfer_id)
+        block = None if self.pool is None else self.pool.find(transfer.transfer_id)
         if block is None or self.pool is None:
             raise AbortedError(
-                f"transfer {wanted.transfer_id} is unknown on this worker: its step has ended, "
+                f"transfer {transfer.transfer_id} is unknown on this worker: its step has ended, "
                 "or this worker was restarted"
             )
-        if not 0 <= wanted.offset < block.num_bytes:
+        if not 0 <= transfer.offset < block.num_bytes:
             raise InvalidArgumentError(
-                f"a piece begins at byte {wanted.offset}; expected 0 to {block.num_bytes - 1}"
+                f"a piece begins at byte {transfer.offset}; expected 0 to {block.num_bytes - 1}"
             )
-        most = min(max(wanted.max_piece_bytes, MIN_PIECE), self._settings.piece_bytes)
-        return block.view(wanted.offset, min(wanted.offset + most, block.num_bytes))
+        limit = min(max(transfer.max_piece_bytes, MIN_PIECE), self._settings.piece_bytes)
+        return block.view(transfer.offset, min(transfer.offset + limit, block.num_bytes))
 
     def _with_piece(self, response: proto.RecvTensorResponse, piece: memoryview | None) -> bytes:
         data = np.frombuffer(b"" if piece is None else piece, np.uint8)

@@ -45,8 +45,8 @@ class Method(NamedTuple):
 
 
 def _message(name: str) -> type[Message]:
-    found: type[Message] = getattr(proto, name)
-    return found
+    message: type[Message] = getattr(proto, name)
+    return message
 
 
 def _methods(service: str, names: str) -> dict[str, Method]:

@@ -104,9 +104,9 @@ def error_from_code(code: int, message: str) -> OpError:
     """Return the typed error for a code and a message of a response body."""
     text = message.removeprefix(_DERIVED)
     is_derived = text != message or _BY_RECEIVE.search(text) is not None
-    found = _NODE.search(text)
+    node = _NODE.search(text)
     error = error_class(code)(
-        text[: found.start()] if found else text, node=found.group(1) if found else None
+        text[: node.start()] if node else text, node=node.group(1) if node else None
     )
     error.is_derived = is_derived
     return error

@@ -53,9 +53,9 @@ def take_contents(
 
 def _entries(data: bytes, field: TensorField) -> Iterator[Field]:
     number = field.number
-    for found in iterate_fields(data, 0, len(data)):
-        if found.number == number and found.wire_type == LENGTH:
-            yield found
+    for part in iterate_fields(data, 0, len(data)):
+        if part.number == number and part.wire_type == LENGTH:
+            yield part
 
 
 def _cut_out(
@@ -66,10 +66,10 @@ def _cut_out(
     parts: list[bytes | memoryview] = []
     copied = 0
     for index, entry in enumerate(entries):
-        found = _content(data, entry, large, is_named=field.is_named)
-        if found is None:
+        span = _content(data, entry, large, is_named=field.is_named)
+        if span is None:
             continue
-        tensor, content = found
+        tensor, content = span
         rest = view[tensor.start : content.header], view[content.end : tensor.end]
         body: list[bytes | memoryview] = [*rest]
         if field.is_named:
@@ -107,5 +107,5 @@ def _content(
 def _only(data: bytes, around: Field, number: int) -> Field | None:
     """Return the field `number` of a nested message, if it occurs once."""
     fields = list(islice(iterate_fields(data, around.start, around.end), _MAX_FIELDS + 1))
-    found = [field for field in fields if field.number == number and field.wire_type == LENGTH]
-    return found[0] if len(found) == 1 and len(fields) <= _MAX_FIELDS else None
+    matching = [field for field in fields if field.number == number and field.wire_type == LENGTH]
+    return matching[0] if len(matching) == 1 and len(fields) <= _MAX_FIELDS else None

@@ -66,10 +66,10 @@ class TensorMessage(Generic[M]):
     """
 
     def __init__(self, message_class: type[M], field: str) -> None:
-        found = message_class.DESCRIPTOR.fields_by_name[field]
-        named = found.message_type is proto.NamedTensorProto.DESCRIPTOR
+        descriptor = message_class.DESCRIPTOR.fields_by_name[field]
+        named = descriptor.message_type is proto.NamedTensorProto.DESCRIPTOR
         self.message_class = message_class
-        self.field = TensorField(found.number, found.is_repeated, named)
+        self.field = TensorField(descriptor.number, descriptor.is_repeated, named)
         self._name = field
 
     def decode(self, data: bytes, large: int = LARGE_BYTES) -> tuple[M, list[NamedTensor]]:

@@ -208,8 +208,8 @@ def _handles(message: TensorProto) -> Value:
             f"{len(message.resource_handle_val)} handles"
         )
     handles = [
-        ResourceHandle(found.device, found.container, found.name, found.maybe_type_name)
-        for found in message.resource_handle_val
+        ResourceHandle(handle.device, handle.container, handle.name, handle.maybe_type_name)
+        for handle in message.resource_handle_val
     ]
     if not shape:
         return handles[0]

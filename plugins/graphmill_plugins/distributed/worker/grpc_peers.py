@@ -255,9 +255,9 @@ class GrpcPeers(Peers):
     def get(self, task: str) -> Peer:
         """Return a task by its name; see `Peers`."""
         with self._lock:
-            found = self._peers.get(task)
-            if found is not None:
-                return found
+            peer = self._peers.get(task)
+            if peer is not None:
+                return peer
             address = self._addresses.get(task)
             if address is None:
                 known = ", ".join(sorted(self._addresses)) or "none"

@@ -49,7 +49,7 @@ class RpcLog:
         if request.clear:
             self.clear()
         taken = map(self.take, request.fetch_step_id)
-        return proto.LoggingResponse(step=[found for found in taken if found is not None])
+        return proto.LoggingResponse(step=[step for step in taken if step is not None])
 
     def record(self, step_id: int, key: str, started: int, value: object) -> None:
         """Record a receive that has just ended."""

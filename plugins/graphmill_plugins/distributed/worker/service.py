@@ -253,9 +253,9 @@ class WorkerService:
         request = parse_message(proto.RecvTensorRequest, data)
         if call.fields is not None:
             call.fields |= {"step_id": request.step_id, "key": request.rendezvous_key}
-        wanted = None if request.rendezvous_key else transfer_request(request)
-        if wanted is not None:
-            return self.sender.piece(wanted)
+        transfer = None if request.rendezvous_key else transfer_request(request)
+        if transfer is not None:
+            return self.sender.piece(transfer)
         answer = _Answer()
         withdraw = self.worker.recv_tensor(request.step_id, request.rendezvous_key, answer)
         try:

@@ -73,8 +73,8 @@ def _along_axis(op: ForwardOp, dy: Tensor, batch: int) -> Tensor:
     first = array.reshape(groups, array.pack([outer_batch, outer, 1])) * length
     flat = array.reshape(first + read, [-1])
     values = array.reshape(dy, array.pack([array.size(flat), inner]))
-    found = math.unsorted_segment_sum(values, flat, outer_batch * outer * length)
-    return array.reshape(found, shape)
+    sums = math.unsorted_segment_sum(values, flat, outer_batch * outer * length)
+    return array.reshape(sums, shape)
 
 
 @gradient("GatherNd")
@@ -140,7 +140,7 @@ def extract_image_patches(op: ForwardOp, dy: Tensor) -> Tensor:
     patches = array.extract_image_patches(numbers, **{n: op.get_attr(n) for n in names})
     ids = array.reshape(patches, [-1]) - 1  # -1 marks padding
     batch = shape[0]
-    given = array.reshape(dy, array.pack([batch, array.size(ids), depth]))
-    rows = array.transpose(given, [1, 0, 2])
-    found = math.unsorted_segment_sum(rows, ids, count)
-    return array.reshape(array.transpose(found, [1, 0, 2]), shape)
+    by_patch = array.reshape(dy, array.pack([batch, array.size(ids), depth]))
+    rows = array.transpose(by_patch, [1, 0, 2])
+    sums = math.unsorted_segment_sum(rows, ids, count)
+    return array.reshape(array.transpose(sums, [1, 0, 2]), shape)

@@ -80,8 +80,8 @@ def conjugate_transpose(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 @gradient("Fill")
 def fill(_op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
     """Sum over all elements."""
-    given = as_dense(dy)
-    return [None, math.sum(given, math.range(0, array.rank(given), 1))]
+    dense_dy = as_dense(dy)
+    return [None, math.sum(dense_dy, math.range(0, array.rank(dense_dy), 1))]
 
 
 @gradient("BroadcastTo")
@@ -95,12 +95,12 @@ def broadcast_to(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
 @gradient("Tile")
 def tile(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
     """Sum over the repetitions."""
-    given = as_dense(dy)
+    dense_dy = as_dense(dy)
     shape = op.shape(op.inputs[0])
     multiples = math.cast(op.inputs[1], DstT="int32")
     pairs = array.reshape(array.transpose(array.pack([multiples, shape]), [1, 0]), [-1])
     axes = math.range(0, array.size(pairs), 2)
-    return [array.reshape(math.sum(array.reshape(given, pairs), axes), shape), None]
+    return [array.reshape(math.sum(array.reshape(dense_dy, pairs), axes), shape), None]
 
 
 @gradient("Pack")
@@ -129,14 +129,16 @@ def _concatenated(op: ForwardOp, dys: Sequence[Gradient | None], axis: Tensor) -
 
 
 def _joined(op: ForwardOp, dy: Gradient, parts: Sequence[Tensor], axis: Tensor) -> list[Any]:
-    given = as_dense(dy)
+    dense_dy = as_dense(dy)
     if len(parts) == 1:
-        return [given]
+        return [dense_dy]
     rank = array.rank(parts[0])
     axis = math.floor_mod(math.cast(axis, DstT="int32"), rank)
     shapes = [op.shape(part) for part in parts]
     starts = array.concat_offset(axis, shapes)
-    return [array.slice(given, start, shape) for start, shape in zip(starts, shapes, strict=True)]
+    return [
+        array.slice(dense_dy, start, shape) for start, shape in zip(starts, shapes, strict=True)
+    ]
 
 
 @gradient("ConcatV2")
@@ -182,8 +184,8 @@ def strided_slice(op: ForwardOp, dy: Gradient) -> list[Any]:
     masks = {name: op.get_attr(name) for name in _MASKS}
     x, begin, end, strides = op.inputs
     shape = math.cast(op.shape(x), DstT=begin.dtype.base_dtype)
-    found = array.strided_slice_grad(shape, begin, end, strides, as_dense(dy), **masks)
-    return [found, None, None, None]
+    dx = array.strided_slice_grad(shape, begin, end, strides, as_dense(dy), **masks)
+    return [dx, None, None, None]
 
 
 @gradient("StridedSliceGrad")
@@ -191,16 +193,16 @@ def strided_slice_grad(op: ForwardOp, dy: Gradient) -> list[Any]:
     """Slice the gradient."""
     masks = {name: op.get_attr(name) for name in _MASKS}
     begin, end, strides = op.inputs[1:4]
-    found = array.strided_slice(as_dense(dy), begin, end, strides, **masks)
-    return [None, None, None, None, found]
+    ddy = array.strided_slice(as_dense(dy), begin, end, strides, **masks)
+    return [None, None, None, None, ddy]
 
 
 @gradient("Pad", "PadV2")
 def pad(op: ForwardOp, dy: Gradient) -> list[Any]:
     """Remove the padding."""
-    given, shape = as_dense(dy), op.shape(op.inputs[0])
+    dense_dy, shape = as_dense(dy), op.shape(op.inputs[0])
     starts = math.cast(op.inputs[1][:, 0], DstT="int32")
-    inner = array.slice(given, starts, shape)
+    inner = array.slice(dense_dy, starts, shape)
     # As in TensorFlow, the padding value has no gradient.
     return [inner, *[None] * (len(op.inputs) - 1)]
 
@@ -227,10 +229,10 @@ def reverse(op: ForwardOp, dy: Tensor) -> list[Any]:
 @gradient("ReverseSequence")
 def reverse_sequence(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Reverse back."""
-    found = array.reverse_sequence(
+    dx = array.reverse_sequence(
         dy, op.inputs[1], seq_dim=op.get_attr("seq_dim"), batch_dim=op.get_attr("batch_dim")
     )
-    return [found, None]
+    return [dx, None]
 
 
 @gradient("Roll")

@@ -133,28 +133,28 @@ def accumulate_n(op: ForwardOp, dy: Gradient) -> list[Gradient]:
 @gradient("Select")
 def select(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
     """Pass each element's gradient to the input it was selected from."""
-    condition, given = op.inputs[0], as_dense(dy)
-    zeros = array.zeros_like(given)
-    return [None, math.select(condition, given, zeros), math.select(condition, zeros, given)]
+    condition, dense_dy = op.inputs[0], as_dense(dy)
+    zeros = array.zeros_like(dense_dy)
+    return [None, math.select(condition, dense_dy, zeros), math.select(condition, zeros, dense_dy)]
 
 
 @gradient("SelectV2")
 def select_v2(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
     """Pass each element's gradient to the input it was selected from."""
     condition, x, y = op.inputs
-    given = as_dense(dy)
-    zeros = const(given, 0)
+    dense_dy = as_dense(dy)
+    zeros = const(dense_dy, 0)
     parts = [
-        math.select_v2(condition, given, zeros),
-        math.select_v2(condition, zeros, given),
+        math.select_v2(condition, dense_dy, zeros),
+        math.select_v2(condition, zeros, dense_dy),
     ]
     out = op.shape(op.outputs[0])
-    found: list[Tensor | None] = [None]
+    gradients: list[Tensor | None] = [None]
     for tensor, part in zip((x, y), parts, strict=True):
         shape = op.shape(tensor)
         axes = array.broadcast_gradient_args(shape, out).r0
-        found.append(array.reshape(math.sum(part, axes), shape))
-    return found
+        gradients.append(array.reshape(math.sum(part, axes), shape))
+    return gradients
 
 
 @gradient("ClipByValue")
@@ -164,12 +164,12 @@ def clip_by_value(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     zeros = array.zeros_like(dy)
     is_low, is_high = x < low, x > high
     is_clipped = math.logical_or(is_low, is_high)
-    found = [math.select_v2(is_clipped, zeros, dy)]
+    gradients = [math.select_v2(is_clipped, zeros, dy)]
     for bound, hit in ((low, is_low), (high, is_high)):
         shape = op.shape(bound)
         axes = array.broadcast_gradient_args(op.shape(x), shape).r1
-        found.append(array.reshape(math.sum(math.select_v2(hit, dy, zeros), axes), shape))
-    return found
+        gradients.append(array.reshape(math.sum(math.select_v2(hit, dy, zeros), axes), shape))
+    return gradients
 
 
 def _product(
@@ -211,12 +211,12 @@ def batch_mat_mul(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
 @gradient("BatchMatMulV2", "BatchMatMulV3")
 def batch_mat_mul_v2(op: ForwardOp, dy: Tensor) -> Sequence[Tensor]:
     """Multiply with the other factor; sum over broadcast dimensions."""
-    found = _product(op, dy, _batched, "adj_x adj_y")
+    gradients = _product(op, dy, _batched, "adj_x adj_y")
     shapes = [op.shape(tensor) for tensor in op.inputs]
     axes = array.broadcast_gradient_args(*(shape[:-2] for shape in shapes))
     return [
         array.reshape(math.sum(value, along), shape)
-        for value, along, shape in zip(found, axes, shapes, strict=True)
+        for value, along, shape in zip(gradients, axes, shapes, strict=True)
     ]
 
 

@@ -26,9 +26,9 @@ def _kept_shape(op: ForwardOp) -> Tensor:
     return array.tensor_scatter_update(shape, array.expand_dims(axes, 1), ones)
 
 
-def _spread(op: ForwardOp, given: Tensor) -> Tensor:
+def _spread(op: ForwardOp, dy: Tensor) -> Tensor:
     """Repeat a gradient along the axes that were reduced."""
-    return array.broadcast_to(array.reshape(given, _kept_shape(op)), op.shape(op.inputs[0]))
+    return array.broadcast_to(array.reshape(dy, _kept_shape(op)), op.shape(op.inputs[0]))
 
 
 @gradient("Sum")

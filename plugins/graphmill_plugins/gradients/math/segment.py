@@ -86,13 +86,13 @@ def unsorted_segment_prod(op: ForwardOp, dy: Tensor) -> list[Any]:
     x, ids, count = op.inputs
     is_zero = math.equal(x, const(x, 0))
     zeros = math.unsorted_segment_sum(math.cast(is_zero, DstT="int32"), ids, count)
-    given = math.select_v2(zeros > 1, array.zeros_like(dy), dy)
+    kept_dy = math.select_v2(zeros > 1, array.zeros_like(dy), dy)
     others = math.select_v2(is_zero, array.ones_like(x), x)
     without = math.unsorted_segment_prod(others, ids, count)
     safe = math.maximum(ids, 0)
     product = _rows(op.outputs[0], safe) / x
     share = math.select_v2(is_zero, _rows(without, safe), product)
-    return [_rows_or_zero(given, ids)[0] * share, None, None]
+    return [_rows_or_zero(kept_dy, ids)[0] * share, None, None]
 
 
 @gradient("SegmentProd")
@@ -101,10 +101,10 @@ def segment_prod(op: ForwardOp, dy: Tensor) -> list[Tensor | None]:
     x, ids = op.inputs
     is_zero = math.equal(x, const(x, 0))
     zeros = math.segment_sum(math.cast(is_zero, DstT="int32"), ids)
-    given = math.select_v2(zeros > 1, array.zeros_like(dy), dy)
+    kept_dy = math.select_v2(zeros > 1, array.zeros_like(dy), dy)
     without = math.segment_prod(math.select_v2(is_zero, array.ones_like(x), x), ids)
     share = math.select_v2(is_zero, _rows(without, ids), _rows(op.outputs[0], ids) / x)
-    return [_rows(given, ids) * share, None]
+    return [_rows(kept_dy, ids) * share, None]
 
 
 @gradient("SparseSegmentSum")

@@ -147,15 +147,15 @@ def conj_gradient(_op: ForwardOp, dy: Tensor) -> Tensor:
 @gradient("TanhGrad")
 def tanh_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Differentiate g (1 - y²)."""
-    y, given = conj(op.inputs[0]), conj(op.inputs[1])
-    return [dy * -2 * given * y, math.tanh_grad(y, dy)]
+    y, first_dy = conj(op.inputs[0]), conj(op.inputs[1])
+    return [dy * -2 * first_dy * y, math.tanh_grad(y, dy)]
 
 
 @gradient("SigmoidGrad")
 def sigmoid_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Differentiate g y (1 - y)."""
-    y, given = conj(op.inputs[0]), conj(op.inputs[1])
-    scaled = dy * given
+    y, first_dy = conj(op.inputs[0]), conj(op.inputs[1])
+    scaled = dy * first_dy
     return [scaled - 2 * scaled * y, math.sigmoid_grad(y, dy)]
 
 
@@ -170,15 +170,15 @@ def sqrt_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 @gradient("RsqrtGrad")
 def rsqrt_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Differentiate -g y³ / 2."""
-    y, given = conj(op.inputs[0]), op.inputs[1]
-    return [conj(dy) * given * const(dy, -1.5) * math.square(y), math.rsqrt_grad(y, dy)]
+    y, first_dy = conj(op.inputs[0]), op.inputs[1]
+    return [conj(dy) * first_dy * const(dy, -1.5) * math.square(y), math.rsqrt_grad(y, dy)]
 
 
 @gradient("ReciprocalGrad", "InvGrad")
 def reciprocal_grad(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Differentiate -g y²."""
-    y, given = conj(op.inputs[0]), op.inputs[1]
-    return [conj(dy) * -2 * given * y, math.reciprocal_grad(y, dy)]
+    y, first_dy = conj(op.inputs[0]), op.inputs[1]
+    return [conj(dy) * -2 * first_dy * y, math.reciprocal_grad(y, dy)]
 
 
 @gradient("Cast")
@@ -187,11 +187,11 @@ def cast(op: ForwardOp, dy: Tensor) -> Tensor | None:
     source = op.inputs[0].dtype.base_dtype
     if not (source.is_floating or source.is_complex):
         return None
-    given = as_dense(dy)
-    if given.dtype.base_dtype.is_complex and not source.is_complex:
-        part = as_dtype("float64" if given.dtype.base_dtype.size == 16 else "float32")
-        given = math.real(given, Tout=part)
-    return math.cast(given, DstT=source)
+    dense_dy = as_dense(dy)
+    if dense_dy.dtype.base_dtype.is_complex and not source.is_complex:
+        part = as_dtype("float64" if dense_dy.dtype.base_dtype.size == 16 else "float32")
+        dense_dy = math.real(dense_dy, Tout=part)
+    return math.cast(dense_dy, DstT=source)
 
 
 @gradient("Bitcast")
@@ -228,9 +228,9 @@ def complex_(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 def complex_abs(op: ForwardOp, dy: Tensor) -> Tensor:
     """Return dy x / |x|."""
     kind = op.inputs[0].dtype.base_dtype
-    given = math.complex(dy, array.zeros_like(dy), Tout=kind)
+    complex_dy = math.complex(dy, array.zeros_like(dy), Tout=kind)
     size = math.complex(op.outputs[0], array.zeros_like(op.outputs[0]), Tout=kind)
-    return math.div_no_nan(given * op.inputs[0], size)
+    return math.div_no_nan(complex_dy * op.inputs[0], size)
 
 
 @gradient("Angle")
@@ -239,8 +239,8 @@ def angle(op: ForwardOp, dy: Tensor) -> Tensor:
     kind, x = op.inputs[0].dtype.base_dtype, op.inputs[0]
     part = dy.dtype.base_dtype
     turned = math.complex(math.imag(x, Tout=part), math.real(x, Tout=part), Tout=kind)
-    given = math.complex(dy, array.zeros_like(dy), Tout=kind)
-    return -given * math.reciprocal(turned)
+    complex_dy = math.complex(dy, array.zeros_like(dy), Tout=kind)
+    return -complex_dy * math.reciprocal(turned)
 
 
 @gradient("Sign")

@@ -70,8 +70,8 @@ def relu6_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
 @gradient("LeakyReluGrad")
 def leaky_relu_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Pass the gradient, times `alpha` where the input is negative."""
-    found = nn.leaky_relu_grad(dy, op.inputs[1], alpha=op.get_attr("alpha"))
-    return [found, op.zeros(op.inputs[1])]
+    ddy = nn.leaky_relu_grad(dy, op.inputs[1], alpha=op.get_attr("alpha"))
+    return [ddy, op.zeros(op.inputs[1])]
 
 
 @gradient("EluGrad")
@@ -108,8 +108,8 @@ def bias_add_v1(_op: ForwardOp, dy: Tensor) -> list[Any]:
 @gradient("BiasAdd")
 def bias_add(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Sum over all axes but that of the bias."""
-    given = as_dense(dy)
-    return [given, nn.bias_add_grad(given, data_format=op.get_attr("data_format"))]
+    dense_dy = as_dense(dy)
+    return [dense_dy, nn.bias_add_grad(dense_dy, data_format=op.get_attr("data_format"))]
 
 
 @gradient("BiasAddGrad")

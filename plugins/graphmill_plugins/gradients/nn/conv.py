@@ -23,21 +23,21 @@ def _options(op: ForwardOp) -> dict[str, Any]:
 def conv2d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
     """Convolve the gradient with the flipped filter, and the input with the gradient."""
     x, kernel = op.inputs
-    given, options = as_dense(dy), _options(op)
+    dense_dy, options = as_dense(dy), _options(op)
     return [
-        nn.conv2d_backprop_input(op.shape(x), kernel, given, **options),
-        nn.conv2d_backprop_filter(x, op.shape(kernel), given, **options),
+        nn.conv2d_backprop_input(op.shape(x), kernel, dense_dy, **options),
+        nn.conv2d_backprop_filter(x, op.shape(kernel), dense_dy, **options),
     ]
 
 
 @gradient("Conv2DBackpropInput")
 def conv2d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Convolve: the op is linear in both inputs."""
-    _, kernel, given = op.inputs
+    _, kernel, first_dy = op.inputs
     options = _options(op)
     return [
         None,
-        nn.conv2d_backprop_filter(dy, op.shape(kernel), given, **options),
+        nn.conv2d_backprop_filter(dy, op.shape(kernel), first_dy, **options),
         nn.conv2d(dy, kernel, **options),
     ]
 
@@ -45,10 +45,10 @@ def conv2d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
 @gradient("Conv2DBackpropFilter")
 def conv2d_backprop_filter(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Convolve: the op is linear in both inputs."""
-    x, _, given = op.inputs
+    x, _, first_dy = op.inputs
     options = _options(op)
     return [
-        nn.conv2d_backprop_input(op.shape(x), dy, given, **options),
+        nn.conv2d_backprop_input(op.shape(x), dy, first_dy, **options),
         None,
         nn.conv2d(x, dy, **options),
     ]
@@ -79,11 +79,11 @@ def conv3d(op: ForwardOp, dy: Tensor) -> list[Tensor]:
 @gradient("Conv3DBackpropInputV2")
 def conv3d_backprop_input(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Convolve: the op is linear in both inputs."""
-    _, kernel, given = op.inputs
+    _, kernel, first_dy = op.inputs
     options = _options(op)
     return [
         None,
-        nn.conv3d_backprop_filter_v2(dy, op.shape(kernel), given, **options),
+        nn.conv3d_backprop_filter_v2(dy, op.shape(kernel), first_dy, **options),
         nn.conv3d(dy, kernel, **options),
     ]
 

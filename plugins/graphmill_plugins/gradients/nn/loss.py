@@ -37,16 +37,18 @@ def log_softmax(op: ForwardOp, dy: Tensor) -> Tensor:
 def softmax_cross_entropy(op: ForwardOp, dy: Tensor | None, second: Tensor | None) -> list[Any]:
     """Scale the gradient that the op computed; `second` is the gradient of that output."""
     logits, by_logits = op.inputs[0], op.outputs[1]
-    found = op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
+    of_logits = (
+        op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
+    )
     if second is not None:
         probability = nn.softmax(logits)
-        found += (second - _last_sum(second * probability)) * probability
+        of_logits += (second - _last_sum(second * probability)) * probability
     by_labels = None
     if dy is not None:
         by_labels = array.expand_dims(as_dense(dy), -1) * -nn.log_softmax(logits)
     shapes = [op.shape(tensor) for tensor in op.inputs]
     axes = array.broadcast_gradient_args(*shapes)
-    parts = [found, by_labels]
+    parts = [of_logits, by_labels]
     return [
         None if part is None else array.reshape(math.sum(part, along), shape)
         for part, along, shape in zip(parts, axes, shapes, strict=True)
@@ -59,11 +61,13 @@ def sparse_softmax_cross_entropy(
 ) -> list[Any]:
     """Scale the gradient that the op computed."""
     by_logits = op.outputs[1]
-    found = op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
+    of_logits = (
+        op.zeros(by_logits) if dy is None else array.expand_dims(as_dense(dy), -1) * by_logits
+    )
     if second is not None:
         probability = nn.softmax(op.inputs[0])
-        found += (second - _last_sum(second * probability)) * probability
-    return [found, None]
+        of_logits += (second - _last_sum(second * probability)) * probability
+    return [of_logits, None]
 
 
 @gradient("L2Loss")

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def _normalised(op: ForwardOp, dys: tuple[Any, ...], build: Callable[..., Any]) -> list[Any]:
     dy, is_training = dys[0], op.get_attr("is_training")
     x, scale = op.inputs[0], op.inputs[1]
-    given = op.zeros(op.outputs[0]) if dy is None else as_dense(dy)
+    dense_dy = op.zeros(op.outputs[0]) if dy is None else as_dense(dy)
     saved = list(op.outputs[3:]) if is_training else [op.inputs[3], op.inputs[4], *op.outputs[5:]]
     attrs = {name: op.get_attr(name) for name in ("epsilon", "data_format", "is_training")}
-    found = build(given, x, scale, *saved[: 3 if op.type.endswith("V3") else 2], **attrs)
-    return [found.x_backprop, found.scale_backprop, found.offset_backprop, None, None]
+    gradients = build(dense_dy, x, scale, *saved[: 3 if op.type.endswith("V3") else 2], **attrs)
+    return [gradients.x_backprop, gradients.scale_backprop, gradients.offset_backprop, None, None]
 
 
 @gradient("FusedBatchNorm")
@@ -49,17 +49,17 @@ def fused_batch_norm_grad(op: ForwardOp, *dys: Any) -> list[Any]:
 
     Semantics: tensorflow/python/ops/nn_fused_batch_norm_grad.py.
     """
-    given = [
+    gradients = [
         math.cast(op.zeros(op.outputs[i]) if dy is None else as_dense(dy), DstT="float32")
         for i, dy in enumerate(dys[:3])
     ]
     dy, x = (math.cast(tensor, DstT="float32") for tensor in op.inputs[:2])
     channels = _Channels(op.get_attr("data_format"))
     build = _trained if op.get_attr("is_training") else _inferred
-    by_dy, by_x, by_scale = build(op, channels, dy, x, given)
+    by_dy, by_x, by_scale = build(op, channels, dy, x, gradients)
     kind = op.inputs[1].dtype.base_dtype
-    found = [math.cast(by_dy, DstT=kind), math.cast(by_x, DstT=kind), by_scale]
-    return [*found, *[None] * (len(op.inputs) - 3)]
+    parts = [math.cast(by_dy, DstT=kind), math.cast(by_x, DstT=kind), by_scale]
+    return [*parts, *[None] * (len(op.inputs) - 3)]
 
 
 class _Channels:
@@ -82,14 +82,14 @@ class _Channels:
 
 
 def _trained(
-    op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
+    op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, gradients: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of the gradient of batch normalization in training mode.
 
     The differentiated outputs are s r (dy - m(dy) - r² u m(dy u)), Σ r u dy and Σ dy, where s is
     the scale, m the mean over a channel, u = x - m(x) and r = 1 / sqrt(m(u²) + epsilon).
     """
-    by_dx, by_dscale, by_doffset = given
+    by_dx, by_dscale, by_doffset = gradients
     mean, spread = channels.mean, channels.spread
     scale, along_scale, along_offset = map(spread, (op.inputs[2], by_dscale, by_doffset))
     u = x - mean(x)
@@ -106,10 +106,10 @@ def _trained(
 
 
 def _inferred(
-    op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, given: list[Tensor]
+    op: ForwardOp, channels: _Channels, dy: Tensor, x: Tensor, gradients: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Differentiate s r dy, Σ r (x - mean) dy and Σ dy, where r comes from the variance input."""
-    by_dx, by_dscale, by_doffset = given
+    by_dx, by_dscale, by_doffset = gradients
     scale, mean, variance = map(channels.spread, op.inputs[2:5])
     r = math.rsqrt(variance + const(variance, op.get_attr("epsilon")))
     along_scale = channels.spread(by_dscale) * r
@@ -128,7 +128,7 @@ def lrn(op: ForwardOp, dy: Tensor) -> Tensor:
 def batch_norm(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Apply the op's gradient op."""
     t, mean, variance, _, gamma = op.inputs
-    found = nn.batch_norm_with_global_normalization_grad(
+    gradients = nn.batch_norm_with_global_normalization_grad(
         t,
         mean,
         variance,
@@ -137,4 +137,4 @@ def batch_norm(op: ForwardOp, dy: Tensor) -> list[Any]:
         variance_epsilon=op.get_attr("variance_epsilon"),
         scale_after_normalization=op.get_attr("scale_after_normalization"),
     )
-    return list(found)
+    return list(gradients)

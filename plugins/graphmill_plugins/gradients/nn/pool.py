@@ -46,8 +46,8 @@ def max_pool_grad(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Gather the gradients of the maxima."""
     options = _options(op, "ksize", "strides", "padding", "data_format")
     x, y = op.inputs[:2]
-    found = nn.max_pool_grad_grad(x, y, dy, **options)
-    return [op.zeros(x), op.zeros(y), found]
+    ddy = nn.max_pool_grad_grad(x, y, dy, **options)
+    return [op.zeros(x), op.zeros(y), ddy]
 
 
 @gradient("MaxPoolGradV2")
@@ -55,8 +55,8 @@ def max_pool_grad_v2(op: ForwardOp, dy: Tensor) -> list[Any]:
     """Gather the gradients of the maxima."""
     options = _options(op, "padding", "data_format")
     x, y, _, *sizes = op.inputs
-    found = nn.max_pool_grad_grad_v2(x, y, dy, *sizes, **options)
-    return [op.zeros(x), op.zeros(y), found, None, None]
+    ddy = nn.max_pool_grad_grad_v2(x, y, dy, *sizes, **options)
+    return [op.zeros(x), op.zeros(y), ddy, None, None]
 
 
 @gradient("MaxPoolGradGrad")

@@ -54,8 +54,8 @@ def _scattered_in_rows(dy: Tensor, indices: Tensor, shape: Tensor) -> Tensor:
     rows = array.expand_dims(math.range(0, array.shape(flat)[0], 1) * width, 1)
     positions = array.reshape(flat + rows, [-1, 1])
     total = math.prod(shape, 0)
-    found = array.scatter_nd(positions, array.reshape(dy, [-1]), array.expand_dims(total, 0))
-    return array.reshape(found, shape)
+    scattered = array.scatter_nd(positions, array.reshape(dy, [-1]), array.expand_dims(total, 0))
+    return array.reshape(scattered, shape)
 
 
 @gradient("IsotonicRegression")

@@ -18,8 +18,8 @@ def _block(op: ForwardOp, dys: tuple[Any, ...], build: Any) -> list[Any]:
         op.zeros(op.outputs[index]) if dys[index] is None else dys[index]
         for index in (_STATES, _OUTPUTS)
     ]
-    found = build(*op.inputs, *op.outputs, *grads, use_peephole=op.get_attr("use_peephole"))
-    return [None, *found]
+    gradients = build(*op.inputs, *op.outputs, *grads, use_peephole=op.get_attr("use_peephole"))
+    return [None, *gradients]
 
 
 @gradient("BlockLSTM")

@@ -181,12 +181,12 @@ def ranks(item: Conditional, graph: Graph, waits: Collection[Node]) -> dict[Node
         return dict.fromkeys(inside, 0)
     rank: dict[Node, int] = {}
     for node in topological_order(graph):
-        most = 0
+        largest = 0
         for edge in (*node.in_edges, *node.control_in_edges):
             if edge.src in rank and not is_back_edge(edge):
                 leaves = edge.src in merges or (edge.src in members and node not in inside)
-                most = max(most, rank[edge.src] + leaves)
-        rank[node] = most + (node in waits)
+                largest = max(largest, rank[edge.src] + leaves)
+        rank[node] = largest + (node in waits)
     return {node: rank[node] for node in inside}
 
 

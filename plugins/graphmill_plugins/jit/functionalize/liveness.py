@@ -157,15 +157,15 @@ class Liveness:
         """Return the nodes of a branch without those of nested branches."""
         return list(self._members.get(branch, ()))
 
-    def replace(self, gone: Iterable[Node], made: Node, branch: Branch, path: FramePath) -> None:
+    def replace(self, removed: Iterable[Node], made: Node, branch: Branch, path: FramePath) -> None:
         """Record that a node of a branch replaced others."""
-        self.forget(gone)
+        self.forget(removed)
         self._place(made, branch)
         self.frames[made] = path
 
-    def forget(self, gone: Iterable[Node]) -> None:
+    def forget(self, removed: Iterable[Node]) -> None:
         """Record that nodes were removed."""
-        for node in gone:
+        for node in removed:
             del self.frames[node]
             self._triggers.pop(node, None)
             branch = self._of.pop(node, None)

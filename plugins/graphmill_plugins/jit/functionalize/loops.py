@@ -274,10 +274,10 @@ def value_of(loop: Loop, tensor: Tensor) -> Tensor:
 
 def controls_of(nodes: Iterable[Node]) -> list[Node]:
     """Return the control inputs of nodes without duplicates."""
-    found = {
+    controls = {
         edge.src: None
         for node in nodes
         for edge in node.control_in_edges
         if edge.src is not node.graph.source
     }
-    return list(found)
+    return list(controls)

@@ -37,8 +37,8 @@ def mark_accidental_hits(graph: Graph, options: PassOptions) -> None:
         if between is None:
             continue
         hits, shape = between[-1], dense.in_edges[1]
-        gone = [dense, *between]
-        before = {edge.src: None for node in gone for edge in node.control_in_edges}
+        removed = [dense, *between]
+        before = {edge.src: None for node in removed for edge in node.control_in_edges}
         before.pop(graph.source, None)
         new = graph.add_node(
             unique_name(graph, f"{dense.name}/hits", ()),
@@ -62,18 +62,18 @@ def _between(dense: Node) -> list[Node] | None:
         return None
     if _constant(joined.in_edges[2]) not in (1, -1):
         return None
-    found = [joined]
+    chain = [joined]
     for column, edge in enumerate(joined.in_edges[:2]):
         nodes = _as_column(edge)
         if nodes is None or (edge := nodes[-1].in_edges[0]).src is not hits:
             return None
         if edge.src_output != column:
             return None
-        found += nodes
-    found.append(hits)
-    readers = [edge for node in found for edge in node.out_edges if not _is_end(node, edge)]
-    inside = {dense, *found}
-    return found if all(edge.dst in inside and not edge.is_control for edge in readers) else None
+        chain += nodes
+    chain.append(hits)
+    readers = [edge for node in chain for edge in node.out_edges if not _is_end(node, edge)]
+    inside = {dense, *chain}
+    return chain if all(edge.dst in inside and not edge.is_control for edge in readers) else None
 
 
 def _is_end(node: Node, edge: Edge) -> bool:

@@ -125,10 +125,10 @@ def _strided_slice(
     offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State
 ) -> Any:
     x, begin, end, strides = inputs
-    found = _strided(offsets, node, x.shape, begin, end, strides)
-    if found is None:
+    bounds = _strided(offsets, node, x.shape, begin, end, strides)
+    if bounds is None:
         return None
-    window, part_slice = found
+    window, part_slice = bounds
     window.check(state)
     return compute(window.read(x), *part_slice)
 
@@ -140,10 +140,10 @@ def _strided_slice_grad(
     if not is_static(shape):
         return None
     sizes = tuple(shape.tolist())
-    found = _strided(offsets, node, sizes, begin, end, strides)
-    if found is None:
+    bounds = _strided(offsets, node, sizes, begin, end, strides)
+    if bounds is None:
         return None
-    window, part_slice = found
+    window, part_slice = bounds
     window.check(state)
     part = compute(np.array(window.shape), *part_slice, dy)
     return window.write(jax_module().numpy.zeros(sizes, dy.dtype), part)
@@ -153,10 +153,10 @@ def _strided_slice_update(
     offsets: Offsets, compute: Compute, node: Node, inputs: list[Any], state: State
 ) -> Any:
     x, begin, end, strides, value = inputs
-    found = _strided(offsets, node, x.shape, begin, end, strides)
-    if found is None:
+    bounds = _strided(offsets, node, x.shape, begin, end, strides)
+    if bounds is None:
         return None
-    window, part_slice = found
+    window, part_slice = bounds
     window.check(state)
     return window.write(x, compute(window.read(x), *part_slice, value))
 
@@ -188,11 +188,11 @@ def _lowering_of(window: Callable[..., Any]) -> Callable[..., Any]:
         if trace.has_static_inputs():
             return trace.kernel()
         tracer = trace.tracer
-        found = window(
+        lowering = window(
             tracer.offsets, trace.kernel_function(), trace.node, trace.inputs, trace.state
         )
         # The kernel raises the error that names the inputs that must be static.
-        return trace.kernel() if found is None else found
+        return trace.kernel() if lowering is None else lowering
 
     return lower
 

@@ -140,10 +140,10 @@ class CompiledCluster:
         """
         if not self._inputs.handles:
             return self._results(self._run(self._arguments(values, ()), step), ())
-        found = self._inputs.variables(values)
-        if found is None:
+        read = self._inputs.variables(values)
+        if read is None:
             raise CheckFailedError
-        variables = found[1]
+        variables = read[1]
         written = [variables[slot] for slot in self._written]
         locked = {id(variable): variable for variable in (variables if self._donated else written)}
         locks: list[Lock] = []

@@ -85,10 +85,10 @@ def compile_cluster(
     """
     began = time.perf_counter()
     static = inputs.static
-    found = inputs.variables(values)
-    if found is None:
+    read = inputs.variables(values)
+    if read is None:
         raise NotTraceable("a variable has no value yet")
-    slots, variables = found
+    slots, variables = read
     memory = memory or memory_of(None)
     build = _Build(bodies, inputs, values, static, slots, memory)
     jax = jax_module()

@@ -178,10 +178,10 @@ def _note_last_reads(made: SplitProgram) -> None:
     live = set(made.results)
     fixed = {slot for slot, value in enumerate(made.first) if value is not None}
     for stage in reversed(made.stages):
-        gone = set(stage.inputs) - live - fixed
-        stage.last_read = tuple(gone)
+        dead = set(stage.inputs) - live - fixed
+        stage.last_read = tuple(dead)
         if stage.loop is not None:
-            mine = gone - set(made.arguments)
+            mine = dead - set(made.arguments)
             stage.donated = tuple(
                 position
                 for position, slot in enumerate(stage.inputs)

@@ -18,13 +18,13 @@ _MODULE: Final = "jax._src.interpreters.partial_eval"
 _PJIT: Final = "jax._src.pjit"
 
 
-def bound_traces(most: int = _MAX_TRACES) -> None:
-    """Clear the trace cache if it has more than `most` entries.
+def bound_traces(limit: int = _MAX_TRACES) -> None:
+    """Clear the trace cache if it has more than `limit` entries.
 
     Compiled programs are not affected. Nothing happens if this version of JAX has no such cache.
     """
     traces = _traces()
-    if traces is not None and traces.cache_info().currsize > most:
+    if traces is not None and traces.cache_info().currsize > limit:
         traces.cache_clear()
         _forget_empty_notes()
 

@@ -133,13 +133,13 @@ class Contraction:
         return is_handle and self.op_def is not STRAIGHT_LINE
 
     def _sources(self) -> list[Node]:
-        found = {
+        sources = {
             edge.src: None
             for node in self.members
             for edge in node.in_edges
             if is_source(edge.src) and edge.src not in self.inside and not control_inputs(edge.src)
         }
-        return list(found)
+        return list(sources)
 
     def _connect(self, node: Node, copy: Node, copies: dict[Node, Node]) -> None:
         for position, edge in enumerate(node.in_edges):

@@ -45,22 +45,22 @@ def inner_bodies(
         device: where the loop runs; by default the host's processor.
         bodies: returns the bodies of functions; by default those of the library.
     """
-    found: dict[FunctionKey, FunctionBody] = {}
+    by_key: dict[FunctionKey, FunctionBody] = {}
     if options.config.graphmill.deterministic:
-        return found  # nothing is compiled
+        return by_key  # nothing is compiled
     bodies = bodies or plain_bodies(options.host.ops)
     pending = list(followed_functions(loop))
     while pending:
         attr = pending.pop()
         key = (attr.name, hash(attr))
-        if key in found:
+        if key in by_key:
             continue
         body = bodies(attr, graph.library)
-        found[key] = body
+        by_key[key] = body
         eligibility = Eligibility(options.host, device=device, bodies=bodies)
         _form(body.graph, graph, options, eligibility, owner_in(graph.library, attr))
         pending += [called for node in body.graph.nodes for called in followed_functions(node)]
-    return found
+    return by_key
 
 
 def _form(

@@ -88,7 +88,7 @@ class OutputChecks:
 
     def without_first(self, source: str) -> str:
         """Return code without the checks of the first calls; line numbers do not change."""
-        return _EXPRESSION.sub(lambda found: "" if found[1] in self._first else found[0], source)
+        return _EXPRESSION.sub(lambda match: "" if match[1] in self._first else match[0], source)
 
     def wrong_output(self, error: Exception, node: Node, kernel: OpKernel) -> InternalError | None:
         """Return the error for an output that is not an array, if a check raised `error`.

@@ -352,21 +352,21 @@ class _Writer:
 
     def drop(self, node: Node) -> None:
         """Delete tensors after a node: those that it reads last, and its unread outputs."""
-        gone = [
+        dead = [
             self.name(src, output)
             for src, output in self._last_readers.get(node, ())
             if (src, output) not in self._results
             and src not in self._args
             and src not in self._constants
         ]
-        gone.extend(
+        dead.extend(
             self.name(node, output)
             for output in range(node.num_outputs)
             if (node, output) not in self._readers and (node, output) not in self._results
         )
-        if gone:
+        if dead:
             text, owner = self.lines[-1]
-            self.lines[-1] = f"{text}; del {', '.join(gone)}", owner
+            self.lines[-1] = f"{text}; del {', '.join(dead)}", owner
 
 
 def _last_readers(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, int]]]:

@@ -54,8 +54,8 @@ class SignatureRecords:
     def _keep(self, record: SignatureRecord) -> SignatureRecord:
         records = self._records
         if len(records) >= _MAX_RECORDS:
-            gone = {id(one) for one in self._gone}
-            records[:] = [one for one in records if id(one) not in gone]
+            dropped = {id(one) for one in self._gone}
+            records[:] = [one for one in records if id(one) not in dropped]
             self._gone.clear()
         records.append(record)
         return record

@@ -130,9 +130,9 @@ class TierMachine:
             values: the inputs.
         """
         with self._lock:
-            found = self.find(key)
-            if found is not None:
-                return found, Action.KEEP
+            tier = self.find(key)
+            if tier is not None:
+                return tier, Action.KEEP
             event, reason = self._first_event(refusal)
             is_wanted = event in (Event.ELIGIBLE, Event.DUE_IMMEDIATELY)
             records = self._records

@@ -50,7 +50,7 @@ def trace_cond(
     jax = jax_module()
     numpy = jax.numpy
     outcomes = [_traced(branch, args, state) for branch in branches]
-    keys = [key for key in outcomes[0].state if all(key in found.state for found in outcomes)]
+    keys = [key for key in outcomes[0].state if all(key in other.state for other in outcomes)]
     joined = _Joined(outcomes, keys)
 
     def run(outcome: _Outcome) -> Any:

@@ -43,7 +43,7 @@ def unrolled(
     Raises:
         NotTraceable: the trip count is unknown or too large.
     """
-    most = num_traced() + MAX_UNROLLED_ITERATIONS
+    limit = num_traced() + MAX_UNROLLED_ITERATIONS
     values, after = list(args), dict(state)
     while True:
         condition, after = cond(values, after)
@@ -51,7 +51,7 @@ def unrolled(
             raise NotTraceable(f"{why}the trip count of a loop is unknown")
         if not _holds(condition[0]):
             return values, after
-        if num_traced() >= most:
+        if num_traced() >= limit:
             raise NotTraceable(f"{why}a loop has too many iterations to unroll")
         values, after = body(values, after)
 

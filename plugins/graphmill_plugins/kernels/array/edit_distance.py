@@ -70,10 +70,10 @@ def _sequences(indices: Value, values: Value) -> dict[tuple[int, ...], list[Any]
         raise InvalidArgumentError(
             f"indices must be a matrix with one row for each of {values.size} values"
         )
-    found: dict[tuple[int, ...], list[Any]] = {}
+    sequences: dict[tuple[int, ...], list[Any]] = {}
     for index, value in zip(indices[:, :-1].tolist(), values.tolist(), strict=True):
-        found.setdefault(tuple(index), []).append(value)
-    return found
+        sequences.setdefault(tuple(index), []).append(value)
+    return sequences
 
 
 def _distances(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
@@ -121,15 +121,15 @@ def _levenshtein_of_all(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[fl
     distances = np.empty(len(pairs))
     second_lengths = [len(pairs[index][1]) for index in order.tolist()]
     distances[order] = rows[np.arange(len(pairs)), second_lengths]
-    found: list[float] = distances.tolist()
-    return found
+    result: list[float] = distances.tolist()
+    return result
 
 
 def _padded(sequences: Sequence[list[Any]], ids: dict[Any, int]) -> Value:
     """Return a matrix with a sequence in each row; equal elements have equal ids, padding is -1."""
     lengths = np.array(list(map(len, sequences)))
-    found = np.full((len(sequences), lengths.max(initial=0)), -1)
+    padded = np.full((len(sequences), lengths.max(initial=0)), -1)
     elements = itertools.chain.from_iterable(sequences)
     element_ids = (ids.setdefault(element, len(ids)) for element in elements)
-    found[np.arange(found.shape[1]) < lengths[:, None]] = np.fromiter(element_ids, np.int64)
-    return found
+    padded[np.arange(padded.shape[1]) < lengths[:, None]] = np.fromiter(element_ids, np.int64)
+    return padded

@@ -24,8 +24,8 @@ def _handle(value: Value) -> ResourceHandle:
         raise UnimplementedError(
             f"a constant of type resource must be a scalar, got shape {shape_text(value.shape)}"
         )
-    found = ResourceHandleProto.FromString(value.item())
-    return ResourceHandle(found.device, found.container, found.name, found.maybe_type_name)
+    message = ResourceHandleProto.FromString(value.item())
+    return ResourceHandle(message.device, message.container, message.name, message.maybe_type_name)
 
 
 @kernel("Const", make=True)

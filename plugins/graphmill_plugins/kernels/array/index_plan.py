@@ -232,9 +232,9 @@ def _checked_point(start: int, step: int, size: int, position: int) -> int:
     return start
 
 
-def check_slice_shape(given: Shape, wanted: Shape) -> None:
+def check_slice_shape(actual: Shape, expected: Shape) -> None:
     """Raise InvalidArgumentError unless a gradient has the shape of its slice."""
-    if given != wanted:
+    if actual != expected:
         raise InvalidArgumentError(
-            f"shape of dy was {shape_text(given)} instead of {shape_text(wanted)}"
+            f"shape of dy was {shape_text(actual)} instead of {shape_text(expected)}"
         )

@@ -32,13 +32,13 @@ def multi_hot(
         rows = (
             indices.transpose(*kept_axes, *summed).reshape(math.prod(shape), inner).astype(np.int64)
         )
-        found = _counts(xp, rows, depth).astype(dtype).reshape(*shape, depth)
+        counts = _counts(xp, rows, depth).astype(dtype).reshape(*shape, depth)
         if indices.ndim in reduced:
-            found = xp.sum(found, axis=-1, dtype=dtype)
+            counts = xp.sum(counts, axis=-1, dtype=dtype)
         if not keep_dims:
-            return found
+            return counts
         whole = (*indices.shape, depth)
-        return found.reshape([1 if axis in reduced else whole[axis] for axis in range(rank)])
+        return counts.reshape([1 if axis in reduced else whole[axis] for axis in range(rank)])
 
     return count
 
@@ -50,8 +50,8 @@ def _counts(xp: ArrayNamespace, rows: Value, depth: int) -> Value:
     bins = xp.where((rows >= 0) & (rows < depth), rows, depth)
     bins = bins + np.arange(count, dtype=np.int64)[:, None] * (depth + 1)
     size = count * (depth + 1)
-    found = xp.bincount(bins.reshape(-1), **_length(xp, size))
-    return found.reshape(count, depth + 1)[:, :depth]
+    counts = xp.bincount(bins.reshape(-1), **_length(xp, size))
+    return counts.reshape(count, depth + 1)[:, :depth]
 
 
 def _length(xp: ArrayNamespace, size: int) -> dict[str, int]:

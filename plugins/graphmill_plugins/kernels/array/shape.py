@@ -269,9 +269,11 @@ def _pairs(s0: Value, s1: Value) -> list[tuple[int, int]]:
     Raises:
         InvalidArgumentError: they do not broadcast, or one is not a vector.
     """
-    for name, given in (("s0", s0), ("s1", s1)):
-        if given.ndim != 1:
-            raise InvalidArgumentError(f"In[{name}] must be a vector.{shape_text(given.shape)}")
+    for name, pair_shape in (("s0", s0), ("s1", s1)):
+        if pair_shape.ndim != 1:
+            raise InvalidArgumentError(
+                f"In[{name}] must be a vector.{shape_text(pair_shape.shape)}"
+            )
     count = max(len(s0), len(s1))
     x, y = ((1,) * (count - len(s)) + tuple(to_ints(s)) for s in (s0, s1))
     pairs = list(zip(x, y, strict=True))

@@ -72,9 +72,9 @@ def _first_of_each_by_hash(x: Value) -> Value:
     for _ in range(_MAX_HASH_ROUNDS):
         keys = (values.astype(np.uint64) * np.uint64(factor) >> np.uint64(64 - bits)).view(np.int64)
         table[keys[::-1]] = remaining[::-1]
-        found = table[keys]
-        is_own = x[found] == values
-        first[remaining[is_own]] = found[is_own]
+        candidates = table[keys]
+        is_own = x[candidates] == values
+        first[remaining[is_own]] = candidates[is_own]
         remaining, values = remaining[~is_own], values[~is_own]
         if not remaining.size:
             return first
@@ -190,10 +190,10 @@ def _indices(flat: Any, shape: tuple[int, ...]) -> Any:
 
     Dividing 32-bit integers is several times faster than `np.argwhere` on several axes.
     """
-    found = np.empty((len(flat), len(shape)), np.int64)
+    indices = np.empty((len(flat), len(shape)), np.int64)
     for axis in range(len(shape) - 1, 0, -1):
         outer = flat // np.uint32(shape[axis])
-        found[:, axis] = flat - outer * np.uint32(shape[axis])
+        indices[:, axis] = flat - outer * np.uint32(shape[axis])
         flat = outer
-    found[:, 0] = flat
-    return found
+    indices[:, 0] = flat
+    return indices

@@ -42,8 +42,8 @@ def audio_spectrogram(
     indices = np.arange(count)[:, None] * stride + np.arange(window_size)
     angle = 2 * math.pi * np.arange(window_size) / window_size
     frames = audio.astype(np.float64).T[:, indices] * (0.5 - 0.5 * np.cos(angle))
-    found = xp.fft.rfft(frames, length)
-    squared = (found.real**2 + found.imag**2).astype(np.float32)
+    spectrum = xp.fft.rfft(frames, length)
+    squared = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
     return squared if magnitude_squared else xp.sqrt(squared)
 
 

@@ -65,9 +65,9 @@ def _take(contents: bytes, start: int, size: int) -> bytes:
 
 
 def _expect(contents: bytes, start: int, text: bytes) -> None:
-    found = _take(contents, start, len(text))
-    if found != text:
-        raise InvalidArgumentError(f"Header mismatch: Expected {text!r} but found {found!r}")
+    actual = _take(contents, start, len(text))
+    if actual != text:
+        raise InvalidArgumentError(f"Header mismatch: Expected {text!r} but found {actual!r}")
 
 
 def _read(contents: bytes) -> tuple[_Format, Any]:

@@ -200,16 +200,16 @@ class SparseAccumulator(Accumulator):
                 f"{shape_text(values.shape[1:])}"
             )
 
-    def _check_shape(self, given: tuple[int, ...]) -> None:
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise InvalidArgumentError unless a gradient's shape matches the static sizes."""
         expected = self.shape
         if expected is None:
             return
-        if len(given) < len(expected) or any(  # further sizes are not checked
-            size not in (-1, actual) for size, actual in zip(expected, given, strict=False)
+        if len(shape) < len(expected) or any(  # further sizes are not checked
+            size not in (-1, actual) for size, actual in zip(expected, shape, strict=False)
         ):
             raise InvalidArgumentError(
-                f"Shape mismatch: expected {shape_text(expected)}, got {list(given)}"
+                f"Shape mismatch: expected {shape_text(expected)}, got {list(shape)}"
             )
 
     def add(self, *gradient: Value, is_first: bool) -> None:
@@ -220,15 +220,15 @@ class SparseAccumulator(Accumulator):
             self._indices, self._values, self._counts = np.array(indices), np.array(values), ones
             return
         left_at, right_at, length = _merged_positions(self._indices, indices)
-        found = np.empty(length, self._indices.dtype)
-        found[left_at], found[right_at] = self._indices, indices
+        merged_indices = np.empty(length, self._indices.dtype)
+        merged_indices[left_at], merged_indices[right_at] = self._indices, indices
         total = np.zeros((length, *values.shape[1:]), values.dtype)
         total[left_at] = self._values
         total[right_at] += values
         counts = np.zeros(length, np.int32)
         counts[left_at] = self._counts
         counts[right_at] += ones
-        self._indices, self._values, self._counts = found, total, counts
+        self._indices, self._values, self._counts = merged_indices, total, counts
 
     def result(self, count: int) -> tuple[Value, Value, Value]:
         """Return indices, rows and shape, and reset the sum."""
@@ -239,9 +239,9 @@ class SparseAccumulator(Accumulator):
             values = values / counts.reshape(-1, *[1] * (values.ndim - 1))
         first = self.shape[0] if self.shape else -1
         shape = (first, *values.shape[1:])
-        found = (self._indices, values, np.array(shape, np.int64))
+        slices = (self._indices, values, np.array(shape, np.int64))
         self._indices = self._values = self._counts = None
-        return found
+        return slices
 
 
 def _merged_positions(first: Value, second: Value) -> tuple[Any, Any, int]:
@@ -251,15 +251,15 @@ def _merged_positions(first: Value, second: Value) -> tuple[Any, Any, int]:
     duplicates are merged as they are, as in TensorFlow.
     """
     if np.all(np.diff(first) > 0) and np.all(np.diff(second) > 0):
-        found, positions = np.unique(np.concatenate([first, second]), return_inverse=True)
-        return positions[: len(first)], positions[len(first) :], len(found)
+        distinct, positions = np.unique(np.concatenate([first, second]), return_inverse=True)
+        return positions[: len(first)], positions[len(first) :], len(distinct)
     left, right = ([*part.tolist(), math.inf] for part in (first, second))
     left_at: list[int] = []
     right_at: list[int] = []
     length = 0
-    while (least := min(left[len(left_at)], right[len(right_at)])) < math.inf:
+    while (smallest := min(left[len(left_at)], right[len(right_at)])) < math.inf:
         for indices, merged in ((left, left_at), (right, right_at)):
-            if indices[len(merged)] == least:
+            if indices[len(merged)] == smallest:
                 merged.append(length)
         length += 1
     return np.array(left_at, np.intp), np.array(right_at, np.intp), length

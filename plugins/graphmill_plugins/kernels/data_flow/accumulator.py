@@ -57,29 +57,32 @@ class AccumulatorKernel:
 
     def __call__(self, ctx: OpKernelContext) -> Any:
         """Return the handle."""
-        found = ctx.resources.lookup_or_create(
+        accumulator = ctx.resources.lookup_or_create(
             self._container,
             self._name,
             Accumulator,  # type: ignore[type-abstract]
             lambda: self._kind(self._name, self._dtype, self._shape, self._reduction),
         )
-        self._check_same(found)
+        self._check_same(accumulator)
         container = self._container or ctx.resources.default_container
         if self._is_resource:
-            return ResourceHandle(ctx.device.name, container, self._name, "Accumulator", found)
+            return ResourceHandle(
+                ctx.device.name, container, self._name, "Accumulator", accumulator
+            )
         ref = Ref(dtypes.string, (2,), self._name)
         ref.value = string_array([container.encode(), self._name.encode()])
         return ref
 
-    def _check_same(self, found: Accumulator) -> None:
+    def _check_same(self, accumulator: Accumulator) -> None:
         requested = {"dtype": self._dtype, "shape": self._shape, "reduction": self._reduction}
-        for what, asked in requested.items():
-            has = getattr(found, what)
-            if has != asked or type(found) is not self._kind:
+        for what, expected in requested.items():
+            has = getattr(accumulator, what)
+            if has != expected or type(accumulator) is not self._kind:
                 raise InvalidArgumentError(
-                    f"Shared conditional accumulator '{self._name}' is a {type(found).__name__} of "
-                    f"{what} {has}, but a {self._kind.__name__} of {asked} was requested; use "
-                    "different shared_name attrs for the two"
+                    f"Shared conditional accumulator '{self._name}' is a "
+                    f"{type(accumulator).__name__} of {what} {has}, but a "
+                    f"{self._kind.__name__} of {expected} was requested; "
+                    "use different shared_name attrs for the two"
                 )
 
 
@@ -91,8 +94,8 @@ def accumulator_of(ctx: OpKernelContext, handle: Any) -> Accumulator:
         InvalidArgumentError: the handle is not that of an accumulator.
     """
     if type(handle) is ResourceHandle:
-        found: Accumulator = handle.expect(Accumulator)
-        return found
+        accumulator: Accumulator = handle.expect(Accumulator)
+        return accumulator
     names = handle.read() if isinstance(handle, Ref) else handle
     if names.size != 2:
         raise InvalidArgumentError(
@@ -133,8 +136,8 @@ def apply_gradient(
     ctx: OpKernelContext, handle: Any, local_step: Value, gradient: Value, dtype: np.dtype[Any]
 ) -> None:
     """Add a gradient to the sum."""
-    found = _typed(ctx, handle, dtype, DenseAccumulator)
-    found.apply(_scalar(local_step, "local_step"), gradient)
+    accumulator = _typed(ctx, handle, dtype, DenseAccumulator)
+    accumulator.apply(_scalar(local_step, "local_step"), gradient)
 
 
 @kernel("SparseAccumulatorApplyGradient", stateful=True, effects=_STATE)
@@ -149,9 +152,9 @@ def sparse_apply_gradient(
     has_known_shape: bool,
 ) -> None:
     """Add the rows of a sparse gradient to the sum."""
-    found = _typed(ctx, handle, dtype, SparseAccumulator)
+    accumulator = _typed(ctx, handle, dtype, SparseAccumulator)
     step = _scalar(local_step, "local_step")
-    found.apply(step, gradient_indices, gradient_values, gradient_shape, has_known_shape)
+    accumulator.apply(step, gradient_indices, gradient_values, gradient_shape, has_known_shape)
 
 
 @kernel(
@@ -165,9 +168,9 @@ def take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
     """Return the sum or mean once enough gradients have arrived, and reset it."""
-    found = _typed(ctx, handle, dtype, DenseAccumulator)
+    accumulator = _typed(ctx, handle, dtype, DenseAccumulator)
     required = _scalar(num_required, "num_required")
-    found.take(required, done, ctx.wait(partial(found.awaited, required)))
+    accumulator.take(required, done, ctx.wait(partial(accumulator.awaited, required)))
 
 
 @kernel("SparseAccumulatorTakeGradient", async_=True, waits=True, effects=_STATE)
@@ -175,18 +178,18 @@ def sparse_take_gradient(
     ctx: OpKernelContext, handle: Any, num_required: Value, dtype: np.dtype[Any], done: Done
 ) -> None:
     """Return indices, rows and shape once enough gradients have arrived, and reset the sum."""
-    found = _typed(ctx, handle, dtype, SparseAccumulator)
+    accumulator = _typed(ctx, handle, dtype, SparseAccumulator)
     required = _scalar(num_required, "num_required")
-    found.take(required, done, ctx.wait(partial(found.awaited, required)))
+    accumulator.take(required, done, ctx.wait(partial(accumulator.awaited, required)))
 
 
 def _typed(
     ctx: OpKernelContext, handle: Any, dtype: np.dtype[Any], kind: type[Accumulator]
 ) -> Accumulator:
-    found = accumulator_of(ctx, handle)
-    if found.dtype is not dtypes.as_dtype(dtype) or not isinstance(found, kind):
+    accumulator = accumulator_of(ctx, handle)
+    if accumulator.dtype is not dtypes.as_dtype(dtype) or not isinstance(accumulator, kind):
         raise InvalidArgumentError(
-            f"accumulator '{found.name}' is a {type(found).__name__} of {found.dtype.name}, "
-            f"expected a {kind.__name__} of {dtypes.as_dtype(dtype).name}"
+            f"accumulator '{accumulator.name}' is a {type(accumulator).__name__} of "
+            f"{accumulator.dtype.name}, expected a {kind.__name__} of {dtypes.as_dtype(dtype).name}"
         )
-    return found
+    return accumulator

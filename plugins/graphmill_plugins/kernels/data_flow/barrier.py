@@ -67,9 +67,9 @@ class Barrier(Store):
             InvalidArgumentError: an element has the component already.
         """
         self.check_open()
-        found: dict[bytes, set[int]] = {}  # components per key, after the keys so far
+        components: dict[bytes, set[int]] = {}  # components per key, after the keys so far
         for key in keys:
-            parts = found.get(
+            parts = components.get(
                 key, set(self.incomplete[key][1]) if key in self.incomplete else set()
             )
             if not parts and self.is_closed:
@@ -85,7 +85,7 @@ class Barrier(Store):
                 )
             # After an element is complete, its key may start another one.
             is_whole = len(parts) + 1 == len(self.dtypes)
-            found[key] = set() if is_whole else parts | {component}
+            components[key] = set() if is_whole else parts | {component}
         for key, value in zip(keys, values, strict=True):
             self._insert_one(key, component, value)
         self._next_index += 1

@@ -85,9 +85,9 @@ class EnqueueKernel(_TransferKernel):
         """Call `done` when the element is in the queue."""
         queue = self._queue(ctx, handle)
         for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
-            given = shape_of_value(value, queue.dtypes[index])
-            if not is_compatible(shape, given):
-                raise _shape_error(index, shape, given)
+            actual = shape_of_value(value, queue.dtypes[index])
+            if not is_compatible(shape, actual):
+                raise _shape_error(index, shape, actual)
         element = tuple(map(keepable, components))
         if queue.put_now(element):
             done()
@@ -129,15 +129,15 @@ def _shape_error(index: int, expected: Shape, shape: Sequence[int]) -> InvalidAr
 def _check_batch(queue: Queue, components: list[Value]) -> None:
     size = None
     for index, (value, shape) in enumerate(zip(components, _shapes(queue), strict=True)):
-        given = shape_of_value(value, queue.dtypes[index])
-        if not given or not is_compatible(shape, given[1:]):
-            raise _shape_error(index, None if shape is None else (-1, *shape), given)
+        actual = shape_of_value(value, queue.dtypes[index])
+        if not actual or not is_compatible(shape, actual[1:]):
+            raise _shape_error(index, None if shape is None else (-1, *shape), actual)
         if size is None:
-            size = given[0]
-        if given[0] != size:
+            size = actual[0]
+        if actual[0] != size:
             raise InvalidArgumentError(
                 "All input tensors must have the same size in the 0th dimension. Component "
-                f"{index} has {given[0]}, and should have {size}"
+                f"{index} has {actual[0]}, and should have {size}"
             )
 
 

@@ -74,11 +74,11 @@ class _QueueKernel:
         if type(queue) is not type(requested):
             raise InvalidArgumentError(f"Expected {queue.kind}, found {requested.kind}")
         for what in ("capacity", "dtypes", "shapes", "min_after_dequeue", "seeds"):
-            has, asked = getattr(queue, what, None), getattr(requested, what, None)
-            if has != asked:
+            has, expected = getattr(queue, what, None), getattr(requested, what, None)
+            if has != expected:
                 raise InvalidArgumentError(
                     f"Shared queue '{self._name}' has {what} {has} but requested {what} was "
-                    f"{asked}; use different shared_name attrs for the two queues"
+                    f"{expected}; use different shared_name attrs for the two queues"
                 )
 
 
@@ -186,8 +186,8 @@ def queue_of(ctx: OpKernelContext, handle: Any) -> Queue:
         InvalidArgumentError: the handle is not that of a queue.
     """
     if type(handle) is ResourceHandle:
-        found: Queue = handle.expect(Queue)
-        return found
+        queue: Queue = handle.expect(Queue)
+        return queue
     names = handle.read() if isinstance(handle, Ref) else handle
     if names.size != 2:
         raise InvalidArgumentError(

@@ -87,8 +87,8 @@ def stack_of(ctx: OpKernelContext, handle: Any) -> Stack:
         InvalidArgumentError: the handle is not that of a stack.
     """
     if type(handle) is ResourceHandle:
-        found: Stack = handle.expect(Stack)
-        return found
+        stack: Stack = handle.expect(Stack)
+        return stack
     names = handle.read() if isinstance(handle, Ref) else handle
     if names.size != 2:
         raise errors.InvalidArgumentError(

@@ -236,21 +236,21 @@ class _MapKernel(_AreaKernel):
     """Base of the kernels that access elements by key; checks component indices."""
 
     def _indices(self, indices: Value, count: int | None = None) -> list[int]:
-        found: list[int] = indices.ravel().tolist()
-        if not found:
+        positions: list[int] = indices.ravel().tolist()
+        if not positions:
             raise InvalidArgumentError("Indices are empty")
-        if any(right <= left for left, right in pairwise(found)):
-            raise InvalidArgumentError(f"Indices are not strictly ordered: {found}")
-        if count is not None and len(found) != count:
+        if any(right <= left for left, right in pairwise(positions)):
+            raise InvalidArgumentError(f"Indices are not strictly ordered: {positions}")
+        if count is not None and len(positions) != count:
             raise InvalidArgumentError(
-                f"expected one index per value, got {len(found)} indices for {count} values"
+                f"expected one index per value, got {len(positions)} indices for {count} values"
             )
-        for index in found:
+        for index in positions:
             if not 0 <= index < len(self._dtypes):
                 raise InvalidArgumentError(
                     f"Index '{index}' is out of bounds '[0, {len(self._dtypes)})'"
                 )
-        return found
+        return positions
 
 
 @kernel(
@@ -345,12 +345,12 @@ def _taken(area: Area, key: int, indices: list[int], *, is_peek: bool) -> list[V
     values = area.elements[key]
     if any(values[index] is None for index in indices):
         raise InvalidArgumentError(f"a component of key '{key}' has already been removed")
-    found = [values[index] for index in indices]
+    chosen = [values[index] for index in indices]
     if not is_peek:
-        area.size_in_bytes -= _bytes_of(found)
+        area.size_in_bytes -= _bytes_of(chosen)
         area.elements[key] = [
             None if index in indices else value for index, value in enumerate(values)
         ]
         if all(value is None for value in area.elements[key]):
             del area.elements[key]
-    return found + [DEAD] * (len(values) - len(found))
+    return chosen + [DEAD] * (len(values) - len(chosen))

@@ -159,8 +159,8 @@ def _origin(dataset: Dataset) -> Origin:
     if isinstance(dataset, ListOfElements):
         tensors = tuple(value for element in dataset.elements for value in element)
         attrs = {"output_types": dataset.dtypes, "output_shapes": dataset.shapes}
-        given = {"Tinput_types": dataset.dtypes * len(dataset.elements), **attrs}
-        return Origin("ListDataset", tensors, given, None)
+        all_attrs = {"Tinput_types": dataset.dtypes * len(dataset.elements), **attrs}
+        return Origin("ListDataset", tensors, all_attrs, None)
     raise UnimplementedError(
         f"{dataset!r} cannot be written into a graph: it was not created by a kernel"
     )
@@ -178,11 +178,11 @@ def _library(nodes: Iterable[Any], functions: Any) -> Any:
         if name not in reached:
             reached[name] = known[name]
             pending += _called(known[name].node_def, known)
-    found = proto.FunctionDefLibrary(function=[reached[name] for name in sorted(reached)])
+    library = proto.FunctionDefLibrary(function=[reached[name] for name in sorted(reached)])
     for gradient in everything.gradient:
         if gradient.function_name in reached:
-            found.gradient.add().CopyFrom(gradient)
-    return found
+            library.gradient.add().CopyFrom(gradient)
+    return library
 
 
 def _called(nodes: Iterable[Any], known: Mapping[str, Any]) -> Iterator[str]:

@@ -20,8 +20,8 @@ def _vector(transformations: Value) -> list[bytes]:
         raise InvalidArgumentError(
             f"transformations must be a vector, got shape {list(transformations.shape)}"
         )
-    found: list[bytes] = transformations.tolist()
-    return found
+    names: list[bytes] = transformations.tolist()
+    return names
 
 
 @dataset_maker("AssertNextDataset", "ExperimentalAssertNextDataset")

@@ -82,11 +82,11 @@ def _strings(data: bytes, count: int) -> list[bytes]:
     for _ in range(count):
         size, start = read_varint(data, start, len(data))
         sizes.append(size)
-    found = []
+    strings = []
     for size in sizes:
-        found.append(data[start : start + size])
+        strings.append(data[start : start + size])
         start += size
-    return found
+    return strings
 
 
 @dataset_kernel("CompressElement")
@@ -110,16 +110,16 @@ def uncompress_element(
     """
     del ctx
     is_array = isinstance(compressed, np.ndarray)
-    found = compressed.item() if is_array and not compressed.ndim else compressed
-    if not isinstance(found, CompressedElement):
+    element = compressed.item() if is_array and not compressed.ndim else compressed
+    if not isinstance(element, CompressedElement):
         raise InvalidArgumentError(
             "Input does not contain a compressed element, it contains a "
-            f"{type(found).__name__} of shape {list(compressed.shape)}"
+            f"{type(element).__name__} of shape {list(compressed.shape)}"
         )
     expected = tuple(dtypes.as_dtype(dtype) for dtype in output_types)
-    if found.types != expected:
+    if element.types != expected:
         raise FailedPreconditionError(
             f"Expected components of types {[dtype.name for dtype in expected]} from uncompress, "
-            f"but got {[dtype.name for dtype in found.types]}"
+            f"but got {[dtype.name for dtype in element.types]}"
         )
-    return found.components()
+    return element.components()

@@ -258,10 +258,12 @@ class _HandleKernel:
         def make() -> IteratorResource:
             return IteratorResource(self._types, self._shapes, self._name)
 
-        found = ctx.resources.lookup_or_create(self._container, self._name, IteratorResource, make)
-        check_structure(self._types, self._shapes, found.dtypes, found.shapes)
+        resource = ctx.resources.lookup_or_create(
+            self._container, self._name, IteratorResource, make
+        )
+        check_structure(self._types, self._shapes, resource.dtypes, resource.shapes)
         container = self._container or ctx.resources.default_container
-        return ResourceHandle(ctx.device.name, container, self._name, "Iterator", found)
+        return ResourceHandle(ctx.device.name, container, self._name, "Iterator", resource)
 
 
 @dataset_kernel("Iterator", "IteratorV2", effects=_STATE)
@@ -343,8 +345,8 @@ def delete_iterator(ctx: OpKernelContext, handle: Any, deleter: Any) -> None:
 
 def iterator_of(handle: Any) -> IteratorResource:
     """Return the iterator of a handle."""
-    found: IteratorResource = handle.expect(IteratorResource)
-    return found
+    resource: IteratorResource = handle.expect(IteratorResource)
+    return resource
 
 
 @dataset_kernel("MakeIterator", effects=_STATE)
@@ -407,11 +409,11 @@ def element_error(
                 f"Data type mismatch at component {index}: expected {dtype.name} but got "
                 f"{as_dtype(dtype_of_value(value)).name}."
             )
-        given = shape_of_value(value, dtype)
-        if not is_compatible(shape, given):
+        actual = shape_of_value(value, dtype)
+        if not is_compatible(shape, actual):
             return InvalidArgumentError(
                 f"Incompatible shapes at component {index}: expected {shape_text(shape)} but got "
-                f"{shape_text(given)}."
+                f"{shape_text(actual)}."
             )
     return None
 
@@ -456,14 +458,14 @@ def iterator_from_string_handle(
     """Return the handle of the iterator that a string names."""
     message = named_handle(string_handle)
     table = ctx.resources.find("", "_anonymous_iterators", _AnonymousIterators)
-    found = None if table is None else table.by_name.get(message.name)
-    if found is None:
-        found = ctx.resources.lookup(message.container, message.name, IteratorResource)
+    iterator = None if table is None else table.by_name.get(message.name)
+    if iterator is None:
+        iterator = ctx.resources.lookup(message.container, message.name, IteratorResource)
     if output_types:
         types, shapes = structure(output_types, output_shapes)
-        check_structure(types, shapes, found.dtypes, found.shapes)
+        check_structure(types, shapes, iterator.dtypes, iterator.shapes)
     return ResourceHandle(
-        ctx.device.name, message.container, message.name, message.maybe_type_name, found
+        ctx.device.name, message.container, message.name, message.maybe_type_name, iterator
     )
 
 

@@ -98,8 +98,8 @@ class MultiDeviceIterator:
 
 
 def _resource(handle: Any) -> MultiDeviceIterator:
-    found: MultiDeviceIterator = handle.expect(MultiDeviceIterator)
-    return found
+    resource: MultiDeviceIterator = handle.expect(MultiDeviceIterator)
+    return resource
 
 
 @dataset_kernel("MultiDeviceIterator", effects=_STATE)
@@ -118,13 +118,13 @@ class MultiDeviceIteratorKernel:
         def make() -> MultiDeviceIterator:
             return MultiDeviceIterator(self._devices, self._types, self._shapes)
 
-        found = ctx.resources.lookup_or_create(
+        resource = ctx.resources.lookup_or_create(
             self._container, self._name, MultiDeviceIterator, make
         )
-        iterator = found.iterator
+        iterator = resource.iterator
         check_structure(self._types, self._shapes, iterator.dtypes, iterator.shapes)
         container = self._container or ctx.resources.default_container
-        return ResourceHandle(ctx.device.name, container, self._name, _KIND, found)
+        return ResourceHandle(ctx.device.name, container, self._name, _KIND, resource)
 
 
 @dataset_kernel("AnonymousMultiDeviceIteratorV3", effects=_STATE)
@@ -208,10 +208,10 @@ def multi_device_iterator_from_string_handle(
 ) -> ResourceHandle:
     """Return the handle of the iterator that a string names."""
     message = named_handle(string_handle)
-    found = ctx.resources.lookup(message.container, message.name, MultiDeviceIterator)
+    resource = ctx.resources.lookup(message.container, message.name, MultiDeviceIterator)
     if output_types:
         types, shapes = structure(output_types, output_shapes)
-        check_structure(types, shapes, found.iterator.dtypes, found.iterator.shapes)
+        check_structure(types, shapes, resource.iterator.dtypes, resource.iterator.shapes)
     return ResourceHandle(
-        ctx.device.name, message.container, message.name, message.maybe_type_name, found
+        ctx.device.name, message.container, message.name, message.maybe_type_name, resource
     )

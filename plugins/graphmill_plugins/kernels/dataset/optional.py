@@ -55,8 +55,8 @@ def optional_get_value(
 ) -> list[Value]:
     """Return the value of an optional."""
     del ctx
-    found = optional_of(optional)
-    values = found.values
+    contents = optional_of(optional)
+    values = contents.values
     if values is None:
         raise InvalidArgumentError("The given optional does not have a value.")
     if len(values) != len(output_types):
@@ -64,17 +64,17 @@ def optional_get_value(
             f"The given optional has {len(values)} components, expected {len(output_types)}."
         )
     for index, (value, dtype, expected, shape) in enumerate(
-        zip(values, found.types, map(as_dtype, output_types), output_shapes, strict=True)
+        zip(values, contents.types, map(as_dtype, output_types), output_shapes, strict=True)
     ):
         if dtype is not expected:
             raise InvalidArgumentError(
                 f"The given optional does not match the expected type for component {index}. "
                 f"Expected: {expected.name}. Actual: {dtype.name}."
             )
-        given = shape_of_value(value, dtype)
-        if not is_compatible(shape, given):
+        actual = shape_of_value(value, dtype)
+        if not is_compatible(shape, actual):
             raise InvalidArgumentError(
                 f"The given optional does not match the expected shape for component {index}. "
-                f"Expected: {shape_text(shape)}. Actual: {shape_text(given)}."
+                f"Expected: {shape_text(shape)}. Actual: {shape_text(actual)}."
             )
     return list(values)

@@ -31,12 +31,12 @@ def get_options(ctx: OpKernelContext, input_dataset: Value) -> Value:
 
 
 def _options(dataset: Dataset) -> bytes:
-    found = b""
+    options = b""
     for source in dataset.inputs:
-        found = _merged(found, _options(source), _MESSAGES)
+        options = _merged(options, _options(source), _MESSAGES)
     if isinstance(dataset, Hint) and dataset.options:
-        found = _merged(found, dataset.options, _MESSAGES)
-    return found
+        options = _merged(options, dataset.options, _MESSAGES)
+    return options
 
 
 def _merged(first: bytes, second: bytes, messages: frozenset[int] = frozenset()) -> bytes:

@@ -46,11 +46,11 @@ class ThreadPoolHandleKernel:
 
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
         """Return the handle."""
-        found = ctx.resources.lookup_or_create(
+        pool = ctx.resources.lookup_or_create(
             self._container, self._name, ThreadPoolResource, ThreadPoolResource
         )
         container = self._container or ctx.resources.default_container
-        return ResourceHandle(ctx.device.name, container, self._name, "ThreadPool", found)
+        return ResourceHandle(ctx.device.name, container, self._name, "ThreadPool", pool)
 
 
 @dataset_maker("ThreadPoolDataset", "ExperimentalThreadPoolDataset", effects=_STATE)

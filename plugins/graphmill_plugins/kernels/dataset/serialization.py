@@ -88,8 +88,8 @@ def dataset_from_graph(ctx: OpKernelContext, graph_def: Value) -> Dataset:
     library = ctx.functions.library
     if library.body(name) is None:
         library.add_body(name, _body(name, content, ctx.functions))
-    found = ctx.functions.run(ctx.functions.instantiate(name), [], ctx)
-    return dataset_of(found[0])
+    results = ctx.functions.run(ctx.functions.instantiate(name), [], ctx)
+    return dataset_of(results[0])
 
 
 def _body(name: str, content: bytes, functions: Any) -> FunctionBody:

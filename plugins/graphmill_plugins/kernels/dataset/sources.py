@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _FILES = ("fs.read",)
 
 
-def _types(given: Sequence[np.dtype[Any]]) -> list[Any]:
-    return [as_dtype(dtype) for dtype in given]
+def _types(dtypes: Sequence[np.dtype[Any]]) -> list[Any]:
+    return [as_dtype(dtype) for dtype in dtypes]
 
 
 @dataset_maker("TensorDataset")
@@ -121,11 +121,11 @@ def sparse_tensor_slice_dataset(
     """Make a dataset of the rows of a sparse tensor, whose rows must be in order."""
     del ctx
     rank = len(dense_shape) if dense_shape.ndim == 1 else 0
-    given = shape_of_value(values, as_dtype(Tvalues))
-    if indices.ndim != 2 or len(given) != 1 or rank < 1 or indices.shape[1] != rank:
+    values_shape = shape_of_value(values, as_dtype(Tvalues))
+    if indices.ndim != 2 or len(values_shape) != 1 or rank < 1 or indices.shape[1] != rank:
         raise InvalidArgumentError(
             "a SparseTensorSliceDataset needs indices of shape [n, rank], values of shape [n] and "
-            f"a dense_shape of shape [rank]; got {list(indices.shape)}, {list(given)} and "
+            f"a dense_shape of shape [rank]; got {list(indices.shape)}, {list(values_shape)} and "
             f"{list(dense_shape.shape)}"
         )
     if len(indices) != len(values):
@@ -184,9 +184,9 @@ def range_dataset(
 
 def seed_generator_of(handle: Any, seed: Value, seed2: Value, *, reseeds: bool) -> SeedGenerator:
     """Return the seed generator of a handle, or a new one if the handle has none."""
-    found = handle.resource if isinstance(handle, ResourceHandle) else None
-    if isinstance(found, SeedGenerator):
-        return found
+    generator = handle.resource if isinstance(handle, ResourceHandle) else None
+    if isinstance(generator, SeedGenerator):
+        return generator
     return SeedGenerator(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")), reseeds=reseeds)
 
 
@@ -380,9 +380,9 @@ def _fixed_length(
 def matching_files_dataset(ctx: OpKernelContext, patterns: Value, *, broker: Broker) -> Dataset:
     """Make a dataset of the paths that match patterns, sorted."""
     del ctx
-    found = [path for text in _paths(patterns) for path in broker.matching(text)]
-    out = np.empty(len(found), object)
-    out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
+    paths = [path for text in _paths(patterns) for path in broker.matching(text)]
+    out = np.empty(len(paths), object)
+    out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in paths)
     string = as_dtype("string")
     return ListOfElements([(row,) for row in rows(out, string)], (string,), ((),))
 

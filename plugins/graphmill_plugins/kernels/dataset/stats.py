@@ -42,9 +42,9 @@ class _HandleKernel:
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
         """Return the handle."""
         kind = self.kind
-        found = ctx.resources.lookup_or_create(self._container, self._name, kind, kind)
+        aggregator = ctx.resources.lookup_or_create(self._container, self._name, kind, kind)
         container = self._container or ctx.resources.default_container
-        return ResourceHandle(ctx.device.name, container, self._name, "StatsAggregator", found)
+        return ResourceHandle(ctx.device.name, container, self._name, "StatsAggregator", aggregator)
 
 
 @dataset_kernel("StatsAggregatorHandle", "ExperimentalStatsAggregatorHandle", effects=("state",))
@@ -60,8 +60,8 @@ class StatsAggregatorHandleV2Kernel(_HandleKernel):
 
 
 def _aggregator(handle: Any) -> StatsAggregator:
-    found: StatsAggregator = handle.expect(StatsAggregator)
-    return found
+    aggregator: StatsAggregator = handle.expect(StatsAggregator)
+    return aggregator
 
 
 @dataset_kernel("StatsAggregatorSummary", "ExperimentalStatsAggregatorSummary", effects=("state",))
@@ -77,9 +77,9 @@ def stats_aggregator_set_summary_writer(
 ) -> None:
     """Give an aggregator a summary writer; one whose statistics are fetched ignores it."""
     del ctx
-    found, writer = _aggregator(stats_aggregator), summary.expect(SummaryWriter)
-    if isinstance(found, WritingStatsAggregator):
-        found.writer = writer
+    aggregator, writer = _aggregator(stats_aggregator), summary.expect(SummaryWriter)
+    if isinstance(aggregator, WritingStatsAggregator):
+        aggregator.writer = writer
 
 
 @dataset_maker(

@@ -260,16 +260,16 @@ def ignore_errors_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
 def unique_dataset(ctx: OpKernelContext, source: Value) -> Dataset:
     """Make a dataset of the distinct elements."""
     del ctx
-    found = dataset_of(source)
-    if len(found.dtypes) != 1:
+    dataset = dataset_of(source)
+    if len(dataset.dtypes) != 1:
         raise InvalidArgumentError(
-            f"UniqueDataset only supports inputs with a single component, got {len(found.dtypes)}"
+            f"UniqueDataset only supports inputs with a single component, got {len(dataset.dtypes)}"
         )
-    if found.dtypes[0].kind == "h":
+    if dataset.dtypes[0].kind == "h":
         raise InvalidArgumentError(
-            f"UniqueDataset cannot compare elements of type {found.dtypes[0].name}"
+            f"UniqueDataset cannot compare elements of type {dataset.dtypes[0].name}"
         )
-    return element_checks.Unique(found)
+    return element_checks.Unique(dataset)
 
 
 @dataset_maker("PrefetchDataset")
@@ -294,15 +294,15 @@ def cache_dataset_v2(
 ) -> Dataset:
     """Make a dataset that caches its elements in a cache resource or in files."""
     del ctx
-    found = cache.resource if isinstance(cache, ResourceHandle) else None
-    memory = found if isinstance(found, MemoryCache) else MemoryCache()
+    resource = cache.resource if isinstance(cache, ResourceHandle) else None
+    memory = resource if isinstance(resource, MemoryCache) else MemoryCache()
     return _cached(source, filename, memory, broker)
 
 
 def _cached(source: Value, filename: Value, cache: MemoryCache, broker: Broker) -> Dataset:
     path = as_path(decode(scalar(filename, "filename")))
-    found = dataset_of(source)
-    return FileCache(found, path, broker) if path else Cache(found, cache)
+    dataset = dataset_of(source)
+    return FileCache(dataset, path, broker) if path else Cache(dataset, cache)
 
 
 @dataset_maker("ShuffleDataset", effects=("rng",))
@@ -382,7 +382,7 @@ def shuffle_and_repeat_dataset_v2(
 
 
 def _epoch_count(count: Value) -> int:
-    found = _count(count)
-    if found < 1 and found != -1:
+    epochs = _count(count)
+    if epochs < 1 and epochs != -1:
         raise InvalidArgumentError("count must be greater than zero or equal to -1.")
-    return found
+    return epochs

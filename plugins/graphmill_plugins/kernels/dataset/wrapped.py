@@ -56,10 +56,10 @@ def unwrap_dataset_variant(ctx: OpKernelContext, wrapped: Any) -> Dataset:
         InvalidArgumentError: the variant holds something else.
     """
     del ctx
-    found = wrapped.item() if isinstance(wrapped, np.ndarray) and not wrapped.ndim else wrapped
-    if not isinstance(found, WrappedDataset):
+    variant = wrapped.item() if isinstance(wrapped, np.ndarray) and not wrapped.ndim else wrapped
+    if not isinstance(variant, WrappedDataset):
         raise InvalidArgumentError(
             "expected a variant that holds a wrapped dataset, got one that holds "
-            f"{type(found).__name__}"
+            f"{type(variant).__name__}"
         )
-    return found.dataset
+    return variant.dataset

@@ -109,10 +109,10 @@ def _check_rows(requests: Requests, *, exactly: bool) -> None:
     shape = _value(requests[0]).shape
     count = len(requests)
     if not shape or shape[0] % count or (exactly and shape[0] != count):
-        wanted = f"{count} rows" if exactly else f"a multiple of {count} rows"
+        expected = f"{count} rows" if exactly else f"a multiple of {count} rows"
         raise InvalidArgumentError(
             f"{requests[0]}: a tensor of shape {list(shape)} cannot be divided among the "
-            f"{count} members of the group; expected {wanted}"
+            f"{count} members of the group; expected {expected}"
         )
 
 

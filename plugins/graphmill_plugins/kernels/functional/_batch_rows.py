@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.functional._batch_scheduler import Batch
 
 
-def row_count(tensors: Sequence[Value], most: int, may_be_larger: bool) -> int:
+def row_count(tensors: Sequence[Value], limit: int, may_be_larger: bool) -> int:
     """Return the number of rows, which is the same for all inputs.
 
     Raises:
@@ -42,14 +42,14 @@ def row_count(tensors: Sequence[Value], most: int, may_be_larger: bool) -> int:
         raise InvalidArgumentError(
             "Invalid zero-sized batch: batching input tensors must have at least one row"
         )
-    if rows > most and not may_be_larger:
+    if rows > limit and not may_be_larger:
         raise InvalidArgumentError(
-            f"Task size {rows} is larger than maximum input batch size {most}"
+            f"Task size {rows} is larger than maximum input batch size {limit}"
         )
     return rows
 
 
-def check_sizes(most: int, allowed: Sequence[int], may_be_larger: bool) -> None:
+def check_sizes(limit: int, allowed: Sequence[int], may_be_larger: bool) -> None:
     """Raise InvalidArgumentError unless the allowed sizes ascend to the maximum batch size."""
     if not allowed:
         return
@@ -58,10 +58,10 @@ def check_sizes(most: int, allowed: Sequence[int], may_be_larger: bool) -> None:
             "allowed_batch_sizes entries must be monotonically increasing and positive, got "
             f"{list(allowed)}"
         )
-    if allowed[-1] != most and not may_be_larger:
+    if allowed[-1] != limit and not may_be_larger:
         raise InvalidArgumentError(
             "final entry in allowed_batch_sizes must equal max_batch_size when "
-            f"enable_large_batch_splitting is False, got {allowed[-1]} and {most}"
+            f"enable_large_batch_splitting is False, got {allowed[-1]} and {limit}"
         )
 
 

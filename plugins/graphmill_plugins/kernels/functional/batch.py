@@ -105,9 +105,9 @@ def _parts(
     errors: list[BaseException] = []
     lock = threading.Lock()  # the parts may complete in other callers' threads
 
-    def part_done(start: int, found: Any = None, error: BaseException | None = None) -> None:
+    def part_done(start: int, values: Any = None, error: BaseException | None = None) -> None:
         with lock:
-            results[start] = found
+            results[start] = values
             if error is not None:
                 errors.append(error)
             if len(results) < len(starts):

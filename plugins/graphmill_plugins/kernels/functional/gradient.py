@@ -68,22 +68,22 @@ class _Differentiated:
     def __call__(self, inputs: Sequence[Value]) -> list[Value]:
         """Return the gradients of the arguments, and zeros for arguments without one."""
         jax = jax_module()
-        args, given = self._split([_as_jax_input(value, jax) for value in inputs])
+        args, gradients = self._split([_as_jax_input(value, jax) for value in inputs])
         with jax.enable_x64(True):
-            results = self._pulled(args)([args[index] for index in self._smooth], given)
-            found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
+            results = self._pulled(args)([args[index] for index in self._smooth], gradients)
+            by_input = dict(zip(self._smooth, map(_conjugate, results), strict=True))
         return [
-            np.asarray(found[index]) if index in found else np.zeros_like(arg)
+            np.asarray(by_input[index]) if index in by_input else np.zeros_like(arg)
             for index, arg in enumerate(args)
         ]
 
     def traced(self, *inputs: Any) -> list[Any]:
         """Return the gradients inside an outer trace, such as that of a higher-order gradient."""
-        args, given = self._split(inputs)
-        results = self._pull(args)([args[index] for index in self._smooth], given)
-        found = dict(zip(self._smooth, map(_conjugate, results), strict=True))
+        args, gradients = self._split(inputs)
+        results = self._pull(args)([args[index] for index in self._smooth], gradients)
+        by_input = dict(zip(self._smooth, map(_conjugate, results), strict=True))
         zeros_like = jax_module().numpy.zeros_like
-        return [found[i] if i in found else zeros_like(arg) for i, arg in enumerate(args)]
+        return [by_input[i] if i in by_input else zeros_like(arg) for i, arg in enumerate(args)]
 
     def _split(self, inputs: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
         """Split the inputs into arguments and output gradients, the latter in JAX's convention.
@@ -97,12 +97,12 @@ class _Differentiated:
                 f"SymbolicGradient of '{body.name}' takes its {count} inputs and the gradients of "
                 f"its {len(body.ret_types)} outputs, {len(inputs)} given"
             )
-        given = [
+        gradients = [
             _conjugate(gradient)
             for gradient, dtype in zip(inputs[count:], body.ret_types, strict=True)
             if _is_smooth(dtype)
         ]
-        return inputs[:count], given
+        return inputs[:count], gradients
 
     def _pulled(self, args: Sequence[Value]) -> Callable[..., Any]:
         """Return a function from differentiable arguments and output gradients to gradients."""
@@ -134,8 +134,8 @@ class _Differentiated:
             results = zip(evaluate(full), ret_types, strict=True)
             return [result for result, dtype in results if _is_smooth(dtype)]
 
-        def pull(values: list[Any], given: list[Any]) -> Any:
-            return jax.vjp(of_smooth, *values)[1](given)
+        def pull(values: list[Any], gradients: list[Any]) -> Any:
+            return jax.vjp(of_smooth, *values)[1](gradients)
 
         return pull
 

@@ -70,22 +70,22 @@ def _map_calls(
     shapes: Sequence[Shape],
 ) -> Calls:
     handle = function_handle(ctx, "f", f)
-    found: list[list[Value]] = [[] for _ in types]
+    rows: list[list[Value]] = [[] for _ in types]
     shapes = list(shapes)
     for args in zip(*arguments, strict=True):
         if ctx.args.is_cancelled:
             raise errors.CancelledError("the step was cancelled within a MapDefun")
         results = yield handle, [*args, *captured]
         for index, value in enumerate(results):
-            given = shape_of_value(value, types[index])
-            if not is_compatible(shapes[index], given):
+            actual = shape_of_value(value, types[index])
+            if not is_compatible(shapes[index], actual):
                 raise errors.InvalidArgumentError(
-                    f"Mismatch in function retval shape, {shape_text(given)}, and expected output "
+                    f"Mismatch in function retval shape, {shape_text(actual)}, and expected output "
                     f"shape, {shape_text(shapes[index])}."
                 )
-            shapes[index] = given  # all rows have the shape of the first one
-            found[index].append(value)
+            shapes[index] = actual  # all rows have the shape of the first one
+            rows[index].append(value)
     return [
         stacked(ctx.xp, values, tuple(max(size, 0) for size in shape or ()), dtype)
-        for values, shape, dtype in zip(found, shapes, types, strict=True)
+        for values, shape, dtype in zip(rows, shapes, types, strict=True)
     ]

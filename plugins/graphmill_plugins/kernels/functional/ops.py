@@ -281,9 +281,9 @@ def list_to_array(xp: ArrayNamespace, values: list[Value], T: np.dtype[Any], N: 
 
 
 def _of_types(values: list[Value], types: Sequence[np.dtype[Any]]) -> list[Value]:
-    given = [value.dtype for value in values]
-    if given != list(types):
+    actual = [value.dtype for value in values]
+    if actual != list(types):
         raise errors.InvalidArgumentError(
-            f"expected a list of types {list(map(str, types))}, got {list(map(str, given))}"
+            f"expected a list of types {list(map(str, types))}, got {list(map(str, actual))}"
         )
     return values

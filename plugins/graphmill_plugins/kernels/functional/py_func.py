@@ -55,22 +55,22 @@ def _caller(
 
     def call(inputs: list[Value]) -> tuple[Value, ...]:
         result = _called(function, token, [_read_only(value) for value in inputs])
-        given = _as_list(result)
-        if len(given) != len(expected):
+        results = _as_list(result)
+        if len(results) != len(expected):
             raise InvalidArgumentError(
-                f"{token} returns {len(given)} values, but expects to see {len(expected)} values."
+                f"{token} returns {len(results)} values, but expects to see {len(expected)} values."
             )
-        for index, (value, dtype) in enumerate(zip(given, expected, strict=True)):
+        for index, (value, dtype) in enumerate(zip(results, expected, strict=True)):
             if value.dtype == dtype:
                 continue
             if converts and _fits(value.dtype, dtype):
-                given[index] = value.astype(dtype)
+                results[index] = value.astype(dtype)
                 continue
             raise InvalidArgumentError(
                 f"{index}-th value returned by {token} is {_name(value.dtype)}, but expects "
                 f"{_name(dtype)}"
             )
-        return tuple(given)
+        return tuple(results)
 
     return call
 
@@ -110,10 +110,10 @@ def _as_array(value: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "US":
         return array
-    given = np.asarray(value, object)  # NumPy's string dtypes strip trailing null bytes
-    made = np.empty(given.size, object)
-    made[:] = [v.encode() if isinstance(v, str) else v for v in given.ravel().tolist()]
-    return made.reshape(given.shape)
+    objects = np.asarray(value, object)  # NumPy's string dtypes strip trailing null bytes
+    made = np.empty(objects.size, object)
+    made[:] = [v.encode() if isinstance(v, str) else v for v in objects.ravel().tolist()]
+    return made.reshape(objects.shape)
 
 
 def _name(dtype: Any) -> str:

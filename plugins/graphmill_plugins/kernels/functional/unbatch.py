@@ -192,7 +192,7 @@ class Unbatch:
             raise InvalidArgumentError(
                 f"Expected `id` to be scalar. Received shape {shape_text(np.shape(id))}"
             )
-        found = ctx.resources.lookup_or_create(*self._key, WaitingRows, self._make)
+        waiting = ctx.resources.lookup_or_create(*self._key, WaitingRows, self._make)
         has_batch = np.ndim(batch_index) != 2 or len(batch_index)
         pieces = _pieces(batched_tensor, batch_index) if has_batch else []
-        found.exchange(int(id), pieces, done, ctx.wait(lambda: "its rows of a batch"))
+        waiting.exchange(int(id), pieces, done, ctx.wait(lambda: "its rows of a batch"))

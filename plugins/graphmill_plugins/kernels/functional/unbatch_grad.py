@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     Call = Callable[[], None]
 
 
-def _key(given: Value) -> int:
-    if np.ndim(given):
+def _key(value: Value) -> int:
+    if np.ndim(value):
         raise InvalidArgumentError(
-            f"Expected `id` to be scalar. Received shape {shape_text(np.shape(given))}"
+            f"Expected `id` to be scalar. Received shape {shape_text(np.shape(value))}"
         )
-    return int(given)
+    return int(value)
 
 
-def _index(given: Value) -> list[list[int]]:
-    if np.ndim(given) != 2 or given.shape[1] != 3:
+def _index(value: Value) -> list[list[int]]:
+    if np.ndim(value) != 2 or value.shape[1] != 3:
         raise InvalidArgumentError(
             "Wrong shape for index tensor: batch_index must have rows of 3 elements, got "
-            f"{shape_text(np.shape(given))}"
+            f"{shape_text(np.shape(value))}"
         )
-    rows: list[list[int]] = given.tolist()
+    rows: list[list[int]] = value.tolist()
     return rows
 
 
@@ -75,13 +75,13 @@ class Gradients:
         self,
         key: int,
         gradient: Value,
-        wanted: list[int] | None,
+        keys: list[int] | None,
         done: Done,
         cancellation: Cancellation | None,
     ) -> None:
         """Add the gradient of a step; call `done` when all gradients of its batch have arrived.
 
-        `wanted` lists the keys in the step's batch, or is None if the step has no batch.
+        `keys` lists the keys in the step's batch, or is None if the step has no batch.
 
         Raises:
             InvalidArgumentError: the key already exists, or a gradient is wanted twice.
@@ -90,11 +90,11 @@ class Gradients:
         with self._lock:
             if key in self._available:
                 raise InvalidArgumentError("Two runs with the same batch key.")
-            self._check(key, wanted)
+            self._check(key, keys)
             self._available[key] = gradient
-            if wanted is not None:
-                missing = {other for other in wanted if other not in self._available}
-                self._wanting[key] = _WaitingBatch(wanted, missing, done)
+            if keys is not None:
+                missing = {other for other in keys if other not in self._available}
+                self._wanting[key] = _WaitingBatch(keys, missing, done)
             for batch_key, batch in list(self._wanting.items()):
                 batch.missing.discard(key)
                 if not batch.missing:
@@ -106,12 +106,12 @@ class Gradients:
         for call in calls:
             call()
 
-    def _check(self, key: int, wanted: list[int] | None) -> None:
-        if wanted is None:
+    def _check(self, key: int, keys: list[int] | None) -> None:
+        if keys is None:
             return
         if key in self._wanting:
             raise InvalidArgumentError("Batch key with valid batch used twice.")
-        if any(batch.missing.intersection(wanted) for batch in self._wanting.values()):
+        if any(batch.missing.intersection(keys) for batch in self._wanting.values()):
             raise InvalidArgumentError("Missing tensor wanted by more than one batch.")
 
     def _joined(self, batch: _WaitingBatch) -> Call:
@@ -169,14 +169,14 @@ class UnbatchGrad:
     ) -> None:
         """Add this step's gradient; only the step that passed the batch receives rows."""
         key = _key(id)
-        found: Gradients = ctx.resources.lookup_or_create(*self._key, Gradients, Gradients)
-        wanted: list[int] | None = None
+        gradients: Gradients = ctx.resources.lookup_or_create(*self._key, Gradients, Gradients)
+        keys: list[int] | None = None
         if np.size(original_input):
             if not np.size(batch_index):
                 raise InvalidArgumentError("batch_index is empty while the tensor isn't.")
-            wanted = [row[0] for row in _index(batch_index)]
+            keys = [row[0] for row in _index(batch_index)]
         elif not np.ndim(grad):
             raise InvalidArgumentError("grad must have rows, got a scalar")
-        found.bring(key, grad, wanted, done, ctx.wait(lambda: "the gradients of its batch"))
-        if wanted is None:
+        gradients.bring(key, grad, keys, done, ctx.wait(lambda: "the gradients of its batch"))
+        if keys is None:
             done(grad[:0])

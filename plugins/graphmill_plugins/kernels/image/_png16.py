@@ -68,9 +68,9 @@ def decode(contents: bytes, header: Header) -> Any:
     filters = rows[:, 0]
     if filters.max() > 4:
         raise InvalidArgumentError(f"Invalid PNG data: unknown filter {filters.max()}")
-    found = _unfiltered(filters, rows[:, 1:].reshape(header.height, header.width, size))
+    samples = _unfiltered(filters, rows[:, 1:].reshape(header.height, header.width, size))
     return (
-        found.reshape(header.height, -1)
+        samples.reshape(header.height, -1)
         .view(">u2")
         .astype(np.uint16)
         .reshape(header.height, header.width, header.channels)

@@ -30,8 +30,8 @@ def _lanczos(radius: float) -> SamplingKernel:
     def function(x: Any) -> Any:
         angle = x * _F(math.pi)
         safe = np.where(x <= 1e-3, _F(1), angle)
-        found = _F(radius) * np.sin(safe) * np.sin(safe / _F(radius)) / (safe * safe)
-        return np.where(x > radius, _F(0), np.where(x <= 1e-3, _F(1), found))
+        values = _F(radius) * np.sin(safe) * np.sin(safe / _F(radius)) / (safe * safe)
+        return np.where(x > radius, _F(0), np.where(x <= 1e-3, _F(1), values))
 
     return SamplingKernel(radius, function)
 
@@ -87,13 +87,13 @@ def named(name: str) -> SamplingKernel:
 
 
 def weights(
-    kernel: SamplingKernel, size: int, wanted: int, scale: Any, translation: Any, antialias: bool
+    kernel: SamplingKernel, size: int, new_size: int, scale: Any, translation: Any, antialias: bool
 ) -> Any:
     """Return the matrix (wanted, size) that scales and translates an axis, in float32."""
     inverse = _F(1) / _F(scale)
     shift = -inverse * _F(translation)
     width = max(inverse, _F(1)) if antialias else _F(1)
-    centre = (np.arange(wanted, dtype=np.float32) + _F(0.5)) * inverse + shift
+    centre = (np.arange(new_size, dtype=np.float32) + _F(0.5)) * inverse + shift
     reach = _F(kernel.radius) * width
     first = np.clip(np.ceil(centre - reach - _F(0.5)), 0, size - 1)
     last = np.clip(np.floor(centre + reach - _F(0.5)), 0, size - 1)
@@ -101,7 +101,7 @@ def weights(
     distance = np.abs((pixels + _F(0.5) - centre[:, None]) * (_F(1) / width))
     is_seen = (pixels >= first[:, None]) & (pixels <= last[:, None])
     is_seen &= ((centre >= 0) & (centre <= size))[:, None]  # samples outside get no weight
-    found = np.where(is_seen, kernel.function(distance), _F(0))
-    total = found.sum(axis=1, keepdims=True, dtype=np.float32)
+    values = np.where(is_seen, kernel.function(distance), _F(0))
+    total = values.sum(axis=1, keepdims=True, dtype=np.float32)
     has_weight = np.abs(total) >= _SMALLEST_SUM
-    return np.where(has_weight, found / np.where(has_weight, total, _F(1)), _F(0))
+    return np.where(has_weight, values / np.where(has_weight, total, _F(1)), _F(0))

@@ -98,13 +98,13 @@ def suppress(similarity: Similarity, scores: Any, limits: Limits) -> tuple[list[
     return _suppress_by_fading(similarity, scores, limits)
 
 
-def _best_first(scores: Any, least: float) -> Any:
+def _best_first(scores: Any, threshold: float) -> Any:
     """Return the indices of the scores above a limit, best first; ties keep their order.
 
     Each score and its index are packed into one integer key: NumPy sorts these several times as
     fast as it argsorts floats.
     """
-    indices = np.flatnonzero(scores > least)
+    indices = np.flatnonzero(scores > threshold)
     if scores.dtype != np.float32:
         return indices[np.argsort(-scores[indices], kind="stable")]
     bits = (np.float32(0) - scores[indices]).view(np.int32)  # 0 - x never gives -0.0
@@ -222,8 +222,8 @@ def non_max_suppression_v3(
     return _indices(boxes, scores, limits)[0]
 
 
-def _padded(selected: Value, count: int, wanted: bool) -> Value:
-    if not wanted:
+def _padded(selected: Value, count: int, pads: bool) -> Value:
+    if not pads:
         return selected
     check_size((count,), itemsize=selected.dtype.itemsize)
     out = np.zeros(count, selected.dtype)

@@ -68,11 +68,11 @@ def _open(contents: bytes, formats: tuple[str, ...]) -> Any:
 def _check_size(image: Any, length: int) -> None:
     """Raise InvalidArgumentError for more pixels than a file of `length` bytes can hold."""
     width, height = image.size
-    most = min(_MAX_PIXELS, max(_ANY_FILE, _MAX_PIXELS_PER_BYTE[image.format] * length))
-    if width * height > most:
+    limit = min(_MAX_PIXELS, max(_ANY_FILE, _MAX_PIXELS_PER_BYTE[image.format] * length))
+    if width * height > limit:
         raise errors.InvalidArgumentError(
             f"the image is too large: {width} x {height}; a {image.format} of {length} bytes has "
-            f"at most {most} pixels"
+            f"at most {limit} pixels"
         )
     check_size((height, width, 4), "the image")
 
@@ -229,8 +229,8 @@ def decode_png(channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
         data = _scalar_contents(contents)
         image = _open(data, ("PNG", "JPEG", "GIF", "BMP"))
         _check_single(image)
-        wanted = channels or _own_channels(image, data)
-        return _png_pixels(image, wanted, data, dtype)
+        num_channels = channels or _own_channels(image, data)
+        return _png_pixels(image, num_channels, data, dtype)
 
     return run
 
@@ -247,11 +247,11 @@ def decode_jpeg(channels: int, ratio: int, dct_method: str) -> Callable[[Value],
     def run(contents: Value) -> Value:
         image = _open(_scalar_contents(contents), ("JPEG", "PNG", "GIF", "BMP"))
         _check_single(image)
-        wanted = channels or _own_channels(image)
+        num_channels = channels or _own_channels(image)
         if ratio > 1:
             width, height = image.size
             image.draft(None, (-(-width // ratio), -(-height // ratio)))
-        return _pixels(image, wanted)
+        return _pixels(image, num_channels)
 
     return run
 
@@ -315,12 +315,12 @@ def decode_webp(channels: int) -> Callable[[Value], Value]:
     def run(contents: Value) -> Value:
         data = _scalar_contents(contents)
         image = _open(data, ("WEBP",))
-        found = _own_channels(image)
-        if channels not in (0, found):
+        actual = _own_channels(image)
+        if channels not in (0, actual):
             raise errors.InvalidArgumentError(
-                f"the image has {found} channels, but {channels} were requested"
+                f"the image has {actual} channels, but {channels} were requested"
             )
-        return _frames(image, found, len(data))
+        return _frames(image, actual, len(data))
 
     return run
 
@@ -339,10 +339,10 @@ def decode_image(
         if image.format == "GIF":
             frames = _frames(image, channels or 3, len(data))
             return _cast(frames if expand_animations else frames[0], dtype)
-        wanted = channels or _own_channels(image, data)
+        num_channels = channels or _own_channels(image, data)
         if image.format == "PNG" and dtype != np.float32:
-            return _png_pixels(image, wanted, data, dtype)
-        return _cast(_pixels(image, wanted), dtype)
+            return _png_pixels(image, num_channels, data, dtype)
+        return _cast(_pixels(image, num_channels), dtype)
 
     return run
 

@@ -92,16 +92,16 @@ class _SharedBoxes:
         boxes = np.flatnonzero(scores > self._limits.score)
         boxes = boxes[np.argsort(-scores[boxes], kind="stable")]
         ranks = self._rank[boxes].tolist()
-        found: list[int] = []
-        dropped, most = 0, self._limits.most
+        selected: list[int] = []
+        dropped, limit = 0, self._limits.most
         for position, rank in enumerate(ranks):
             if dropped >> rank & 1:
                 continue
-            found.append(position)
-            if len(found) >= most:
+            selected.append(position)
+            if len(selected) >= limit:
                 break
             dropped |= self._overlaps(rank)
-        return boxes[found].tolist()  # type: ignore[no-any-return]
+        return boxes[selected].tolist()  # type: ignore[no-any-return]
 
     def _overlaps(self, rank: int) -> int:
         """Return an integer with a bit for each box that overlaps the box of this rank."""
@@ -109,8 +109,8 @@ class _SharedBoxes:
             start = rank // _AT_ONCE * _AT_ONCE
             overlaps = self._compare(slice(start, start + _AT_ONCE)) > self._limits.overlap
             rows = np.packbits(overlaps, axis=1, bitorder="little")
-            found = [int.from_bytes(row.tobytes(), "little") for row in rows]
-            self._overlapping.update(enumerate(found, start))
+            bits = [int.from_bytes(row.tobytes(), "little") for row in rows]
+            self._overlapping.update(enumerate(bits, start))
         return self._overlapping[rank]
 
     def _compare(self, some: slice) -> Any:
@@ -182,9 +182,11 @@ def combined_non_max_suppression(
     out_classes = np.zeros((batch, total), np.float32)
     valid = np.zeros(batch, np.int32)
     for image in range(batch):
-        found, selected_scores, classes = _selected(boxes[image], scores[image], limits)
+        selected, selected_scores, classes = _selected(boxes[image], scores[image], limits)
         count = valid[image] = min(total, len(selected_scores))
-        out_boxes[image, :count] = np.clip(found, 0, 1)[:count] if clip_boxes else found[:count]
+        out_boxes[image, :count] = (
+            np.clip(selected, 0, 1)[:count] if clip_boxes else selected[:count]
+        )
         out_scores[image, :count] = selected_scores[:count]
         out_classes[image, :count] = classes[:count]
     return out_boxes, out_scores, out_classes, valid

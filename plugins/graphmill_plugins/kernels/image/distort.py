@@ -74,9 +74,9 @@ def _random_crop(
     """Return a random crop of the given aspect ratio and area range; None if this attempt fails."""
     if width <= 0 or height <= 0:
         return None
-    least, most = (_F(share) * _F(width) * _F(height) for share in area)
-    rows = _rounded(np.sqrt(least / ratio))
-    most_rows = _rounded(np.sqrt(most / ratio))
+    smallest, largest = (_F(share) * _F(width) * _F(height) for share in area)
+    rows = _rounded(np.sqrt(smallest / ratio))
+    most_rows = _rounded(np.sqrt(largest / ratio))
     if _rounded(_F(most_rows) * ratio) > width:
         most_rows = int((width + 0.5 - _EPSILON) / float(ratio))
         if _rounded(_F(most_rows) * ratio) > width:
@@ -86,13 +86,13 @@ def _random_crop(
     if rows < most_rows:
         rows += numbers.below(most_rows - rows + 1)
     columns = _rounded(_F(rows) * ratio)
-    if _F(columns * rows) < least:  # possibly because of rounding
+    if _F(columns * rows) < smallest:  # possibly because of rounding
         rows += 1
         columns = _rounded(_F(rows) * ratio)
-    if _F(columns * rows) > most:
+    if _F(columns * rows) > largest:
         rows -= 1
         columns = _rounded(_F(rows) * ratio)
-    if not least <= _F(columns * rows) <= most:
+    if not smallest <= _F(columns * rows) <= largest:
         return None
     if not (0 < columns <= width and 0 < rows <= height):
         return None
@@ -101,11 +101,11 @@ def _random_crop(
     return _Box(left, top, left + columns, top + rows)
 
 
-def _covers(crop: _Box, objects: Sequence[_Box], least: Any) -> bool:
+def _covers(crop: _Box, objects: Sequence[_Box], min_covered: Any) -> bool:
     if crop.area < 1:
         return False
     return any(
-        _F(crop.common_area(thing)) / _F(thing.area) >= least
+        _F(crop.common_area(thing)) / _F(thing.area) >= min_covered
         for thing in objects
         if thing.area >= 1
     )
@@ -122,7 +122,7 @@ def _objects(boxes: Value, width: int, height: int, constraints: _CropConstraint
             f"input boxes must be 3-dimensional [batch, num_boxes, coords], got shape "
             f"{shape_text(boxes.shape)}"
         )
-    found = []
+    objects = []
     for top, left, bottom, right in boxes.reshape(-1, 4):
         if not all(0 <= edge <= 1 for edge in (top, left, bottom, right)):
             raise InvalidArgumentError(
@@ -130,29 +130,35 @@ def _objects(boxes: Value, width: int, height: int, constraints: _CropConstraint
                 f"{[float(top), float(left), float(bottom), float(right)]}"
             )
         wide, high = _F(width), _F(height)
-        found.append(_Box(int(left * wide), int(top * high), int(right * wide), int(bottom * high)))
-    if not found:
+        objects.append(
+            _Box(int(left * wide), int(top * high), int(right * wide), int(bottom * high))
+        )
+    if not objects:
         if not constraints.whole_if_no_box:
             raise InvalidArgumentError(
                 "No bounding boxes provided as input. One must enable "
                 "use_image_if_no_bounding_boxes if you wish to not provide any bounding boxes."
             )
-        found.append(_Box(0, 0, width, height))
-    return found
+        objects.append(_Box(0, 0, width, height))
+    return objects
 
 
 def _sample(
-    image_size: Value, boxes: Value, least: Value, constraints: _CropConstraints, numbers: Numbers
+    image_size: Value,
+    boxes: Value,
+    min_covered: Value,
+    constraints: _CropConstraints,
+    numbers: Numbers,
 ) -> tuple[Value, Value, Value]:
     constraints.check()
     if image_size.shape != (3,):
         raise InvalidArgumentError(
             f"image_size must contain 3 elements, got shape {shape_text(image_size.shape)}"
         )
-    if np.ndim(least):
+    if np.ndim(min_covered):
         raise InvalidArgumentError("min_object_covered must be 0-D")
-    if not least >= 0:
-        raise InvalidArgumentError(f"Min object covered must be non-negative: {float(least)}")
+    if not min_covered >= 0:
+        raise InvalidArgumentError(f"Min object covered must be non-negative: {float(min_covered)}")
     height, width = (int(side) for side in image_size[:2])
     for name, side in (("height", height), ("width", width)):
         if not 0 <= side < _MAX_PIXELS:
@@ -165,7 +171,7 @@ def _sample(
     for _ in range(constraints.attempts):
         ratio = _F(numbers.unit()) * (highest - lowest) + lowest
         crop = _random_crop(width, height, constraints.area, ratio, numbers)
-        if crop is not None and _covers(crop, things, least):
+        if crop is not None and _covers(crop, things, min_covered):
             chosen = crop
             break
     return _outputs(chosen, height, width, image_size.dtype)
@@ -201,11 +207,15 @@ class SampleDistortedBoundingBoxKernel:
         self._least = construction.attrs.get("min_object_covered")
 
     def __call__(
-        self, ctx: OpKernelContext, image_size: Value, boxes: Value, least: Value | None = None
+        self,
+        ctx: OpKernelContext,
+        image_size: Value,
+        boxes: Value,
+        min_covered: Value | None = None,
     ) -> tuple[Value, Value, Value]:
         """Return the first pixel, the size and the box of the crop."""
         del ctx
-        covered = _F(self._least) if least is None else least
+        covered = _F(self._least) if min_covered is None else min_covered
         self._constraints.check()
         numbers = Numbers(numbers_of(self._source.reserve(self._constraints.attempts)))
         return _sample(image_size, boxes, covered, self._constraints, numbers)

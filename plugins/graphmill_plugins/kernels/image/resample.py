@@ -51,9 +51,9 @@ def _cubic_table(sharpness: float) -> Any:
     return near, ((a * x - _F(5) * a) * x + _F(8) * a) * x - _F(4) * a
 
 
-def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
     """Return the matrix (wanted, size) that resizes an axis by cubic interpolation."""
-    position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     if half:
         position = position - _F(0.5)
     floor = np.floor(position)
@@ -66,18 +66,18 @@ def cubic_weights(size: int, wanted: int, align_corners: bool, half: bool) -> An
         weights = np.where(inputs == bounded, weights, _F(0))
         total = weights.sum(axis=1, keepdims=True, dtype=np.float32)
         weights = np.where(np.abs(total) >= _SMALLEST_SUM, weights / total, weights)
-    matrix = np.zeros((wanted, size), np.float32)
-    np.add.at(matrix, (np.arange(wanted)[:, None], bounded), weights)
+    matrix = np.zeros((new_size, size), np.float32)
+    np.add.at(matrix, (np.arange(new_size)[:, None], bounded), weights)
     return matrix
 
 
-def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
+def area_weights(size: int, new_size: int, align_corners: bool) -> Any:
     """Return the matrix (wanted, size) of the fraction of each input pixel in each output pixel."""
-    scale = resize_scale(size, wanted, align_corners)
+    scale = resize_scale(size, new_size, align_corners)
     if scale == 0:  # the axis has one pixel, which every output pixel copies
-        return np.eye(1, size, dtype=np.float32).repeat(wanted, axis=0)
-    start = np.arange(wanted, dtype=np.float32) * scale
-    stop = np.arange(1, wanted + 1, dtype=np.float32) * scale
+        return np.eye(1, size, dtype=np.float32).repeat(new_size, axis=0)
+    start = np.arange(new_size, dtype=np.float32) * scale
+    stop = np.arange(1, new_size + 1, dtype=np.float32) * scale
     span = int(np.max(np.ceil(stop) - np.floor(start)))
     start, stop = start[:, None], stop[:, None]
     pixels = np.floor(start) + np.arange(span, dtype=np.float32)
@@ -85,16 +85,16 @@ def area_weights(size: int, wanted: int, align_corners: bool) -> Any:
     other = np.where(pixels + 1 > stop, stop - pixels, _F(1))
     shares = np.where(pixels < start, first, other)
     shares = np.where(pixels < np.ceil(stop), shares, _F(0))
-    matrix = np.zeros((wanted, size), np.float32)
+    matrix = np.zeros((new_size, size), np.float32)
     inputs = np.clip(pixels.astype(np.intp), 0, size - 1)
-    np.add.at(matrix, (np.arange(wanted)[:, None], inputs), shares)
+    np.add.at(matrix, (np.arange(new_size)[:, None], inputs), shares)
     return matrix / scale
 
 
-def _weights(make: Callable[..., Any], size: int, wanted: int, *how: bool) -> Any:
+def _weights(make: Callable[..., Any], size: int, new_size: int, *how: bool) -> Any:
     """Return the matrix that `make` computes; small ones are cached for the following steps."""
-    is_small = size * wanted <= _MAX_CACHED_ELEMENTS
-    return _cached(make, size, wanted, *how) if is_small else make(size, wanted, *how)
+    is_small = size * new_size <= _MAX_CACHED_ELEMENTS
+    return _cached(make, size, new_size, *how) if is_small else make(size, new_size, *how)
 
 
 @lru_cache(maxsize=32)
@@ -132,14 +132,14 @@ def _taps(matrix: Any, limit: int) -> tuple[Any, Any] | None:
     """Return the input indices and weights (output, taps); None for more than `limit` taps."""
     outputs, inputs = np.nonzero(matrix)
     counts = np.bincount(outputs, minlength=len(matrix))
-    most = int(counts.max(initial=0))
-    if not 0 < most <= limit or most * _WORTH_PICKING > matrix.shape[1]:
+    longest = int(counts.max(initial=0))
+    if not 0 < longest <= limit or longest * _WORTH_PICKING > matrix.shape[1]:
         return None
     tap = np.arange(len(outputs)) - np.repeat(np.cumsum(counts) - counts, counts)
     # Unused taps read the output's first input with weight 0, so that an infinite pixel does not
     # affect the outputs of other pixels.
-    indices = np.tile(np.argmax(matrix != 0, axis=1)[:, None], (1, most))
-    weights = np.zeros((len(matrix), most), np.float32)
+    indices = np.tile(np.argmax(matrix != 0, axis=1)[:, None], (1, longest))
+    weights = np.zeros((len(matrix), longest), np.float32)
     indices[outputs, tap], weights[outputs, tap] = inputs, matrix[outputs, inputs]
     return indices, weights
 
@@ -189,8 +189,8 @@ def resize_bicubic_grad(
     height, width = original_image.shape[1:3]
     down = _weights(cubic_weights, height, grads.shape[1], align_corners, half_pixel_centers)
     across = _weights(cubic_weights, width, grads.shape[2], align_corners, half_pixel_centers)
-    found = resampled(xp, grads, down.T, across.T)
-    return found.astype(original_image.dtype)
+    gradient = resampled(xp, grads, down.T, across.T)
+    return gradient.astype(original_image.dtype)
 
 
 def _check_gradient(grads: Value, original: Value) -> None:
@@ -219,7 +219,7 @@ def resize_area(xp: ArrayNamespace, images: Value, size: Value, align_corners: b
 
 def _spans(
     sizes: tuple[int, int],
-    wanted: tuple[int, int],
+    new_sizes: tuple[int, int],
     scale: Value,
     translation: Value,
     kernel_type: str,
@@ -229,7 +229,7 @@ def _spans(
     sampling = _sampling_kernels.named(kernel_type)
     return [
         _sampling_kernels.weights(sampling, size, out, factor, shift, antialias)
-        for size, out, factor, shift in zip(sizes, wanted, scale, translation, strict=True)
+        for size, out, factor, shift in zip(sizes, new_sizes, scale, translation, strict=True)
     ]
 
 
@@ -265,10 +265,12 @@ def scale_and_translate(
 ) -> Value:
     """Return the images scaled, translated and cropped, as float32."""
     check_images(images)
-    wanted = output_size(size, images)
+    new_sizes = output_size(size, images)
     _check_scale(scale, translation)
     sizes = (images.shape[1], images.shape[2])
-    return resampled(xp, images, *_spans(sizes, wanted, scale, translation, kernel_type, antialias))
+    return resampled(
+        xp, images, *_spans(sizes, new_sizes, scale, translation, kernel_type, antialias)
+    )
 
 
 @kernel(
@@ -292,6 +294,6 @@ def scale_and_translate_grad(
     if not grads.size or not original_image.size:
         return xp.zeros(original_image.shape, original_image.dtype)
     sizes = (original_image.shape[1], original_image.shape[2])
-    wanted = (grads.shape[1], grads.shape[2])
-    spans = _spans(sizes, wanted, scale, translation, kernel_type, antialias)
+    new_sizes = (grads.shape[1], grads.shape[2])
+    spans = _spans(sizes, new_sizes, scale, translation, kernel_type, antialias)
     return resampled(xp, grads, *(span.T for span in spans))

@@ -58,17 +58,17 @@ def check_images(images: Value) -> None:
         raise errors.InvalidArgumentError("input image must be of non-zero size")
 
 
-def resize_scale(size: int, wanted: int, align_corners: bool) -> Any:
+def resize_scale(size: int, new_size: int, align_corners: bool) -> Any:
     """Return the number of input pixels per output pixel, in float32."""
-    if align_corners and wanted > 1:
-        return np.float32(size - 1) / np.float32(wanted - 1)
-    return np.float32(size) / np.float32(wanted)
+    if align_corners and new_size > 1:
+        return np.float32(size - 1) / np.float32(new_size - 1)
+    return np.float32(size) / np.float32(new_size)
 
 
-def positions(size: int, wanted: int, align_corners: bool, offset: float) -> Any:
+def positions(size: int, new_size: int, align_corners: bool, offset: float) -> Any:
     """Return the input position of each output pixel, in float32 as TensorFlow computes it."""
-    scale = resize_scale(size, wanted, align_corners)
-    return (np.arange(wanted, dtype=np.float32) + np.float32(offset)) * scale
+    scale = resize_scale(size, new_size, align_corners)
+    return (np.arange(new_size, dtype=np.float32) + np.float32(offset)) * scale
 
 
 def check_centers(align_corners: bool, half_pixel_centers: bool) -> None:
@@ -89,10 +89,10 @@ def check_pixels(grads: Value, original: Value) -> None:
 
 
 def linear_neighbors(
-    size: int, wanted: int, align_corners: bool, half: bool
+    size: int, new_size: int, align_corners: bool, half: bool
 ) -> tuple[Any, Any, Any]:
     """Return for each output pixel its two input neighbours and the weight of the second."""
-    position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     if half:
         position = position - np.float32(0.5)
     floor = np.floor(position)
@@ -138,9 +138,9 @@ def _blended(xp: ArrayNamespace, images: Value, left: Any, right: Any, share: An
     return first + (second - first) * share
 
 
-def nearest_pixels(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+def nearest_pixels(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
     """Return for each output pixel the input pixel nearest to it."""
-    position = positions(size, wanted, align_corners, 0.5 if half else 0.0)
+    position = positions(size, new_size, align_corners, 0.5 if half else 0.0)
     # C++'s roundf rounds halves away from zero, NumPy's `round` to even numbers.
     nearest = np.floor(position + np.float32(0.5)) if align_corners else np.floor(position)
     return np.clip(nearest.astype(np.intp), 0, size - 1)
@@ -185,13 +185,13 @@ def _check_crops(image: Value, boxes: Value, box_ind: Value, method: str) -> Non
 
 
 def crop_positions(
-    xp: ArrayNamespace, start: Value, end: Value, size: int, wanted: int
+    xp: ArrayNamespace, start: Value, end: Value, size: int, new_size: int
 ) -> tuple[Value, Value]:
     """Return positions (boxes, wanted) on an axis of the image, and a mask of those inside."""
     last = np.float32(size - 1)
-    if wanted > 1:
-        step = divided(xp, (end - start) * last, wanted - 1)
-        steps = xp.asarray(np.arange(wanted, dtype=np.float32))
+    if new_size > 1:
+        step = divided(xp, (end - start) * last, new_size - 1)
+        steps = xp.asarray(np.arange(new_size, dtype=np.float32))
         moved = unfused(xp, steps[None, :] * step[:, None])
         position = unfused(xp, start * last)[:, None] + moved
     else:

@@ -38,12 +38,12 @@ def _check_gradients(grads: Value) -> None:
         )
 
 
-def _weights(size: int, wanted: int, align_corners: bool, half: bool) -> Any:
+def _weights(size: int, new_size: int, align_corners: bool, half: bool) -> Any:
     """Return the matrix (size, wanted) that sums output pixels into input pixels along an axis."""
-    lower, upper, share = linear_neighbors(size, wanted, align_corners, half)
-    matrix = np.zeros((size, wanted), np.float32)
-    np.add.at(matrix, (lower, np.arange(wanted)), _F(1) - share)
-    np.add.at(matrix, (upper, np.arange(wanted)), share)
+    lower, upper, share = linear_neighbors(size, new_size, align_corners, half)
+    matrix = np.zeros((size, new_size), np.float32)
+    np.add.at(matrix, (lower, np.arange(new_size)), _F(1) - share)
+    np.add.at(matrix, (upper, np.arange(new_size)), share)
     return matrix
 
 
@@ -247,12 +247,12 @@ def crop_and_resize_grad_boxes(
     )
 
 
-def _ends(size: int, wanted: int) -> tuple[Any, Any]:
+def _ends(size: int, new_size: int) -> tuple[Any, Any]:
     """Return the derivatives of each crop position by the first and the last edge of the box."""
     whole = _F(size - 1)
-    if wanted == 1:
+    if new_size == 1:
         half = np.full(1, _F(0.5) * whole, np.float32)
         return half, half
-    step = whole / _F(wanted - 1)
-    last = np.arange(wanted, dtype=np.float32) * step
+    step = whole / _F(new_size - 1)
+    last = np.arange(new_size, dtype=np.float32) * step
     return whole - last, last

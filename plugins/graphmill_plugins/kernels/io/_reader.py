@@ -80,13 +80,13 @@ class Reader:
     def _serve(self, read: Read) -> None:
         """Serve the first request until it has records or waits for a work unit."""
         try:
-            found = self._records(read.count) if self.work is not None else []
+            records = self._records(read.count) if self.work is not None else []
         except BaseException as error:  # noqa: BLE001 - passed to the caller
             self._end(read, None, error)
             return
-        if found:
-            self.produced += len(found)
-            self._end(read, found, None)
+        if records:
+            self.produced += len(records)
+            self._end(read, records, None)
             return
         taker = Dequeue(1, lambda elements, error: self._got_work(read, elements, error))
         read.queue.submit(taker, read.cancellation)
@@ -116,17 +116,17 @@ class Reader:
             self._serve(following)
 
     def _records(self, count: int) -> list[Record]:
-        found: list[Record] = []
-        while len(found) < count:
+        records: list[Record] = []
+        while len(records) < count:
             record = self.next()
             if record is not None:
-                found.append(record)
+                records.append(record)
             if record is None or self.has_one_record:
                 self.stop()
                 self.work = None
                 self.finished += 1
                 break
-        return found
+        return records
 
     def start(self, work: bytes) -> None:
         """Start a work unit."""

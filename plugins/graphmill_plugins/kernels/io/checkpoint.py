@@ -247,8 +247,8 @@ def _number(value: Value) -> int:
 
 def _matches(path: str, broker: Broker) -> bool:
     """Return whether any file matches a pattern and may be a checkpoint in the V1 format."""
-    found = [path] if broker.exists(path) else broker.matching(path)
-    return any(not broker.is_dir(name) for name in found)
+    paths = [path] if broker.exists(path) else broker.matching(path)
+    return any(not broker.is_dir(name) for name in paths)
 
 
 def _names_and_slices(tensor_names: Value, shape_and_slices: Value) -> tuple[list[str], list[str]]:
@@ -309,9 +309,9 @@ def _restore_v1(reader: V1Reader, name: str, spec: str, dtype: DType) -> Value:
     return reader.read_slice(name, tensor_slice)
 
 
-def _check_shape(name: str, given: tuple[int, ...], stored: tuple[int, ...]) -> None:
-    if given != stored:
+def _check_shape(name: str, in_spec: tuple[int, ...], stored: tuple[int, ...]) -> None:
+    if in_spec != stored:
         raise errors.InvalidArgumentError(
-            f"tensor_name = {name}; shape in shape_and_slice spec {list(given)} does not match the "
-            f"shape stored in checkpoint: {list(stored)}"
+            f"tensor_name = {name}; shape in shape_and_slice spec {list(in_spec)} does not match "
+            f"the shape stored in checkpoint: {list(stored)}"
         )

@@ -70,7 +70,7 @@ def matching_files(pattern: Value, *, broker: Broker) -> Value:
             f"Input patterns tensor must be scalar or vector, but had shape: "
             f"{list(np.shape(pattern))}"
         )
-    found = [path for text in texts(pattern) for path in broker.matching(_with_folder(text))]
-    out = np.empty(len(found), object)
-    out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in found)
+    paths = [path for text in texts(pattern) for path in broker.matching(_with_folder(text))]
+    out = np.empty(len(paths), object)
+    out[:] = sorted(path.encode("utf-8", "surrogateescape") for path in paths)
     return out

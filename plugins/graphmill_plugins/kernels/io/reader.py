@@ -159,8 +159,8 @@ def reader_of(ctx: OpKernelContext, handle: Any) -> Reader:
         InvalidArgumentError: the handle is not that of a reader.
     """
     if type(handle) is ResourceHandle:
-        found: Reader = handle.expect(Reader)
-        return found
+        reader: Reader = handle.expect(Reader)
+        return reader
     names = handle.read() if isinstance(handle, Ref) else handle
     container, name = (part.decode() for part in names.ravel().tolist())
     return ctx.resources.lookup(container, name, Reader)

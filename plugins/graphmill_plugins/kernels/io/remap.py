@@ -122,10 +122,10 @@ def _check_remapping(remapping: Value, size: int, what: str, attr: str) -> None:
         raise errors.InvalidArgumentError(
             f"{what} must have {attr} = {size} elements, got shape {shape_text(remapping.shape)}"
         )
-    found, counts = np.unique(remapping[remapping >= 0], return_counts=True)
+    positions, counts = np.unique(remapping[remapping >= 0], return_counts=True)
     if counts.max(initial=1) > 1:
         raise errors.UnimplementedError(
-            f"old position {found[counts.argmax()]} is in {what} more than once, which is not "
+            f"old position {positions[counts.argmax()]} is in {what} more than once, which is not "
             "supported"
         )
 

@@ -83,20 +83,20 @@ def gradient_over_slices(
 ) -> Value:
     """Return the gradient of volume weights, by treating the slices of volumes as channels."""
     depth, *flat = axes
-    images, given = lax.optimization_barrier(
+    images, out_gradient = lax.optimization_barrier(
         (slices_as_channels(image, depth), gradient.reshape(-1, *gradient.shape[2:]))
     )
 
     def forward(weights: Value) -> Value:
         return convolve(images, weights, flat, 1)
 
-    found = transposed(forward, (*shape[1:3], images.shape[-1], shape[-1]), given)
-    return jnp.moveaxis(found.reshape(*shape[1:3], shape[0], *shape[3:]), 2, 0)
+    products = transposed(forward, (*shape[1:3], images.shape[-1], shape[-1]), out_gradient)
+    return jnp.moveaxis(products.reshape(*shape[1:3], shape[0], *shape[3:]), 2, 0)
 
 
 def gradient_product(image: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
     """Return the gradient (1 …, in, out) of the weights of a window with one tap."""
     seen = image[(slice(None), *(slice(None, None, axis.stride) for axis in axes))]
     rows, columns = seen.shape[-1], gradient.shape[-1]
-    found = jnp.matmul(seen.reshape(-1, rows).T, gradient.reshape(-1, columns))
-    return found.reshape(*(1 for _ in axes), rows, columns)
+    product = jnp.matmul(seen.reshape(-1, rows).T, gradient.reshape(-1, columns))
+    return product.reshape(*(1 for _ in axes), rows, columns)

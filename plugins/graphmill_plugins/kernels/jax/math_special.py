@@ -32,9 +32,9 @@ def _usual(a: Value, x: Value) -> Value:
 def _igamma_grad(a: Value, x: Value) -> Value:
     a, x = jnp.broadcast_arrays(a, x)
     usual = _usual(a, x)
-    found = lax.igamma_grad_a(jnp.where(usual, a, 1), jnp.where(usual, x, 1))
+    slope = lax.igamma_grad_a(jnp.where(usual, a, 1), jnp.where(usual, x, 1))
     return jnp.where(
-        usual, found, jnp.where((x == 0) | ((a > 0) & (x >= 0)), jnp.zeros_like(a), jnp.nan)
+        usual, slope, jnp.where((x == 0) | ((a > 0) & (x >= 0)), jnp.zeros_like(a), jnp.nan)
     )
 
 

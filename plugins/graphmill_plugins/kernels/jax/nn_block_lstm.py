@@ -40,8 +40,10 @@ def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[V
         cs_prev, now, cs_grad, h_grad, is_within = row
         grads = cs_grad + state[0], h_grad + state[1]
         to_cs, gates = step_gradient(jnp, cell, weights, cs_prev, now, *grads)
-        found = to_cs, dot(jnp, gates, by_state)
-        new_state = (jnp.where(is_within, new, old) for new, old in zip(found, state, strict=True))
+        new_values = to_cs, dot(jnp, gates, by_state)
+        new_state = (
+            jnp.where(is_within, new, old) for new, old in zip(new_values, state, strict=True)
+        )
         return tuple(new_state), jnp.where(is_within, gates, jnp.zeros_like(gates))
 
     start = jnp.zeros_like(inputs.cs_prev), jnp.zeros_like(inputs.h_prev)

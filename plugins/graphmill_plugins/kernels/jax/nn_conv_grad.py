@@ -36,19 +36,19 @@ _VOLUME: Final = 3  # axes
 
 def _of_input(kernel: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
-    weights, given = kernel.astype(wide), gradient.astype(wide)
+    weights, out_gradient = kernel.astype(wide), gradient.astype(wide)
 
     def forward(x: Value) -> Value:
         return convolve(x, weights, plan.axes, plan.groups)
 
     on_cpu = _input_gradient_on_cpu(plan)
     if on_cpu is None:
-        return transposed(forward, plan.shape, given).astype(dtype)
+        return transposed(forward, plan.shape, out_gradient).astype(dtype)
     out = lax.platform_dependent(
-        given,
+        out_gradient,
         weights,
         cpu=partial(on_cpu, axes=plan.axes),
-        default=lambda given, _: transposed(forward, plan.shape, given),
+        default=lambda out_gradient, _: transposed(forward, plan.shape, out_gradient),
     )
     return out.astype(dtype)
 
@@ -94,19 +94,19 @@ def _is_flipped_convolution(plan: ConvPlan) -> bool:
 def _of_filter(x: Value, gradient: Value, plan: ConvPlan) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     # The layout of both operands changes; the barrier stops XLA from recomputing them for that.
-    image, given = lax.optimization_barrier((x.astype(wide), gradient.astype(wide)))
+    image, out_gradient = lax.optimization_barrier((x.astype(wide), gradient.astype(wide)))
 
     def forward(weights: Value) -> Value:
         return convolve(image, weights, plan.axes, plan.groups)
 
     on_cpu = _filter_gradient_on_cpu(plan)
     if on_cpu is None:
-        return transposed(forward, plan.kernel, given).astype(dtype)
+        return transposed(forward, plan.kernel, out_gradient).astype(dtype)
     return lax.platform_dependent(
         image,
-        given,
+        out_gradient,
         cpu=partial(on_cpu, axes=plan.axes),
-        default=lambda _, given: transposed(forward, plan.kernel, given),
+        default=lambda _, out_gradient: transposed(forward, plan.kernel, out_gradient),
     ).astype(dtype)
 
 

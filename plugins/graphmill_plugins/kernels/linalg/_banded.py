@@ -74,32 +74,32 @@ def solve_tridiagonal(
         )
 
     _, (pivots, *upper, sides) = scan(eliminate, first, following)
-    limits, least = np.finfo(diagonals.dtype), zero
+    limits, smallest = np.finfo(diagonals.dtype), zero
     if perturb:
         largest = xp.max(xp.stack([abs(pivots), *map(abs, upper)]), axis=(0, 1))
-        least = xp.maximum(largest * limits.eps, xp.asarray(limits.tiny, dtype=largest.dtype))
+        smallest = xp.maximum(largest * limits.eps, xp.asarray(limits.tiny, dtype=largest.dtype))
 
     def substitute(carry: Any, row: Any) -> tuple[Any, Any]:
         (one, two), (pivot, near, far, side) = carry, row
         value = side - near * one - far * two
-        value = value / (_moved(xp, pivot, value, least, limits) if perturb else pivot)
+        value = value / (_moved(xp, pivot, value, smallest, limits) if perturb else pivot)
         return (value, one), value
 
     nothing = xp.zeros_like(sides[0])
-    _, found = scan(substitute, (nothing, nothing), (pivots, *upper, sides), reverse=True)
+    _, solution = scan(substitute, (nothing, nothing), (pivots, *upper, sides), reverse=True)
     if not perturb:
         blank = 0 if rhs.dtype.kind == "c" else xp.nan  # C++: quiet_NaN() of complex types is 0
-        found = xp.where(xp.any(pivots == 0, axis=0), blank, found)
-    return xp.moveaxis(found, 0, -2).astype(rhs.dtype)
+        solution = xp.where(xp.any(pivots == 0, axis=0), blank, solution)
+    return xp.moveaxis(solution, 0, -2).astype(rhs.dtype)
 
 
-def _moved(xp: ArrayNamespace, pivot: Value, side: Value, least: Value, limits: Any) -> Value:
-    """Move a pivot away from zero by `least`, then 2 `least` …, until it can divide `side`."""
+def _moved(xp: ArrayNamespace, pivot: Value, side: Value, smallest: Value, limits: Any) -> Value:
+    """Move a pivot away from zero by `smallest`, then twice that …, until it can divide `side`."""
     size = abs(pivot)
-    needed = xp.minimum(xp.maximum(abs(side) * limits.tiny - size, xp.zeros_like(least)), 1.0)
-    times = xp.maximum(xp.ceil(xp.log2(1 + needed / least)), (size == 0).astype(least.dtype))
+    needed = xp.minimum(xp.maximum(abs(side) * limits.tiny - size, xp.zeros_like(smallest)), 1.0)
+    times = xp.maximum(xp.ceil(xp.log2(1 + needed / smallest)), (size == 0).astype(smallest.dtype))
     direction = xp.where(size == 0, pivot + 1, pivot / xp.where(size == 0, 1, size))
-    return pivot + direction * (least * (xp.exp2(times) - 1))
+    return pivot + direction * (smallest * (xp.exp2(times) - 1))
 
 
 def solve_banded(
@@ -141,5 +141,5 @@ def _solve_lower(xp: ArrayNamespace, scan: Scan, bands: Value, rhs: Value) -> Va
 
     is_used = xp.arange(size) >= xp.arange(count)[:, None]
     rows = xp.moveaxis(xp.where(is_used, bands, xp.zeros_like(bands)), -1, 0)
-    _, found = scan(substitute, (nothing,) * (count - 1), (rows, xp.moveaxis(rhs, -2, 0)))
-    return xp.moveaxis(found, 0, -2)
+    _, solution = scan(substitute, (nothing,) * (count - 1), (rows, xp.moveaxis(rhs, -2, 0)))
+    return xp.moveaxis(solution, 0, -2)

@@ -77,15 +77,15 @@ def _in_pieces(
     size = stacks[0].shape[0]
     step = -(-size // min(size, HELPERS.processors))
     cuts = [slice(start, start + step) for start in range(0, size, step)]
-    found: list[Any] = [None] * len(cuts)
+    pieces: list[Any] = [None] * len(cuts)
 
     def compute(index: int) -> None:
-        found[index] = function(*[stack[cuts[index]] for stack in stacks], **options)
+        pieces[index] = function(*[stack[cuts[index]] for stack in stacks], **options)
 
     HELPERS.run([partial(compute, index) for index in range(len(cuts))])
-    if isinstance(found[0], tuple):
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
-    return np.concatenate(found)
+    if isinstance(pieces[0], tuple):
+        return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return np.concatenate(pieces)
 
 
 _FUNCTIONS: Final = SimpleNamespace(

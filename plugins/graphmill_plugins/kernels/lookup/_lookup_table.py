@@ -63,8 +63,8 @@ class LookupTable:
     def keys_of(self, keys: Value) -> list[Any]:
         """Return the keys of a tensor as a flat list."""
         self._check_keys(keys)
-        found: list[Any] = keys.ravel().tolist()
-        return found
+        flat: list[Any] = keys.ravel().tolist()
+        return flat
 
     def _check_keys(self, keys: Value) -> None:
         if keys.dtype != self.key_dtype.as_numpy_dtype:
@@ -120,8 +120,8 @@ class LookupTable:
         if not self.value_shape:
             defaults = default.ravel().tolist()
             each = repeat(defaults[0]) if len(defaults) == 1 else defaults
-            found = np.fromiter(map(get, flat, each), self.value_dtype.as_numpy_dtype, len(flat))
-            return found.reshape(shape)
+            values = np.fromiter(map(get, flat, each), self.value_dtype.as_numpy_dtype, len(flat))
+            return values.reshape(shape)
         out = np.empty(shape, self.value_dtype.as_numpy_dtype)
         out[...] = default
         rows = out.reshape(-1, *self.value_shape)
@@ -202,8 +202,8 @@ class InitializableTable(LookupTable):
                 return
             entries: dict[Any, Any] = {}
             for key, row in zip(flat, rows, strict=True):
-                found = entries.setdefault(key, row)
-                if found is not row and found != row:
+                earlier = entries.setdefault(key, row)
+                if earlier is not row and earlier != row:
                     raise errors.FailedPreconditionError(
                         f"HashTable has different value for same key. Key {key!r} has "
                         f"{entries[key]!r} and trying to add value {row!r}"
@@ -286,8 +286,8 @@ class DenseTable(LookupTable):
                     f"Empty and deleted keys must have same shape, got shapes: "
                     f"{list(empty.shape)} and {list(key.shape)}"
                 )
-        found = [self.keys_of(key)[0] for key in reserved]
-        self._reserved = dict(zip(found, ("empty_key", "deleted_key"), strict=False))
+        reserved_keys = [self.keys_of(key)[0] for key in reserved]
+        self._reserved = dict(zip(reserved_keys, ("empty_key", "deleted_key"), strict=False))
         if len(self._reserved) < len(reserved):
             raise errors.InvalidArgumentError("Empty and deleted keys cannot be equal")
 
@@ -365,10 +365,10 @@ class DenseTable(LookupTable):
                 )
         flat = self._flat_keys(keys)
         used = [index for index, key in enumerate(flat) if key not in self._reserved]
-        found = self._rows(values[used].reshape(-1, *self.value_shape), (len(used),))
+        new_rows = self._rows(values[used].reshape(-1, *self.value_shape), (len(used),))
         with self._lock:
             self._buckets.count = len(flat)
-            self._entries = dict(zip((flat[index] for index in used), found, strict=True))
+            self._entries = dict(zip((flat[index] for index in used), new_rows, strict=True))
 
     def export(self) -> tuple[Value, Value]:
         """Return one row per bucket: the entries, then empty keys with zeros."""

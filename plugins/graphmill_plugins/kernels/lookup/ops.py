@@ -144,8 +144,8 @@ def lookup_table_find(
     table = table_of(ctx, table_handle)
     if table.value_dtype.kind != "h":
         return table.find(keys, default_value)
-    found = table.find(keys, object_array(default_value))
-    return found if found.ndim else found.item()
+    values = table.find(keys, object_array(default_value))
+    return values if values.ndim else values.item()
 
 
 @kernel("LookupTableInsert", "LookupTableInsertV2", stateful=True, host=True, effects=_STATE)

@@ -59,14 +59,14 @@ class _Sampling:
     def draw(self, tries: int) -> None:
         """Sample the best of `tries` candidates: the one with the smallest sum of distances."""
         sums = np.add.accumulate(self._distances)
-        best, least, found = 0, _F(np.inf), self._distances
+        best, lowest, nearest = 0, _F(np.inf), self._distances
         for attempt in range(tries):
             index = self._candidate(sums)
             distances = self._with(index)
             potential = distances.sum()
-            if potential < least or (tries == 1 and attempt == 0):
-                best, least, found = index, potential, distances
-        self._distances = found
+            if potential < lowest or (tries == 1 and attempt == 0):
+                best, lowest, nearest = index, potential, distances
+        self._distances = nearest
         self._drawn[best] = None
 
     def chosen(self) -> list[int]:

@@ -25,8 +25,8 @@ _BIG = 1 / _EPS
 def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
     """Compute the derivative of igamma(a, x) by `a`: 0 at x = 0, else NaN for a <= 0 or x < 0."""
     a64, x64 = (np.array(value) for value in np.broadcast_arrays(a.astype(float), x.astype(float)))
-    most = float(np.finfo(T).max)
-    is_far = (a64 > 0) & (x64 > 0) & ((a64 >= most) | (x64 >= most))
+    largest = float(np.finfo(T).max)
+    is_far = (a64 > 0) & (x64 > 0) & ((a64 >= largest) | (x64 >= largest))
     result = np.where((x64 == 0) | is_far, 0.0, np.nan)
     valid = (a64 > 0) & (x64 > 0) & ~is_far
     upper = valid & (x64 > 1) & (x64 > a64)

@@ -46,12 +46,12 @@ def _axes(indices: Value, rank: int) -> tuple[int, ...]:
         axes = [axes]
     if len(axes) == 1:
         return (checked_axis(axes[0], rank, "reduction dimension"),)
-    found = tuple(checked_axis(axis, rank, "reduction dimension") for axis in axes)
-    if len(set(found)) < len(found):
+    checked = tuple(checked_axis(axis, rank, "reduction dimension") for axis in axes)
+    if len(set(checked)) < len(checked):
         raise InvalidArgumentError(
             f"Invalid reduction arguments: axes {axes} name a dimension twice"
         )
-    return found
+    return checked
 
 
 def _accumulator(T: np.dtype[Any]) -> np.dtype[Any]:

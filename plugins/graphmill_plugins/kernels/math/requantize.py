@@ -95,11 +95,11 @@ def requantization_range_per_channel(
     ends = _farthest(xp, x, input_min, input_max)
     if not x.size:
         raise InvalidArgumentError("input must not be empty")
-    least, most = (function(x, axis=(0, 1, 2)).astype(_F) for function in (xp.min, xp.max))
-    largest = to_int32(xp, xp.maximum(xp.abs(least), xp.abs(most))).astype(_F)
+    smallest, greatest = (function(x, axis=(0, 1, 2)).astype(_F) for function in (xp.min, xp.max))
+    largest = to_int32(xp, xp.maximum(xp.abs(smallest), xp.abs(greatest))).astype(_F)
     high = xp.max(ends * largest / _STEPS, initial=np.finfo(_F).tiny)
     high = xp.minimum(high, _F(clip_value_max))
-    return xp.where(xp.any(to_int32(xp, least) < 0), -high, _F(0)), high
+    return xp.where(xp.any(to_int32(xp, smallest) < 0), -high, _F(0)), high
 
 
 @kernel(

@@ -51,10 +51,11 @@ class Fusion(NamedTuple):
 
     def check(self, name: str, count: int) -> None:
         """Raise InvalidArgumentError unless an op has the number of additional inputs."""
-        wanted = [*self.inputs, *["side_input"] * self.takes_side_input]
-        if count != len(wanted):
+        expected = [*self.inputs, *["side_input"] * self.takes_side_input]
+        if count != len(expected):
             raise InvalidArgumentError(
-                f"{name} must have {len(wanted)} extra arguments ({', '.join(wanted)}), got {count}"
+                f"{name} must have {len(expected)} extra arguments ({', '.join(expected)}), "
+                f"got {count}"
             )
 
     def apply(self, product: Value, args: Sequence[Value]) -> Value:

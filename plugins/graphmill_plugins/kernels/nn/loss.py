@@ -170,9 +170,9 @@ def _few_largest(values: Any, k: int) -> Any:
     return order.reshape(*values.shape[:-1], k)
 
 
-def _first_of_equals(rows: Any, least: Any, k: int) -> Any:
-    """Mark `k` values of each row: those above `least`, then the first that equal it."""
-    above, equal = rows > least, rows == least
+def _first_of_equals(rows: Any, threshold: Any, k: int) -> Any:
+    """Mark `k` values of each row: those above `threshold`, then the first that equal it."""
+    above, equal = rows > threshold, rows == threshold
     needed = k - np.count_nonzero(above, axis=-1, keepdims=True)
     return above | (equal & (np.cumsum(equal, axis=-1) <= needed))
 

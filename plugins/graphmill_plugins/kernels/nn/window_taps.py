@@ -34,8 +34,8 @@ def taps_of(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Iterator[Tap]
     """Yield the taps of windows in row-major order; outside of the input they read zeros."""
     padded = padded_input(xp, x, axes)
     for index in np.ndindex(*(axis.kernel for axis in axes)):
-        at = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, index, strict=True)))
-        yield Tap(index, at, padded[at], _is_inside(axes, index))
+        slices = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, index, strict=True)))
+        yield Tap(index, slices, padded[slices], _is_inside(axes, index))
 
 
 def padded_input(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Value:
@@ -66,10 +66,10 @@ def _is_inside(axes: Sequence[Axis], index: Sequence[int]) -> Any:
 def spread(xp: ArrayNamespace, like: Value, axes: Sequence[Axis], parts: Any) -> Value:
     """Add `parts`, pairs of (slices of the padded input, values), to zeros shaped like `like`."""
     total = padded_input(xp, xp.zeros(like.shape, like.dtype), axes)
-    for at, values in parts:
+    for slices, values in parts:
         if xp is np:
-            total[at] += values
+            total[slices] += values
         else:
-            total = total.at[at].add(values)
+            total = total.at[slices].add(values)
     cuts = (slice(axis.before, axis.before + axis.size) for axis in axes)
     return total[(slice(None), *cuts)]

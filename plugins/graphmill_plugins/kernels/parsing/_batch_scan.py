@@ -157,18 +157,18 @@ class Scan:
         self, layout: Layout, rows: list[int], contents: Sequence[bytes], groups: list[_Group]
     ) -> list[int]:
         """Add the rows that have a layout to the groups; return the other rows."""
-        given = [contents[row] for row in rows]
-        table, matches = layout.rows_of(given)
+        candidates = [contents[row] for row in rows]
+        table, matches = layout.rows_of(candidates)
         others: list[int] = []
         if not all(matches):
             others = [row for row, matches_it in zip(rows, matches, strict=True) if not matches_it]
             rows = [row for row, matches_it in zip(rows, matches, strict=True) if matches_it]
-            given = [contents[row] for row in rows]
+            candidates = [contents[row] for row in rows]
             table = table[matches]
-        groups.append(_Group(layout, rows, given, table))
+        groups.append(_Group(layout, rows, candidates, table))
         self._contents += [
             (row, content, layout.start, len(content))
-            for row, content in zip(rows, given, strict=True)
+            for row, content in zip(rows, candidates, strict=True)
         ]
         return others
 
@@ -297,17 +297,17 @@ class Scan:
         return last
 
     def _parse_entries(self, row: int, content: bytes, offset: int, end: int) -> int:
-        found: dict[bytes, Feature] = {}
+        features: dict[bytes, Feature] = {}
         slots = self._headers.slots
-        parse_features(content, offset, end, found, slots)
-        for key, feature in found.items():
+        parse_features(content, offset, end, features, slots)
+        for key, feature in features.items():
             first = slots[key]
             for slot in range(first, first + len(KINDS)):
                 self._cells_of(slot)[row] = None
             self._cells_of(first)[row] = feature if feature.dtype else None
         return end
 
-    def columns(self, wanted: Sequence[tuple[bytes, DType]]) -> list[FeatureRows]:
+    def columns(self, features: Sequence[tuple[bytes, DType]]) -> list[FeatureRows]:
         """Return the values of features, given by key and type.
 
         The features of one type are decoded together, as each NumPy call costs as much as decoding
@@ -317,29 +317,29 @@ class Scan:
             InvalidArgumentError: an example has values of another type, or malformed ones.
         """
         slots, decoded = self._headers.slots, self._decoded
-        found: dict[int, FeatureRows] = {}
+        by_index: dict[int, FeatureRows] = {}
         if decoded:
-            for index, (key, dtype) in enumerate(wanted):
+            for index, (key, dtype) in enumerate(features):
                 rows = decoded.get(slots[key] + _OFFSETS[dtype])
                 if rows is not None:
-                    found[index] = rows
-        for dtype in dict.fromkeys(dtype for _, dtype in wanted):
+                    by_index[index] = rows
+        for dtype in dict.fromkeys(dtype for _, dtype in features):
             plain = [
                 index
-                for index, (key, kind) in enumerate(wanted)
-                if kind is dtype and index not in found and self._has_only(key, dtype)
+                for index, (key, kind) in enumerate(features)
+                if kind is dtype and index not in by_index and self._has_only(key, dtype)
             ]
             cells = [
                 cell
                 for i in plain
-                for cell in self._cells_of(slots[wanted[i][0]] + _OFFSETS[dtype])
+                for cell in self._cells_of(slots[features[i][0]] + _OFFSETS[dtype])
             ]
             whole = decoded_rows(cells, dtype) if cells else None
             if whole is not None:
-                found.update(zip(plain, whole.split(len(plain)), strict=True))
+                by_index.update(zip(plain, whole.split(len(plain)), strict=True))
         return [
-            found[i] if i in found else self.column(key, dtype)
-            for i, (key, dtype) in enumerate(wanted)
+            by_index[i] if i in by_index else self.column(key, dtype)
+            for i, (key, dtype) in enumerate(features)
         ]
 
     def _has_only(self, key: bytes, dtype: DType) -> bool:

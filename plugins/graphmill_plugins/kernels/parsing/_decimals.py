@@ -105,8 +105,8 @@ def _remove_points(low: Any, high: Any, scale: Any) -> Any:
 def _first_points(words: Any) -> Any:
     """Return the topmost bit of the first byte that is a point; 0 if no byte is."""
     others = words ^ _POINTS
-    found = (others - _ONES) & ~others & _HIGH_BITS
-    return found & (~found + _U64(1))
+    marked = (others - _ONES) & ~others & _HIGH_BITS
+    return marked & (~marked + _U64(1))
 
 
 def _remove_bytes(words: Any, points: Any, first: Any) -> tuple[Any, Any]:

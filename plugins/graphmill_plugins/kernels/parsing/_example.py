@@ -58,10 +58,10 @@ def parse_features(
     content: bytes,
     start: int,
     end: int,
-    found: dict[bytes, Feature],
+    features: dict[bytes, Feature],
     keys: Container[bytes],
 ) -> None:
-    """Add features of a `Features` message by `keys` to `found`; later ones replace earlier ones.
+    """Add features of a `Features` message by `keys` to `features`; a later one replaces others.
 
     Raises:
         DataLossError: the message is malformed.
@@ -71,7 +71,7 @@ def parse_features(
             check_message(wire_type)
             key, spans = parse_entry(content, first, last)
             if key in keys:
-                found[key] = _parse_feature(content, spans)
+                features[key] = _parse_feature(content, spans)
 
 
 def parse_steps(content: bytes, spans: Sequence[tuple[int, int]]) -> list[Feature]:
@@ -204,12 +204,12 @@ def packed_integers(content: bytes, start: int, end: int) -> Value:
 
 
 def _scalar_varints(content: bytes, start: int, end: int) -> Value:
-    found = []
+    values = []
     offset = start
     while offset < end:
         value, offset = read_varint(content, offset, end)
-        found.append(value)
-    return _signed(found)
+        values.append(value)
+    return _signed(values)
 
 
 _DECODERS: Mapping[Any, Any] = {

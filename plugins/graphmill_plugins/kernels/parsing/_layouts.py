@@ -102,19 +102,19 @@ def number_columns(
         kinds: the number of slots of a key.
         width: the number of bytes of a number.
     """
-    found = []
+    columns = []
     for layout in layouts:
         if len({slot // kinds for slot, _, _ in layout.spans}) < len(layout.spans):
             return None  # an example has a key twice
-        found.append(sorted(span for span in layout.spans if span[0] % kinds == kind))
-    shapes = {tuple((slot, end - start) for slot, start, end in spans) for spans in found}
+        columns.append(sorted(span for span in layout.spans if span[0] % kinds == kind))
+    shapes = {tuple((slot, end - start) for slot, start, end in spans) for spans in columns}
     if len(shapes) != 1:
         return None
     (shape,) = shapes
     if not shape or any(size % width for _, size in shape):
         return None
     positions = [
-        np.concatenate([np.arange(start, end) for _, start, end in spans]) for spans in found
+        np.concatenate([np.arange(start, end) for _, start, end in spans]) for spans in columns
     ]
     return NumberColumns([(slot, size // width) for slot, size in shape], positions)
 

@@ -129,8 +129,8 @@ def find_fields(message: Any, names: Sequence[str], *, extensions: bool) -> list
     """
     known = dict(message.fields_by_name)
     if extensions:
-        found = message.file.pool.FindAllExtensions(message)
-        known = {extension.full_name: extension for extension in found} | known
+        all_extensions = message.file.pool.FindAllExtensions(message)
+        known = {extension.full_name: extension for extension in all_extensions} | known
     for name in names:
         if name not in known:
             raise InvalidArgumentError(f"unknown field {name} of message {message.full_name}")

@@ -115,14 +115,14 @@ def _complete_columns(
     for index, dtype in enumerate(types):
         if dtype.kind != "O" and b"" not in fields[index] and missing not in fields[index]:
             by_type.setdefault(dtype, []).append(index)
-    found: dict[int, Value] = {}
+    columns: dict[int, Value] = {}
     for dtype, indices in by_type.items():
         try:
             values = parse_numbers([item for i in indices for item in fields[i]], dtype=dtype)
         except InvalidArgumentError:
             continue  # `_column` reports the field
-        found.update(zip(indices, values.reshape(len(indices), -1), strict=True))
-    return found
+        columns.update(zip(indices, values.reshape(len(indices), -1), strict=True))
+    return columns
 
 
 def _column(
@@ -178,7 +178,7 @@ def csv_fields(
     Raises:
         InvalidArgumentError: a quote or line end is misplaced.
     """
-    found: list[bytes] = []
+    fields: list[bytes] = []
     position = column = 0
     while position < len(record):
         if record[position] in _LINE_ENDS:
@@ -189,13 +189,13 @@ def csv_fields(
         else:
             field, position = _plain(record, position, delimiter, use_quotes)
         if not columns or column in columns:
-            found.append(field)
-            if columns and len(found) == len(columns):
-                return found
+            fields.append(field)
+            if columns and len(fields) == len(columns):
+                return fields
         column += 1
     if record.endswith(delimiter) and (not columns or column in columns):
-        found.append(b"")
-    return found
+        fields.append(b"")
+    return fields
 
 
 def _plain(record: bytes, start: int, delimiter: bytes, use_quotes: bool) -> tuple[bytes, int]:

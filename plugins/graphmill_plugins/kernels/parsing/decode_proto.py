@@ -128,15 +128,15 @@ def _decode(
         raise InvalidArgumentError("there is no message to decode: the input is empty")
     if normalize is not None:
         contents = [normalize(content) for content in contents]
-    wanted = {output.number: output for output in outputs}
-    parsed = [_parse(content, wanted) for content in contents]
+    by_number = {output.number: output for output in outputs}
+    parsed = [_parse(content, by_number) for content in contents]
     shape = np.shape(messages)
     sizes = np.array(
-        [[len(found[output.number]) for output in outputs] for found in parsed], np.int32
+        [[len(fields[output.number]) for output in outputs] for fields in parsed], np.int32
     ).reshape(*shape, len(outputs))
     tensors = []
     for output in outputs:
-        columns = [found[output.number] for found in parsed]
+        columns = [fields[output.number] for fields in parsed]
         width = max(1, *map(len, columns))
         check_size((len(columns), width), "a decoded field", itemsize=output.dtype.itemsize)
         tensor = np.full((math.prod(shape), width), output.default, output.dtype)
@@ -146,9 +146,9 @@ def _decode(
     return sizes, tensors
 
 
-def _parse(content: bytes, wanted: dict[int, _Output]) -> dict[int, list[Any]]:
+def _parse(content: bytes, by_number: dict[int, _Output]) -> dict[int, list[Any]]:
     """Return the values of the requested fields of one message."""
-    found: dict[int, list[Any]] = {number: [] for number in wanted}
+    fields: dict[int, list[Any]] = {number: [] for number in by_number}
     position, end = 0, len(content)
     while position < end:
         header = position
@@ -156,7 +156,7 @@ def _parse(content: bytes, wanted: dict[int, _Output]) -> dict[int, list[Any]]:
         if wire_type == END_GROUP:
             raise DataLossError(f"a group ends at byte {header}, but no group is open")
         start, position, value = _read_payload(content, number, wire_type, position)
-        output = wanted.get(number)
+        output = by_number.get(number)
         if output is None:
             continue
         encoding = output.encoding
@@ -170,10 +170,10 @@ def _parse(content: bytes, wanted: dict[int, _Output]) -> dict[int, list[Any]]:
             first = header if wire_type == START_GROUP else start
             values = [encoding.read(content[first:position])]
         if output.is_repeated:
-            found[number] += values
+            fields[number] += values
         elif values:
-            found[number] = values[-1:]
-    return found
+            fields[number] = values[-1:]
+    return fields
 
 
 def _read_tag(content: bytes, position: int) -> tuple[int, int, int]:

@@ -41,19 +41,19 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def types_of(given: Sequence[np.dtype[Any]]) -> list[DType]:
+def types_of(dtypes: Sequence[np.dtype[Any]]) -> list[DType]:
     """Return the element types of columns.
 
     Raises:
         InvalidArgumentError: a type is not one that examples have.
     """
-    found = [as_dtype(dtype) for dtype in given]
-    for dtype in found:
+    types = [as_dtype(dtype) for dtype in dtypes]
+    for dtype in types:
         if dtype not in PARSED_TYPES:
             raise InvalidArgumentError(
                 f"columns of examples must be float32, int64 or string, got {dtype.name}"
             )
-    return found
+    return types
 
 
 class ErrorPrefixes(Sequence[str]):
@@ -170,9 +170,9 @@ def parse_columns(
     keys += [key for key, _, _ in ragged]
     scan = Scan(header_cache.of(keys), prefixes, "example")
     scan.add_examples(serialized.ravel().tolist())
-    wanted = [*sparse, *((column.key, column.dtype) for column in dense)]
-    wanted += [(key, dtype) for key, dtype, _ in ragged]
-    rows = iter(scan.columns(wanted))
+    features = [*sparse, *((column.key, column.dtype) for column in dense)]
+    features += [(key, dtype) for key, dtype, _ in ragged]
+    rows = iter(scan.columns(features))
     sparse_parts = sparse_columns([next(rows) for _ in sparse], is_batch=is_batch)
     dense_parts = [
         dense_values(column, next(rows), prefixes, is_batch=is_batch) for column in dense
@@ -263,8 +263,8 @@ def key_vector(keys: Value, count: int, what: str) -> list[bytes]:
         raise InvalidArgumentError(
             f"Expected {what} to be a vector of {count} keys, got shape {shape_text(keys.shape)}"
         )
-    found: list[bytes] = keys.tolist()
-    return found
+    result: list[bytes] = keys.tolist()
+    return result
 
 
 @kernel("ParseSingleExample", **_OPTIONS)

@@ -46,11 +46,11 @@ def _to_float(item: bytes) -> float:
 def _floats(items: list[bytes]) -> Any:
     """Parse the numbers in strings, as float64."""
     if len(items) > MAX_SCALAR_PARSES:
-        found = parse_decimals(items)
-        result = found.floats()
-        if found.is_parsed.all():
+        decimals = parse_decimals(items)
+        result = decimals.floats()
+        if decimals.is_parsed.all():
             return result
-        rest = np.flatnonzero(~found.is_parsed)
+        rest = np.flatnonzero(~decimals.is_parsed)
         result[rest] = _floats_one_by_one([items[index] for index in rest.tolist()])
         return result
     return _floats_one_by_one(items)
@@ -78,11 +78,11 @@ def _integers(items: list[bytes], dtype: np.dtype[Any]) -> Any:
         return number
 
     if len(items) > MAX_SCALAR_PARSES:
-        found = parse_decimals(items)
-        result = np.where(found.is_negative, -found.digits, found.digits)
+        decimals = parse_decimals(items)
+        result = np.where(decimals.is_negative, -decimals.digits, decimals.digits)
         fits = (result >= low) & (result <= min(high, 1 << 62))
-        is_parsed = found.is_parsed & ~found.has_point & fits
-        is_parsed &= ~found.is_negative if low == 0 else True
+        is_parsed = decimals.is_parsed & ~decimals.has_point & fits
+        is_parsed &= ~decimals.is_negative if low == 0 else True
         if is_parsed.all():
             return result.astype(dtype)
     return np.fromiter(map(to_integer, items), dtype, len(items))

@@ -56,12 +56,12 @@ def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
             f"Could not parse `serialized` as TensorProto, {len(serialized.item())} bytes"
         ) from error
     try:
-        found = tensor_proto_dtype(message)
+        dtype = tensor_proto_dtype(message)
     except OpError as error:
         raise InvalidArgumentError(f"malformed TensorProto: {error.message}") from error
-    if found.as_numpy_dtype != out_type or found is not as_dtype(out_type):
+    if dtype.as_numpy_dtype != out_type or dtype is not as_dtype(out_type):
         raise InvalidArgumentError(
-            f"Type mismatch between parsed tensor ({found.name}) and dtype "
+            f"Type mismatch between parsed tensor ({dtype.name}) and dtype "
             f"({as_dtype(out_type).name})"
         )
     sizes = [dim.size for dim in message.tensor_shape.dim]

@@ -148,9 +148,9 @@ def rescaled(
     number, shift = _fixed_point(xp, multiplier)
     bits = 31 - shift
     half = xp.left_shift(xp.ones_like(bits), bits - 1)
-    found = (x.astype(np.int64) * number + half) >> bits
-    found = xp.clip(found, _INT32.lowest, _INT32.highest).astype(np.int32)
-    return clipped(xp, found + zero_point, bounds)
+    scaled = (x.astype(np.int64) * number + half) >> bits
+    scaled = xp.clip(scaled, _INT32.lowest, _INT32.highest).astype(np.int32)
+    return clipped(xp, scaled + zero_point, bounds)
 
 
 def dynamically_quantized(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
@@ -176,5 +176,5 @@ def dynamically_quantized(xp: ArrayNamespace, x: Value) -> tuple[Value, Value]:
     is_low = xp.abs(first) + xp.abs(by_low) < xp.abs(last) + xp.abs(by_high)
     zero = xp.where(is_low, first - by_low, last - by_high)
     zero = xp.clip(rounded(xp, zero), first, last).astype(np.int32)
-    found = quantized(xp, x, inverse, zero, _INT8) - zero
-    return xp.where(is_zero, np.int32(0), found), scale
+    quantized_x = quantized(xp, x, inverse, zero, _INT8) - zero
+    return xp.where(is_zero, np.int32(0), quantized_x), scale

@@ -91,11 +91,11 @@ def _scaled_range(
     xp: ArrayNamespace, low: Value, high: Value, bounds: Limits, narrow: bool
 ) -> tuple[Value, Value, Value]:
     """Return the scale that maps 0 to 0, and the range that it can represent."""
-    least, most = _F(bounds.lowest + narrow), _F(bounds.highest)
-    by_low = xp.where(least * low > 0, least / low, _FARTHEST)
-    by_high = xp.where(most * high > 0, most / high, _FARTHEST)
+    lowest, highest = _F(bounds.lowest + narrow), _F(bounds.highest)
+    by_low = xp.where(lowest * low > 0, lowest / low, _FARTHEST)
+    by_high = xp.where(highest * high > 0, highest / high, _FARTHEST)
     scale = xp.minimum(by_low, by_high)
-    return scale, least / scale, most / scale
+    return scale, lowest / scale, highest / scale
 
 
 @kernel("QuantizeV2", types={"T": dtypes.QUANTIZED})
@@ -133,11 +133,11 @@ def quantize(
     if mode == "SCALED":
         scale, low, high = _scaled_range(xp, low, high, bounds, narrow_range)
         moved = xp.clip(x, low.reshape(shape), high.reshape(shape)) * scale.reshape(shape)
-        found = xp.round(moved) if round_mode == "HALF_TO_EVEN" else rounded(xp, moved)
+        whole = xp.round(moved) if round_mode == "HALF_TO_EVEN" else rounded(xp, moved)
     else:
         scale = (_D(bounds.highest - bounds.lowest) / (last - first)).astype(_F)
-        found = (xp.clip(x, first, last) - first) * scale
-        found = rounded(xp, found - _half(bounds)) if bounds.lowest else xp.floor(found + _F(0.5))
+        whole = (xp.clip(x, first, last) - first) * scale
+        whole = rounded(xp, whole - _half(bounds)) if bounds.lowest else xp.floor(whole + _F(0.5))
     if T.itemsize < 4:  # values outside of int32 become its minimum instead, as on x86
-        found = xp.clip(found, _F(bounds.lowest), _F(bounds.highest))
-    return found.astype(np.int64).astype(plain(T)), low, high
+        whole = xp.clip(whole, _F(bounds.lowest), _F(bounds.highest))
+    return whole.astype(np.int64).astype(plain(T)), low, high

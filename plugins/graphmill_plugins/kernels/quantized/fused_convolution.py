@@ -57,17 +57,17 @@ def _types(op: str) -> dict[str, tuple[DType, ...]]:
     """Return the element types of an op; ops with a signed input have a bias and no summand."""
     fusion = Fusion.of(op)
     takes_signed = op.startswith("QuantizedConv2DWithBias") and not fusion.summand
-    found: dict[str, tuple[DType, ...]] = {
+    types: dict[str, tuple[DType, ...]] = {
         "Tinput": (dtypes.quint8, dtypes.qint8) if takes_signed else (dtypes.quint8,),
         "Tfilter": (dtypes.qint8,),
         "out_type": (dtypes.qint32,),
     }
     if fusion.requantizes:
-        found["out_type"] = (dtypes.quint8,) if fusion.relu else (dtypes.qint8,)
-        found |= fusion.bias_types
+        types["out_type"] = (dtypes.quint8,) if fusion.relu else (dtypes.qint8,)
+        types |= fusion.bias_types
     if fusion.requantizes and fusion.summand:
-        found["Tsummand"] = (dtypes.qint8,) if "Signed" in op else (dtypes.quint8,)
-    return found
+        types["Tsummand"] = (dtypes.qint8,) if "Signed" in op else (dtypes.quint8,)
+    return types
 
 
 def sums(

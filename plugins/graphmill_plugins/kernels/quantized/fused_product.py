@@ -42,13 +42,13 @@ _NAMES: Final = ("min_a", "max_a", "min_b", "max_b", "min_freezed_output", "max_
 
 def _types(op: str) -> dict[str, tuple[DType, ...]]:
     """Return the element types of an op."""
-    found: dict[str, tuple[DType, ...]] = {
+    types: dict[str, tuple[DType, ...]] = {
         "T1": (dtypes.quint8,),
         "T2": (dtypes.qint8,),
         "Toutput": (_OUTPUTS[op],),
     }
     fusion = Fusion.of(op)
-    return found if fusion.relu and not fusion.requantizes else found | fusion.bias_types
+    return types if fusion.relu and not fusion.requantizes else types | fusion.bias_types
 
 
 def _check_operands(a: Value, b: Value, *transposes: bool) -> None:
@@ -100,8 +100,8 @@ def _fused(op: str) -> Callable[..., Ranged | Value]:
         input_quant_mode: str,
     ) -> Ranged | Value:
         _check_operands(*inputs[:2], transpose_a, transpose_b)
-        given = zip(_NAMES, inputs[3:], strict=False)
-        ends = [sole(name, value) for name, value in given]
+        named_ends = zip(_NAMES, inputs[3:], strict=False)
+        ends = [sole(name, value) for name, value in named_ends]
         floats, scale = _floats(xp, inputs[:3], ends, input_quant_mode == "MIN_FIRST")
         if Toutput.kind == "f":
             return floats

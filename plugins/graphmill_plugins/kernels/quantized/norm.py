@@ -79,8 +79,8 @@ def quantized_instance_norm(
     else:
         new_low = xp.min(normed, initial=np.inf)
         new_high = xp.max(normed, initial=-np.inf)
-    least = new_low + _F(min_separation)
-    new_high = xp.where(new_high - new_low < _F(min_separation), least, new_high)
+    smallest_high = new_low + _F(min_separation)
+    new_high = xp.where(new_high - new_low < _F(min_separation), smallest_high, new_high)
     return from_floats(xp, normed, new_low, new_high, x.dtype), new_low, new_high
 
 

@@ -44,8 +44,8 @@ def _blended(
         row = xp.take(wide, positions, axis=1)
         first, second = xp.take(row, left, axis=2), xp.take(row, right, axis=2)
         rows.append((first << bits) + (second - first) * aside[None, None, :, None])
-    found = rows[0] + _divided(xp, rows[1] - rows[0], bits) * down[None, :, None, None]
-    return _divided(xp, found + (1 << (bits - 1)), bits).astype(images.dtype)
+    blended = rows[0] + _divided(xp, rows[1] - rows[0], bits) * down[None, :, None, None]
+    return _divided(xp, blended + (1 << (bits - 1)), bits).astype(images.dtype)
 
 
 def _blended_floats(

@@ -48,9 +48,9 @@ def _check_range(x: Value, axis: int, low: Value, high: Value) -> None:
             )
 
 
-def _check_bits(bits: int, least: int, most: int) -> None:
-    if not least <= bits <= most:
-        raise InvalidArgumentError(f"num_bits must be between {least} and {most}, got {bits}")
+def _check_bits(bits: int, minimum: int, maximum: int) -> None:
+    if not minimum <= bits <= maximum:
+        raise InvalidArgumentError(f"num_bits must be between {minimum} and {maximum}, got {bits}")
 
 
 def _ends(
@@ -61,13 +61,13 @@ def _ends(
     first = -(1 << (bits - 1)) + narrow if signed else 0
     last = (1 << (bits - 1)) - 1 if signed else (1 << bits) - 1
     farthest = np.finfo(low.dtype).max
-    least, most = kind(first), kind(last)
-    by_low = xp.where(least * low > 0, least / low, farthest)
-    by_high = xp.where(most * high > 0, most / high, farthest)
+    lowest, highest = kind(first), kind(last)
+    by_low = xp.where(lowest * low > 0, lowest / low, farthest)
+    by_high = xp.where(highest * high > 0, highest / high, farthest)
     is_low = by_low < by_high
-    inverse = xp.where(is_low, low / (least if first else kind(1)), high / most)
-    new_low = xp.where(is_low, low, least * inverse)
-    new_high = xp.where(is_low, most * inverse, high)
+    inverse = xp.where(is_low, low / (lowest if first else kind(1)), high / highest)
+    new_low = xp.where(is_low, low, lowest * inverse)
+    new_high = xp.where(is_low, highest * inverse, high)
     return new_low, new_high, xp.where(is_low, by_low, by_high), inverse
 
 

@@ -190,12 +190,12 @@ def _convolution(
     x, w = xp.transpose(lhs, layouts["lhs"]), xp.transpose(rhs, layouts["rhs"])
     rank = lhs.ndim - 2
     numbers = [
-        tuple(given) or (1,) * rank for given in (window_strides, lhs_dilation, rhs_dilation)
+        tuple(values) or (1,) * rank for values in (window_strides, lhs_dilation, rhs_dilation)
     ]
-    if any(len(given) != rank or min(given) < 1 for given in numbers):
+    if any(len(values) != rank or min(values) < 1 for values in numbers):
         raise InvalidArgumentError(
             f"window_strides and dilations must be {rank} positive numbers each, got "
-            f"{[list(given) for given in numbers]}"
+            f"{[list(values) for values in numbers]}"
         )
     sizes = [(n - 1) * by + 1 if n else 0 for n, by in zip(x.shape[2:], numbers[1], strict=True)]
     spans = [(n - 1) * by + 1 if n else 0 for n, by in zip(w.shape[2:], numbers[2], strict=True)]
@@ -283,8 +283,8 @@ def uniform_quantized_convolution(
 def _of_filters(plan: _Convolution, scales: Value, zero_points: Value, axis: int) -> Affine:
     """Return the parameters of filters or results, in a shape that broadcasts over results."""
     axis = -1 if axis == -1 else 0
-    found = affine_of_shape("rhs", (len(plan.rhs),), scales, zero_points, axis)
-    return Affine(*(value.reshape(plan.channel_shape()) for value in found))
+    affine = affine_of_shape("rhs", (len(plan.rhs),), scales, zero_points, axis)
+    return Affine(*(value.reshape(plan.channel_shape()) for value in affine))
 
 
 @kernel("UniformQuantizedConvolutionHybrid", types=_HYBRID, expensive=True)

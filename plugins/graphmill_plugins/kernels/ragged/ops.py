@@ -32,14 +32,14 @@ def _lengths(starts: Any, limits: Any, deltas: Any) -> Any:
     """Return the length of each range, exact even for the largest integers."""
     if not deltas.all():
         raise InvalidArgumentError("Requires delta != 0")
-    given = (starts, limits, deltas)
-    if starts.dtype.kind == "f" and any(np.isnan(numbers).any() for numbers in given):
+    parts = (starts, limits, deltas)
+    if starts.dtype.kind == "f" and any(np.isnan(numbers).any() for numbers in parts):
         raise InvalidArgumentError("Requires ((limit - start) / delta) to be a number, got nan")
     is_exact = starts.dtype.kind == "i"
     wide: Any = np.int64 if is_exact else np.float64
-    if is_exact and any(x.max(initial=0) > _SAFE or x.min(initial=0) < -_SAFE for x in given):
+    if is_exact and any(x.max(initial=0) > _SAFE or x.min(initial=0) < -_SAFE for x in parts):
         wide = object  # Python integers
-    starts, limits, deltas = (each.astype(wide) for each in given)
+    starts, limits, deltas = (each.astype(wide) for each in parts)
     distances, steps = np.abs(limits - starts), np.abs(deltas)
     sizes = -(-distances // steps) if is_exact else np.ceil(distances / steps)
     sizes = np.where(((deltas > 0) == (starts < limits)) & (starts != limits), sizes, 0)
@@ -63,17 +63,17 @@ def ragged_range(
             the splits do not fit in their type.
         ResourceExhaustedError: the result has too many elements.
     """
-    given = {"starts": starts, "limits": limits, "deltas": deltas}
-    for name, value in given.items():
+    parts = {"starts": starts, "limits": limits, "deltas": deltas}
+    for name, value in parts.items():
         if value.ndim > 1:
             raise InvalidArgumentError(f"{name} must be a scalar or vector, got rank {value.ndim}")
-    sizes = {value.shape[0] for value in given.values() if value.ndim}
+    sizes = {value.shape[0] for value in parts.values() if value.ndim}
     if len(sizes) > 1:
         raise InvalidArgumentError(
             f"starts, limits, and deltas must have the same shape, got lengths {sorted(sizes)}"
         )
     count = sizes.pop() if sizes else 1
-    first, last, step = (np.broadcast_to(value, (count,)) for value in given.values())
+    first, last, step = (np.broadcast_to(value, (count,)) for value in parts.values())
     lengths = _lengths(first, last, step)
     fits = lengths.sum(dtype=np.float64) < _MAX_RANGE_SIZE  # a sum of integers may wrap around
     total = int(lengths.sum()) if fits else sum(lengths.tolist())

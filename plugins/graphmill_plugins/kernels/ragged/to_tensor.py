@@ -76,27 +76,29 @@ def _positions(ids: Any) -> Any:
 def _output_shape(
     shape: Value, rows: int, widths: list[int], inner: tuple[int, ...]
 ) -> tuple[int, ...]:
-    found = [rows, *widths, *inner]
+    actual = [rows, *widths, *inner]
     if not shape.ndim:
         if int(shape) != -1:
             raise InvalidArgumentError("a scalar shape must be -1 (an unknown shape)")
-        return tuple(found)
+        return tuple(actual)
     if shape.ndim > 1:
         raise InvalidArgumentError(f"shape must be a vector, got {shape_text(shape.shape)}")
-    given = shape.tolist()
-    if any(size < -1 for size in given):
-        raise InvalidArgumentError(f"shape {given} has a size below -1")
-    if len(given) != len(found):
+    sizes = shape.tolist()
+    if any(size < -1 for size in sizes):
+        raise InvalidArgumentError(f"shape {sizes} has a size below -1")
+    if len(sizes) != len(actual):
         raise InvalidArgumentError(
-            f"shape {given} has {len(given)} dimensions, the ragged tensor {len(found)}"
+            f"shape {sizes} has {len(sizes)} dimensions, the ragged tensor {len(actual)}"
         )
     ragged = 1 + len(widths)
-    for wanted, size in zip(given[ragged:], found[ragged:], strict=True):
-        if wanted not in (-1, size):
+    for requested, size in zip(sizes[ragged:], actual[ragged:], strict=True):
+        if requested not in (-1, size):
             raise InvalidArgumentError(
-                f"Inconsistent dimensions: shape is {given} and values have {list(inner)}"
+                f"Inconsistent dimensions: shape is {sizes} and values have {list(inner)}"
             )
-    return tuple(size if wanted < 0 else wanted for wanted, size in zip(given, found, strict=True))
+    return tuple(
+        size if requested < 0 else requested for requested, size in zip(sizes, actual, strict=True)
+    )
 
 
 @kernel("RaggedTensorToTensor", host=True)

@@ -72,12 +72,12 @@ def _components(
                 f"Encoded input RaggedTensorVariant has ragged_rank="
                 f"{len(component.nested_splits)}. Expected ragged_rank={ragged_rank}."
             )
-        found = dtypes.as_dtype(component.values.dtype)
+        dtype = dtypes.as_dtype(component.values.dtype)
         # Quantized values are stored as plain integers.
         if component.values.dtype != Tvalues:
             raise InvalidArgumentError(
                 f"Expected values Tensor dtype: {dtypes.as_dtype(Tvalues).name}, found: "
-                f"{found.name}"
+                f"{dtype.name}"
             )
         if any(splits.dtype != Tsplits for splits in component.nested_splits):
             raise InvalidArgumentError(f"Expected row_splits Tensor dtype: {Tsplits}")

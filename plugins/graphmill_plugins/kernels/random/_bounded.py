@@ -131,10 +131,10 @@ def _fill(
         totals = np.cumsum(accepted)
         missing = part.size - filled
         used = int(np.searchsorted(totals, missing)) + 1 if totals[-1] >= missing else groups
-        found = values[:used][is_accepted[:used]][:missing]
-        part[filled : filled + len(found)] = found
-        filled += len(found)
-        rejected = 0 if len(found) else rejected + is_accepted.size
+        new_values = values[:used][is_accepted[:used]][:missing]
+        part[filled : filled + len(new_values)] = new_values
+        filled += len(new_values)
+        rejected = 0 if len(new_values) else rejected + is_accepted.size
         if rejected > _MAX_REJECTIONS:
             raise InternalError("TruncatedNormal rejection sampler failed to accept a sample.")
         generator = generator.skip(used * counters)

@@ -150,8 +150,8 @@ def _pairs_in_python(generator: Philox, offsets: Value) -> Value:
     """Return the pairs of a few counters with Python integers, faster than with NumPy calls."""
     counter = int(generator.low) | int(generator.high) << 64
     key0, key1 = int(generator.key) & _MASK32, int(generator.key) >> 32
-    found = [_pair(counter + offset, key0, key1) for offset in offsets.reshape(-1).tolist()]
-    return np.array(found, np.uint64).reshape(*offsets.shape, 2)
+    pairs = [_pair(counter + offset, key0, key1) for offset in offsets.reshape(-1).tolist()]
+    return np.array(pairs, np.uint64).reshape(*offsets.shape, 2)
 
 
 def _pair(counter: int, k0: int, k1: int) -> tuple[int, int]:

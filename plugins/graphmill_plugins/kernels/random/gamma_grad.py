@@ -34,5 +34,5 @@ def random_gamma_grad(alpha: Value, sample: Value) -> Value:
         ) from None
     slope = igamma_grad_a(a, x, T=_DOUBLE)
     log_density = (a - 1) * np.log(x) - x - special.gammaln(a)
-    found = np.where(x == 0, 0.0, -slope * np.exp(-log_density))
-    return found.astype(alpha.dtype)
+    gradient = np.where(x == 0, 0.0, -slope * np.exp(-log_density))
+    return gradient.astype(alpha.dtype)

@@ -36,13 +36,13 @@ def random_index_shuffle(index: Value, seed: Value, max_index: Value, rounds: in
     indices = np.broadcast_to(index, (count,)).tolist()
     largest = np.broadcast_to(max_index, (count,)).tolist()
     keys = np.broadcast_to(seed, (count, 3)).tolist()
-    found = []
+    shuffled = []
     for one, bound, key in zip(indices, largest, keys, strict=True):
         if one & _LONG > bound & _LONG:
             raise InvalidArgumentError(f"index {one} exceeds the largest index, {bound}")
         first, second, third = (word & _WORD for word in key)
-        found.append(index_shuffle(one & _LONG, (first, second, third), bound & _LONG, rounds))
-    result = np.array(found, np.uint64).astype(index.dtype)
+        shuffled.append(index_shuffle(one & _LONG, (first, second, third), bound & _LONG, rounds))
+    result = np.array(shuffled, np.uint64).astype(index.dtype)
     is_scalar = np.ndim(index) == np.ndim(max_index) == 0 and np.ndim(seed) == 1
     return result[0] if is_scalar else result
 

@@ -182,8 +182,8 @@ def multinomial(
     unit = _philox.uniform(xp, generator, rows * num_samples, np.dtype(np.float64))
     targets = unit.reshape(rows, num_samples) * totals[:, -1:]
     if rows * num_samples * classes > _MAX_COMPARISONS and xp is np:
-        found = [np.searchsorted(*row, side="right") for row in zip(totals, targets, strict=True)]
-        return np.array(found, dtype).reshape(rows, num_samples)
+        samples = [np.searchsorted(*row, side="right") for row in zip(totals, targets, strict=True)]
+        return np.array(samples, dtype).reshape(rows, num_samples)
     # The first class whose cumulative weight exceeds the target.
     return xp.sum(totals[:, None, :] <= targets[:, :, None], axis=2, dtype=dtype)
 

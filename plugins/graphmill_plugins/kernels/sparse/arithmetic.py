@@ -78,7 +78,7 @@ def sparse_add(
     return from_positions(positions, sizes), values, a_shape
 
 
-def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tuple[Any, Any]:
+def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], threshold: Any) -> tuple[Any, Any]:
     """Merge two ascending runs of positions with values; where both have one, add."""
     first, second = a[0], b[0]
     order = np.argsort(np.concatenate([first, second]), kind="stable")
@@ -90,7 +90,7 @@ def _merged_sums(a: tuple[Any, Value], b: tuple[Any, Value], least: Any) -> tupl
     is_kept = np.ones(len(positions), np.bool_)
     is_kept[pair + 1] = False
     is_short = sums.dtype.kind == "i" and sums.itemsize < 4  # C++ promotes these to int
-    is_kept[pair] = np.abs(sums.astype(np.int32) if is_short else sums) >= least
+    is_kept[pair] = np.abs(sums.astype(np.int32) if is_short else sums) >= threshold
     return positions[is_kept], values[is_kept]
 
 
@@ -222,13 +222,13 @@ def _reduced_axes(axes: Value, rank: int) -> list[int]:
         raise InvalidArgumentError(
             f"reduction_axes must be a scalar or vector, got shape {shape_text(axes.shape)}"
         )
-    given = axes.reshape(-1).tolist()
-    for axis in given:
+    indices = axes.reshape(-1).tolist()
+    for axis in indices:
         if not -rank <= axis < rank:
             raise InvalidArgumentError(
                 f"Invalid reduction dimension {axis}, for input with {rank} dimensions."
             )
-    return sorted({axis % rank for axis in given})
+    return sorted({axis % rank for axis in indices})
 
 
 class _Reduction:

@@ -101,12 +101,12 @@ def _neighbours(row_ptrs: Any, columns: Any, values: Any) -> list[set[int]]:
     """Return the columns below the diagonal of each row, and the rows that refer to it."""
     del values
     rows = np.repeat(np.arange(len(row_ptrs) - 1), np.diff(row_ptrs))
-    found: list[set[int]] = [set() for _ in range(len(row_ptrs) - 1)]
+    neighbours: list[set[int]] = [set() for _ in range(len(row_ptrs) - 1)]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         if column < row:
-            found[row].add(column)
-            found[column].add(row)
-    return found
+            neighbours[row].add(column)
+            neighbours[column].add(row)
+    return neighbours
 
 
 def _by_minimum_degree(neighbours: list[set[int]]) -> list[int]:
@@ -164,18 +164,18 @@ def _factor(lower: Any, dtype: np.dtype[Any]) -> Any:
         for column, rows in enumerate(pattern):
             part = slice(lower.indptr[column], lower.indptr[column + 1])
             work[lower.indices[part]] = lower.data[part]
-            for other, at in earlier[column]:
+            for other, start in earlier[column]:
                 values = columns[other]
-                work[pattern[other][at:]] -= values[at:] * np.conj(values[at])
+                work[pattern[other][start:]] -= values[start:] * np.conj(values[start])
             pivot = work[column].real
             if not pivot > 0:
                 return None
-            found = work[rows] / np.sqrt(pivot)
-            found[0] = np.sqrt(pivot)
-            columns.append(found)
+            column_values = work[rows] / np.sqrt(pivot)
+            column_values[0] = np.sqrt(pivot)
+            columns.append(column_values)
             work[rows] = 0
-            for at, row in enumerate(rows[1:].tolist(), 1):
-                earlier[row].append((column, at))
+            for start, row in enumerate(rows[1:].tolist(), 1):
+                earlier[row].append((column, start))
     indptr = np.cumsum([0, *map(len, pattern)])
     none = np.zeros(0, np.int64)
     parts = np.concatenate([none, *pattern]), np.concatenate([np.zeros(0, dtype), *columns])
@@ -185,13 +185,13 @@ def _factor(lower: Any, dtype: np.dtype[Any]) -> Any:
 def _pattern(lower: Any) -> list[Any]:
     """Return the rows of the values in each column of the factor, the diagonal first."""
     size = lower.shape[0]
-    found: list[Any] = []
+    pattern: list[Any] = []
     children: list[list[int]] = [[] for _ in range(size)]
     for column in range(size):
         own = lower.indices[lower.indptr[column] : lower.indptr[column + 1]]
-        inherited = [found[child][1:] for child in children[column]]
+        inherited = [pattern[child][1:] for child in children[column]]
         rows = np.unique(np.concatenate([np.array([column]), own, *inherited]))
-        found.append(rows.astype(np.int64))
+        pattern.append(rows.astype(np.int64))
         if len(rows) > 1:
             children[int(rows[1])].append(column)
-    return found
+    return pattern

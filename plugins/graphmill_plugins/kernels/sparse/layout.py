@@ -39,24 +39,24 @@ def sparse_reorder(indices: Value, values: Value, shape: Value) -> tuple[Value, 
     return indices.take(order, axis=0), values.take(order)
 
 
-def _reshaped_sizes(old: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
+def _reshaped_sizes(old: tuple[int, ...], new: list[int]) -> tuple[int, ...]:
     """Return the new sizes, with -1 replaced by the inferred size.
 
     Raises:
         InvalidArgumentError: two sizes are -1, a size is below -1, or the numbers of elements
             differ.
     """
-    unknown = [axis for axis, size in enumerate(wanted) if size == -1]
+    unknown = [axis for axis, size in enumerate(new) if size == -1]
     if len(unknown) > 1:
         raise InvalidArgumentError(
             f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
         )
-    if any(size < -1 for size in wanted):
-        raise InvalidArgumentError(f"size {min(wanted)} must be non-negative, not {wanted}")
+    if any(size < -1 for size in new):
+        raise InvalidArgumentError(f"size {min(new)} must be non-negative, not {new}")
     total = math.prod(old)
-    sizes = list(wanted)
+    sizes = list(new)
     if unknown:
-        known = math.prod(size for size in wanted if size != -1)
+        known = math.prod(size for size in new if size != -1)
         if known <= 0:
             raise InvalidArgumentError(
                 "reshape cannot infer the missing input size for an empty tensor unless all "
@@ -66,7 +66,7 @@ def _reshaped_sizes(old: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
             raise InvalidArgumentError(
                 f"Input to reshape is a SparseTensor with {total} dense values, but the requested "
                 f"shape requires a multiple of {known}. input_shape={list(old)} "
-                f"output_shape={wanted}"
+                f"output_shape={new}"
             )
         sizes[unknown[0]] = total // known
     if math.prod(sizes) != total:
@@ -161,8 +161,8 @@ def sparse_split(
             f"{num_split}"
         )
     check_bounds(indices, sizes)
-    least, longer = divmod(size, num_split)
-    lengths = [least + (part < longer) for part in range(num_split)]
+    shortest, longer = divmod(size, num_split)
+    lengths = [shortest + (part < longer) for part in range(num_split)]
     starts = np.cumsum([0, *lengths])
     owner = np.searchsorted(starts, indices[:, axis], side="right") - 1
     parts: tuple[list[Value], list[Value], list[Value]] = ([], [], [])
@@ -193,8 +193,8 @@ def sparse_slice(
     # Python integers do not wrap around; a window may begin before the first element.
     starts = start.tolist()
     length = [
-        max(min(wanted, whole - first), 0)
-        for wanted, whole, first in zip(size.tolist(), sizes, starts, strict=True)
+        max(min(requested, whole - first), 0)
+        for requested, whole, first in zip(size.tolist(), sizes, starts, strict=True)
     ]
     inside = np.ones(len(indices), np.bool_)
     for column, low, count in zip(indices.T, starts, length, strict=True):

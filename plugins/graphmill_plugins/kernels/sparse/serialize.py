@@ -233,10 +233,10 @@ class _MapKernel:
         self._dtype = construction.attr("dtype" if construction.op.startswith("Take") else "T")
 
     def _map(self, ctx: OpKernelContext) -> SparseTensorsMap:
-        found: SparseTensorsMap = ctx.resources.lookup_or_create(
+        tensors_map: SparseTensorsMap = ctx.resources.lookup_or_create(
             self._container, self._name, SparseTensorsMap, SparseTensorsMap
         )
-        return found
+        return tensors_map
 
 
 @kernel("AddSparseToTensorsMap", stateful=True, host=True, effects=("state",))

@@ -89,9 +89,9 @@ class _Numbering:
         self._numbers: dict[bytes, int] = {}
         self._low = 0
         if elements.dtype.kind == "O":
-            found = sorted(set(elements.tolist()))
-            self._numbers = {element: number for number, element in enumerate(found)}
-            self._distinct, self._span = string_array(found), len(found)
+            distinct = sorted(set(elements.tolist()))
+            self._numbers = {element: number for number, element in enumerate(distinct)}
+            self._distinct, self._span = string_array(distinct), len(distinct)
         elif elements.size:
             self._low = int(elements.min())
             self._span = int(elements.max()) - self._low + 1
@@ -112,8 +112,8 @@ class _Numbering:
         if self._groups is not None:
             set_indices = np.searchsorted(self._groups, set_indices)
         if self._dtype.kind == "O":
-            found = map(self._numbers.__getitem__, elements.tolist())
-            codes: Any = np.fromiter(found, np.int64, len(elements))
+            element_numbers = map(self._numbers.__getitem__, elements.tolist())
+            codes: Any = np.fromiter(element_numbers, np.int64, len(elements))
         elif self._distinct is not None:
             codes = np.searchsorted(self._distinct, elements)
         else:

@@ -132,23 +132,23 @@ class MutexKernel:
 
     def __call__(self, ctx: OpKernelContext) -> ResourceHandle:
         """Return the handle."""
-        found = ctx.resources.lookup_or_create(
+        mutex = ctx.resources.lookup_or_create(
             self._container, self._name, Mutex, lambda: Mutex(self._name)
         )
         container = self._container or ctx.resources.default_container
-        return ResourceHandle(ctx.device.name, container, self._name, "Mutex", found)
+        return ResourceHandle(ctx.device.name, container, self._name, "Mutex", mutex)
 
 
 @kernel("MutexLock", async_=True, waits=True, effects=_STATE)
 def mutex_lock(ctx: OpKernelContext, mutex: Any, done: Done) -> None:
     """Return the lock when the mutex is free."""
-    found: Mutex = mutex.expect(Mutex)
+    lock: Mutex = mutex.expect(Mutex)
     resources, container = ctx.resources, ctx.step_container
 
     def keep(hold: Hold) -> None:
-        resources.create(container, f"hold_{next(_numbers)}_of_{found.name}", hold)
+        resources.create(container, f"hold_{next(_numbers)}_of_{lock.name}", hold)
 
-    found.acquire(keep, done, ctx.wait(lambda: f"mutex '{found.name}', which is locked"))
+    lock.acquire(keep, done, ctx.wait(lambda: f"mutex '{lock.name}', which is locked"))
 
 
 @kernel("ConsumeMutexLock", stateful=True, effects=_STATE)

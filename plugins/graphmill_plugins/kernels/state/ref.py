@@ -60,11 +60,11 @@ def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -
     if validate_shape:
         held = ref.value
         expected = ref.shape if held is None else shape_of_value(held, ref.dtype)
-        given = shape_of_value(value, ref.dtype)
-        if not is_compatible(expected, given):
+        actual = shape_of_value(value, ref.dtype)
+        if not is_compatible(expected, actual):
             raise errors.InvalidArgumentError(
                 "Assign requires shapes of both tensors to match. lhs shape= "
-                f"{shape_text(expected)} rhs shape= {shape_text(given)} "
+                f"{shape_text(expected)} rhs shape= {shape_text(actual)} "
                 f"(variable {ref.name!r})"
             )
     stored = keepable(value)

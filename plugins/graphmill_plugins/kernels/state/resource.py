@@ -168,11 +168,11 @@ def assign_variable(
         )
     if validate_shape and variable.value is not None:
         expected = shape_of_value(variable.value, variable.dtype)
-        given = shape_of_value(value, variable.dtype)
-        if expected != given:
+        actual = shape_of_value(value, variable.dtype)
+        if expected != actual:
             raise errors.InvalidArgumentError(
                 f"Trying to assign to variable {resource.name} with tensor with wrong shape. "
-                f"Expected {shape_text(expected)} got {shape_text(given)}"
+                f"Expected {shape_text(expected)} got {shape_text(actual)}"
             )
     stored = keepable(value)
     with variable.lock:

@@ -77,7 +77,7 @@ def is_compatible(expected: Shape, shape: Sequence[int]) -> bool:
     if expected is None:
         return True
     return len(expected) == len(shape) and all(
-        want in (-1, size) for want, size in zip(expected, shape, strict=True)
+        expected_size in (-1, size) for expected_size, size in zip(expected, shape, strict=True)
     )
 
 

@@ -40,8 +40,8 @@ def _scalar(name: str, value: Value) -> bytes:
 
 
 def _matches(pattern: Pattern, value: Value) -> Value:
-    found = map_distinct(pattern.full_match, value.ravel().tolist())
-    return np.fromiter(found, np.bool_, value.size).reshape(value.shape)
+    matches = map_distinct(pattern.full_match, value.ravel().tolist())
+    return np.fromiter(matches, np.bool_, value.size).reshape(value.shape)
 
 
 @kernel("StaticRegexFullMatch", make=True, host=True)

@@ -36,6 +36,6 @@ def unicode_script(xp: ArrayNamespace, characters: Value) -> Value:
     """Return the script code of each character, -1 for invalid code points."""
     starts, scripts = _runs()
     run = xp.searchsorted(xp.asarray(starts), characters, side="right") - 1
-    found = xp.asarray(scripts)[xp.clip(run, 0, len(scripts) - 1)]
+    codes = xp.asarray(scripts)[xp.clip(run, 0, len(scripts) - 1)]
     is_character = (characters >= 0) & (characters <= _MAX_CODE_POINT)
-    return xp.where(is_character, found, np.int32(_INVALID)).astype(np.int32)
+    return xp.where(is_character, codes, np.int32(_INVALID)).astype(np.int32)

@@ -48,14 +48,14 @@ def _policy(errors_: str, replacement_char: int, replace_control_characters: boo
 
 def _codec(name: str, what: str) -> str:
     try:
-        found = codecs.lookup(name).name
+        codec = codecs.lookup(name).name
     except LookupError:
         raise errors.InvalidArgumentError(
             f"Could not create converter for {what} encoding: {name}"
         ) from None
     if what == "output":  # ICU writes no byte-order mark, and big-endian
-        return _BIG_ENDIAN.get(found, found)
-    return found
+        return _BIG_ENDIAN.get(codec, codec)
+    return codec
 
 
 def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
@@ -83,7 +83,7 @@ def _order(item: bytes, codec: str) -> tuple[str, int]:
 
 def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int]]:
     """Return code point and byte offset of each character after applying the policy."""
-    found: list[tuple[int, int]] = []
+    characters: list[tuple[int, int]] = []
     codec, mark = _order(item, codec)
     offset = 0
     for text, malformed in _decoded_parts(item[mark:], codec):
@@ -91,7 +91,7 @@ def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int
             code = ord(char)
             is_control = policy.replaces_controls and code < 0x20
             if not is_control or policy.errors != "ignore":
-                found.append((policy.replacement if is_control else code, offset))
+                characters.append((policy.replacement if is_control else code, offset))
             offset += len(char.encode(codec)) + mark
             mark = 0  # it belongs to the first character
         if not malformed:
@@ -99,9 +99,9 @@ def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int
         if policy.errors == "strict":
             raise errors.InvalidArgumentError("Invalid formatting on input string")
         if policy.errors == "replace":
-            found.append((policy.replacement, offset))
+            characters.append((policy.replacement, offset))
         offset += malformed
-    return found
+    return characters
 
 
 def _decode_utf_8(

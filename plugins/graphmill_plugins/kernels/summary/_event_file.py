@@ -128,13 +128,13 @@ class SummaryWriter:
         Raises:
             FailedPreconditionError: it was not created, or was closed.
         """
-        found = self._file
-        if found is None:
+        event_file = self._file
+        if event_file is None:
             raise FailedPreconditionError(
                 "the summary writer has no file: CreateSummaryFileWriter has not run, or the "
                 "writer was closed"
             )
-        return found
+        return event_file
 
     def close(self) -> None:
         """Close the file, if there is one."""

@@ -149,9 +149,9 @@ def add_tensor(summary: Summary, tag: Value, message: TensorProto, metadata: Val
         InvalidArgumentError: tag or metadata are malformed.
     """
     try:
-        found = SummaryMetadata.FromString(metadata.item())
+        summary_metadata = SummaryMetadata.FromString(metadata.item())
     except (DecodeError, ValueError) as error:
         raise InvalidArgumentError("Could not parse the metadata of a summary") from error
     value = summary.value.add(tag=tag_of(tag), tensor=message)
     if metadata.item():
-        value.metadata.CopyFrom(found)
+        value.metadata.CopyFrom(summary_metadata)

@@ -58,8 +58,8 @@ class SummaryWriterKernel:
 
 
 def _writer(handle: Any) -> SummaryWriter:
-    found: SummaryWriter = handle.expect(SummaryWriter)
-    return found
+    writer: SummaryWriter = handle.expect(SummaryWriter)
+    return writer
 
 
 def _number(value: Value, what: str) -> int:
@@ -216,10 +216,10 @@ def import_event(ctx: OpKernelContext, writer: Any, event: Value) -> None:
     """Write a serialised event."""
     del ctx
     try:
-        found = Event.FromString(_content(event))
+        message = Event.FromString(_content(event))
     except DecodeError as error:
         raise InvalidArgumentError("Could not parse the event of an ImportEvent") from error
-    _file(writer).add(found)
+    _file(writer).add(message)
 
 
 def _content(value: Value) -> bytes:

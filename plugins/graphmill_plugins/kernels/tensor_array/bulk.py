@@ -59,11 +59,11 @@ class _Packer:
                 f"match the Tensor at index 0: {shape_text(shape)}"
             )
         for index, value in enumerate(values):
-            given = shape_of_value(value, self._dtype)
-            if given != shape:
+            actual = shape_of_value(value, self._dtype)
+            if actual != shape:
                 raise errors.InvalidArgumentError(
                     f"TensorArray has inconsistent shapes.  Index 0 has shape: "
-                    f"{shape_text(shape)} but index {index} has shape: {shape_text(given)}"
+                    f"{shape_text(shape)} but index {index} has shape: {shape_text(actual)}"
                 )
         return stacked(ctx.xp, values, shape, self._dtype)
 

@@ -57,14 +57,14 @@ def typed_list(handle: Any, element_dtype: np.dtype[Any]) -> TensorList:
     Raises:
         InvalidArgumentError: the variant does not hold a list of this type.
     """
-    found = list_of(handle)
+    tensor_list = list_of(handle)
     dtype = dtypes.as_dtype(element_dtype)
-    if found.element_dtype is not dtype:
+    if tensor_list.element_dtype is not dtype:
         raise InvalidArgumentError(
             f"Invalid data types; op elements {dtype.tf_name} but list elements "
-            f"{found.element_dtype.tf_name}"
+            f"{tensor_list.element_dtype.tf_name}"
         )
-    return found
+    return tensor_list
 
 
 def _scalar(tensor: Value, what: str) -> int:
@@ -233,11 +233,11 @@ def tensor_list_push_back_batch(
 ) -> Value:
     """Append one row of a tensor to each of several lists."""
     shape, dtype = shape_of_value(input_handles, dtypes.variant), dtypes.as_dtype(element_dtype)
-    given = shape_of_value(tensor, dtype)
-    if not given or given[: len(shape)] != shape or len(shape) != 1:
+    actual = shape_of_value(tensor, dtype)
+    if not actual or actual[: len(shape)] != shape or len(shape) != 1:
         raise InvalidArgumentError(
             "the tensor must have one row for each list: the lists have shape "
-            f"{shape_text(shape)}, the tensor {shape_text(given)}"
+            f"{shape_text(shape)}, the tensor {shape_text(actual)}"
         )
     result = np.empty(shape, object)
     parts = rows(tensor, dtype)
@@ -309,11 +309,11 @@ def tensor_list_from_tensor(
     return TensorList(dtype, shape, rows(tensor, dtype))
 
 
-def _check_rows(given: tuple[int, ...], shape: Shape) -> None:
-    if not given:
+def _check_rows(actual: tuple[int, ...], shape: Shape) -> None:
+    if not actual:
         raise InvalidArgumentError("Tensor must be at least a vector, but saw shape: []")
-    if not is_compatible(shape, given[1:]):
+    if not is_compatible(shape, actual[1:]):
         raise InvalidArgumentError(
             f"Specified a list with shape {shape_text(shape)} from a tensor with shape "
-            f"{shape_text(given[1:])}"
+            f"{shape_text(actual[1:])}"
         )

@@ -107,22 +107,24 @@ def tensor_list_scatter(
     """Return a list that has the rows of a tensor at `indices`."""
     dtype = dtypes.as_dtype(element_dtype)
     shape = shape_of_tensor(element_shape)
-    wanted = -1 if num_elements is None else scalar_int("num_elements", num_elements)
-    if wanted < -1:
-        raise InvalidArgumentError(f"TensorListScatter expects num_elements >= -1, found: {wanted}")
-    given = shape_of_value(tensor, dtype)
-    positions = _positions(given, indices)
-    if not is_compatible(shape, given[1:]):
+    list_size = -1 if num_elements is None else scalar_int("num_elements", num_elements)
+    if list_size < -1:
+        raise InvalidArgumentError(
+            f"TensorListScatter expects num_elements >= -1, found: {list_size}"
+        )
+    actual = shape_of_value(tensor, dtype)
+    positions = _positions(actual, indices)
+    if not is_compatible(shape, actual[1:]):
         raise InvalidArgumentError(
             f"Specified a list with shape {shape_text(shape)} from a tensor with shape "
-            f"{shape_text(given[1:])}"
+            f"{shape_text(actual[1:])}"
         )
     highest = max(positions, default=-1)
-    if 0 <= wanted <= highest:
+    if 0 <= list_size <= highest:
         raise InvalidArgumentError(
-            f"TensorListScatter: Trying to scatter at index {highest} in list with size {wanted}"
+            f"TensorListScatter: Trying to scatter at index {highest} in list with size {list_size}"
         )
-    length = highest + 1 if wanted == -1 else wanted
+    length = highest + 1 if list_size == -1 else list_size
     check_size((length,), "the list", itemsize=POINTER_SIZE)
     elements: list[Value] = [None] * length
     for position, row in zip(positions, rows(tensor, dtype), strict=True):
@@ -187,15 +189,15 @@ def tensor_list_split(
     return TensorList(dtype, shape, elements)
 
 
-def _check_split(given: tuple[int, ...], shape: Shape, lengths: Value) -> None:
+def _check_split(actual: tuple[int, ...], shape: Shape, lengths: Value) -> None:
     if shape == ():
         raise InvalidArgumentError(
             "TensorListSplit requires element_shape to be at least of rank 1, but saw: []"
         )
-    _check_is_vector(given)
-    if shape is not None and not is_compatible(shape[1:], given[1:]):
+    _check_is_vector(actual)
+    if shape is not None and not is_compatible(shape[1:], actual[1:]):
         raise InvalidArgumentError(
-            f"tensor shape {shape_text(given)} is not compatible with element_shape "
+            f"tensor shape {shape_text(actual)} is not compatible with element_shape "
             f"{shape_text(shape)}"
         )
     if lengths.ndim != 1:

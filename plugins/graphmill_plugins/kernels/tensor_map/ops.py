@@ -78,15 +78,15 @@ def tensor_map_lookup(
     input_handle: Value, key: Value, key_dtype: np.dtype[Any], value_dtype: np.dtype[Any]
 ) -> Value:
     """Return the value of a key."""
-    found = _map_of(input_handle).entries.get(key_of(key, dtypes.as_dtype(key_dtype)))
-    if found is None:
+    entry = _map_of(input_handle).entries.get(key_of(key, dtypes.as_dtype(key_dtype)))
+    if entry is None:
         _fail_without_key("Trying to lookup non-existent key", key)
     expected = dtypes.as_dtype(value_dtype)
-    if found.value_dtype is not expected:
+    if entry.value_dtype is not expected:
         raise InvalidArgumentError(
-            f"Type mismatch: actual {found.value_dtype.tf_name} vs. expect {expected.tf_name}"
+            f"Type mismatch: actual {entry.value_dtype.tf_name} vs. expect {expected.tf_name}"
         )
-    return found.value
+    return entry.value
 
 
 @kernel("TensorMapErase", host=True)

@@ -149,10 +149,10 @@ class HingeLoss:
 
     def updated_dual(self, label: float, dual: float, wx: float, norm: float) -> float:
         """Return the solution of a linear equation, between 0 and the label."""
-        found = dual + _quotient(label - wx - self.gamma * dual, norm + self.gamma)
-        if label * found < 0:
+        new_dual = dual + _quotient(label - wx - self.gamma * dual, norm + self.gamma)
+        if label * new_dual < 0:
             return 0.0
-        return label if label * found > 1 else found
+        return label if label * new_dual > 1 else new_dual
 
     def primal(self, wx: float, label: float) -> float:
         """Return the loss."""

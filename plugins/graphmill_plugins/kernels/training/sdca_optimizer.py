@@ -160,7 +160,9 @@ class _SparseFeatures(_Features):
             raise InvalidArgumentError(
                 f"there are {np.size(indices)} sparse_indices for {self.nominals.size} weights"
             )
-        self._positions = {index: at for at, index in enumerate(np.ravel(indices).tolist())}
+        self._positions = {
+            index: position for position, index in enumerate(np.ravel(indices).tolist())
+        }
         self._values = np.ravel(values[0]).astype(np.float64) if values else None
         if self._values is not None and self._values.size < self._features.size:
             raise InvalidArgumentError(
@@ -170,21 +172,21 @@ class _SparseFeatures(_Features):
 
     def parts(self, count: int) -> list[_Part]:
         """Return the features of each example; features that are out of order are left out."""
-        found, end, examples = [], 0, self._examples.tolist()
+        result, end, examples = [], 0, self._examples.tolist()
         for example in range(count):
             start = end
             while end < len(examples) and examples[end] == example:
                 end += 1
-            found.append(self._part(start, end))
-        return found
+            result.append(self._part(start, end))
+        return result
 
     def _part(self, start: int, end: int) -> _Part:
         features = self._features[start:end].tolist()
-        at = [self._position(feature) for feature in features]
+        positions = [self._position(feature) for feature in features]
         if len(set(features)) < len(features):
             raise InvalidArgumentError("Duplicate index in sparse vector.")
         values = np.ones(end - start) if self._values is None else self._values[start:end]
-        return _Part(np.array(at, np.intp), values)
+        return _Part(np.array(positions, np.intp), values)
 
     def _position(self, feature: int) -> int:
         if feature not in self._positions:
@@ -295,5 +297,5 @@ class _Ascent:
 
 
 def _shuffled(count: int) -> Sequence[int]:
-    found: Sequence[int] = np.random.default_rng().permutation(count).tolist()
-    return found
+    order: Sequence[int] = np.random.default_rng().permutation(count).tolist()
+    return order

@@ -196,8 +196,8 @@ class NegTrainKernel:
             return [[]] * count
         drawn = self._random.random((count, self._samples)) * self._weights[-1]
         positions = np.searchsorted(self._weights, drawn, side="right")
-        found: list[list[int]] = np.minimum(positions, len(self._weights) - 1).tolist()
-        return found
+        words: list[list[int]] = np.minimum(positions, len(self._weights) - 1).tolist()
+        return words
 
     def _check(self, inner: Value, outer: Value, examples: Value, labels: Value, lr: Value) -> None:
         if inner.ndim != 2 or inner.shape != outer.shape:

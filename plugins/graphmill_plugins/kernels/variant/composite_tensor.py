@@ -80,10 +80,10 @@ def composite_tensor_variant_to_components(
             f"Encoded value has {len(value.components)} tensor components; expected "
             f"{len(expected)} components based on type_spec"
         )
-    for index, (found, wanted) in enumerate(zip(value.types, expected, strict=True)):
-        if found is not wanted:
+    for index, (actual_type, expected_type) in enumerate(zip(value.types, expected, strict=True)):
+        if actual_type is not expected_type:
             raise InvalidArgumentError(
-                f"Tensor component {index} had dtype {found.proto_name}; expected dtype "
-                f"{wanted.proto_name}"
+                f"Tensor component {index} had dtype {actual_type.proto_name}; expected dtype "
+                f"{expected_type.proto_name}"
             )
     return list(value.components)

@@ -89,11 +89,11 @@ class Computation:
 
 def function_of(ctx: OpKernelContext, name: str, function: FuncAttr) -> Computation:
     """Return the function that a node's attr names; it is created when the node first runs."""
-    found = ctx.state.get(name)
-    if not isinstance(found, Computation):
-        found = ctx.state.setdefault(name, Computation(function, ctx.functions))
-    assert isinstance(found, Computation)
-    return found
+    computation = ctx.state.get(name)
+    if not isinstance(computation, Computation):
+        computation = ctx.state.setdefault(name, Computation(function, ctx.functions))
+    assert isinstance(computation, Computation)
+    return computation
 
 
 def combine_at(

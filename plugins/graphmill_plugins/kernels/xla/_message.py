@@ -23,14 +23,14 @@ def read_numbers(message: bytes, name: str, fields: int) -> list[list[int]]:
     Raises:
         InvalidArgumentError: the message cannot be parsed.
     """
-    found: list[list[int]] = [[] for _ in range(fields)]
+    numbers: list[list[int]] = [[] for _ in range(fields)]
     reader = _Reader(message, name)
     while not reader.is_at_end:
         tag = reader.varint()
         if not 1 <= tag >> 3 <= fields:
             raise reader.is_no_message()
-        found[(tag >> 3) - 1] += reader.numbers(tag & 7)
-    return found
+        numbers[(tag >> 3) - 1] += reader.numbers(tag & 7)
+    return numbers
 
 
 class _Reader:

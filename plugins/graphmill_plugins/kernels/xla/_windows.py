@@ -54,10 +54,10 @@ class Windows(NamedTuple):
         rank = len(operand)
         numbers = [to_ints(value) for value in (window, strides, *dilations)]
         numbers += [(1,) * rank] * (4 - len(numbers))
-        if any(len(given) != rank or min(given, default=1) < 1 for given in numbers):
+        if any(len(values) != rank or min(values, default=1) < 1 for values in numbers):
             raise InvalidArgumentError(
                 f"window, strides and dilations must be {rank} positive numbers each, got "
-                f"{[list(given) for given in numbers]}"
+                f"{[list(values) for values in numbers]}"
             )
         pairs = padding_pairs(padding, rank)
         low, high = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)

@@ -46,7 +46,7 @@ def _sizes(shape: Any) -> Sequence[int]:
 def _exported(args: Sequence[Value], attrs: Mapping[str, Any]) -> Any:
     """Return the program as an `Exported` of `jax.export`, for arguments of these shapes."""
     taken = tuple(jax.core.ShapedArray(np.shape(arg), arg.dtype) for arg in args)
-    given = tuple(
+    layouts = tuple(
         jax.core.ShapedArray(_sizes(shape), np.dtype(dtype))
         for shape, dtype in zip(attrs["Sout"], attrs["Tout"], strict=True)
     )
@@ -54,13 +54,13 @@ def _exported(args: Sequence[Value], attrs: Mapping[str, Any]) -> Any:
         "fun_name": "XlaCallModule",
         "in_tree": jax.tree.structure((taken, {})),
         "in_avals": taken,
-        "out_tree": jax.tree.structure(given),
-        "out_avals": given,
+        "out_tree": jax.tree.structure(layouts),
+        "out_avals": layouts,
         "_has_named_shardings": False,
         "_in_named_shardings": (None,) * len(taken),
-        "_out_named_shardings": (None,) * len(given),
+        "_out_named_shardings": (None,) * len(layouts),
         "in_shardings_hlo": (None,) * len(taken),
-        "out_shardings_hlo": (None,) * len(given),
+        "out_shardings_hlo": (None,) * len(layouts),
         "nr_devices": 1,
         "platforms": tuple(name.lower() for name in attrs["platforms"]) or ("cpu",),
         "ordered_effects": (),

@@ -59,26 +59,26 @@ def layouts_of(message: bytes, rank: int, fields: Fields, name: str) -> dict[str
         InvalidArgumentError: the message cannot be parsed, or does not list each dimension once.
     """
     numbers = read_numbers(message, name, max(map(max, fields.values())))
-    found = {}
+    layouts = {}
     for tensor, (first, second, spatial) in fields.items():
         pair = [(numbers[field - 1] or [0])[-1] for field in (first, second)]
-        found[tensor] = (*pair, *numbers[spatial - 1])
-        if sorted(found[tensor]) != list(range(rank)):
+        layouts[tensor] = (*pair, *numbers[spatial - 1])
+        if sorted(layouts[tensor]) != list(range(rank)):
             raise InvalidArgumentError(
                 f"dimension_numbers must name each of the {rank} dimensions of {tensor} once, got "
-                f"{list(found[tensor])}"
+                f"{list(layouts[tensor])}"
             )
-    return found
+    return layouts
 
 
 def _window(rank: int, strides: Value, padding: Value, *dilations: Value) -> Window:
     if any(value.ndim != 1 for value in (strides, *dilations)):
         raise InvalidArgumentError("strides and dilations must be vectors")
     numbers = [to_ints(value) for value in (strides, *dilations)]
-    if any(len(given) != rank or min(given, default=1) < 1 for given in numbers):
+    if any(len(values) != rank or min(values, default=1) < 1 for values in numbers):
         raise InvalidArgumentError(
             f"strides and dilations must be {rank} positive numbers each, got "
-            f"{[list(given) for given in numbers]}"
+            f"{[list(values) for values in numbers]}"
         )
     return Window(numbers[0], padding_pairs(padding, rank), numbers[1], numbers[2])
 

@@ -43,17 +43,17 @@ class _Dimensions(NamedTuple):
 
     def check(self, shape: Sequence[int], sizes: Sequence[int], indices: Sequence[int]) -> None:
         """Raise InvalidArgumentError unless they match the operand, the slices and the indices."""
-        rank, gone = len(shape), {*self.collapsed, *self.operand_batch}
+        rank, absent = len(shape), {*self.collapsed, *self.operand_batch}
         vector = vector_size(indices, self.index_vector)
         batches = len(indices) - (self.index_vector < len(indices))
         fits = (
             len(sizes) == rank
             and all(0 <= size <= full for size, full in zip(sizes, shape, strict=True))
             and vector == len(self.start_map) == len(set(self.start_map))
-            and all(axis < rank for axis in (*gone, *self.start_map))
-            and all(sizes[axis] <= 1 for axis in gone)
-            and len(gone) == len(self.collapsed) + len(self.operand_batch)
-            and len(self.offset) == rank - len(gone) == len(set(self.offset))
+            and all(axis < rank for axis in (*absent, *self.start_map))
+            and all(sizes[axis] <= 1 for axis in absent)
+            and len(absent) == len(self.collapsed) + len(self.operand_batch)
+            and len(self.offset) == rank - len(absent) == len(set(self.offset))
             and all(axis < batches + len(self.offset) for axis in self.offset)
             and len(self.operand_batch) == len(self.index_batch)
             and all(axis < len(indices) and axis != self.index_vector for axis in self.index_batch)
@@ -83,8 +83,8 @@ def xla_gather(
     dimensions.check(operand.shape, sizes, start_indices.shape)
     starts = index_vectors(xp, start_indices, dimensions.index_vector)
     batch = starts.shape[:-1]
-    gone = {*dimensions.collapsed, *dimensions.operand_batch}
-    window = [axis for axis in range(operand.ndim) if axis not in gone]
+    absent = {*dimensions.collapsed, *dimensions.operand_batch}
+    window = [axis for axis in range(operand.ndim) if axis not in absent]
     check_size((*batch, *(sizes[axis] for axis in window)), itemsize=operand.dtype.itemsize)
     axis_indices = []
     for axis, size in enumerate(sizes):
@@ -104,5 +104,5 @@ def xla_gather(
             index = index + steps.reshape([-1 if other == axis else 1 for other in window])
         axis_indices.append(index)
     shape = (*batch, *(sizes[axis] for axis in window))
-    found = xp.broadcast_to(operand[tuple(axis_indices)], shape)
-    return xp.moveaxis(found, range(len(batch), len(shape)), sorted(dimensions.offset))
+    gathered = xp.broadcast_to(operand[tuple(axis_indices)], shape)
+    return xp.moveaxis(gathered, range(len(batch), len(shape)), sorted(dimensions.offset))

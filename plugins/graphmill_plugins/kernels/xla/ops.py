@@ -85,9 +85,9 @@ def _placed(xp: ArrayNamespace, x: Value, axis: int, source: Any, fill: Value) -
     if not x.shape[axis]:
         shape = (*x.shape[:axis], len(source), *x.shape[axis + 1 :])
         return xp.broadcast_to(fill, shape)
-    found = xp.take(x, np.maximum(source, 0), axis=axis)
+    taken = xp.take(x, np.maximum(source, 0), axis=axis)
     shape = (1,) * axis + (-1,) + (1,) * (x.ndim - axis - 1)
-    return xp.where((source >= 0).reshape(shape), found, fill)
+    return xp.where((source >= 0).reshape(shape), taken, fill)
 
 
 @kernel("XlaPad", static=("padding_low", "padding_high", "padding_interior"))
@@ -100,7 +100,7 @@ def xla_pad(
     padding_interior: Value,
 ) -> Value:
     """Pad before, after and between elements; negative padding before or after removes elements."""
-    amounts = [to_ints(given) for given in (padding_low, padding_high, padding_interior)]
+    amounts = [to_ints(value) for value in (padding_low, padding_high, padding_interior)]
     if any(len(numbers) != x.ndim for numbers in amounts) or padding_value.ndim:
         raise InvalidArgumentError(
             f"an input of shape {shape_text(x.shape)} needs a scalar padding_value and "
@@ -166,9 +166,9 @@ def dynamic_update_slice(xp: ArrayNamespace, x: Value, update: Value, indices: V
     )
     if xp is not np:
         return x.at[region].set(update)
-    found = x.copy()
-    found[region] = update
-    return found
+    result = x.copy()
+    result[region] = update
+    return result
 
 
 _LAYOUT = {

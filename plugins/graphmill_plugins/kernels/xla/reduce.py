@@ -55,8 +55,8 @@ def _reduced(
     parts = [np.transpose(value, order).reshape((count, *sizes)) for value in inputs]
     while len(parts[0]) > 1:
         even = len(parts[0]) // 2 * 2
-        found = combine(*(x[0:even:2] for x in parts), *(x[1:even:2] for x in parts))
-        parts = [np.concatenate([y, x[even:]]) for x, y in zip(parts, found, strict=True)]
+        combined = combine(*(x[0:even:2] for x in parts), *(x[1:even:2] for x in parts))
+        parts = [np.concatenate([y, x[even:]]) for x, y in zip(parts, combined, strict=True)]
     first = [np.broadcast_to(value, sizes) for value in init_values]
     return combine(*first, *(x[0] for x in parts)) if count else first
 
@@ -118,6 +118,6 @@ def xla_reduce_window(
     for tap in itertools.product(*map(range, windows.window)):
         indices, inside = windows.element_indices(tap)
         if inside.any():
-            (found,) = combine(total, value.reshape(-1)[indices])
-            total = np.where(inside, found, total)
+            (combined,) = combine(total, value.reshape(-1)[indices])
+            total = np.where(inside, combined, total)
     return total

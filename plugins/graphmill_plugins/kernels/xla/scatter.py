@@ -47,14 +47,14 @@ class _Dimensions(NamedTuple):
 
     def check(self, shape: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> None:
         """Raise InvalidArgumentError unless they match the operand, the indices and the updates."""
-        rank, gone = len(shape), {*self.inserted, *self.operand_batch}
+        rank, absent = len(shape), {*self.inserted, *self.operand_batch}
         vector = vector_size(indices, self.index_vector)
         batch = [size for axis, size in enumerate(indices) if axis != self.index_vector]
         fits = (
             vector == len(self.to_operand) == len(set(self.to_operand))
-            and all(axis < rank for axis in (*gone, *self.to_operand))
-            and len(gone) == len(self.inserted) + len(self.operand_batch)
-            and len(self.window) == rank - len(gone) == len(set(self.window))
+            and all(axis < rank for axis in (*absent, *self.to_operand))
+            and len(absent) == len(self.inserted) + len(self.operand_batch)
+            and len(self.window) == rank - len(absent) == len(set(self.window))
             and all(axis < len(updates) for axis in self.window)
             and [n for axis, n in enumerate(updates) if axis not in self.window] == batch
             and len(self.operand_batch) == len(self.index_batch)
@@ -87,8 +87,8 @@ def xla_scatter(
     dimensions.check(operand.shape, scatter_indices.shape, updates.shape)
     starts = index_vectors(np, scatter_indices, dimensions.index_vector)
     batch = starts.shape[:-1]
-    gone = {*dimensions.inserted, *dimensions.operand_batch}
-    windows = [axis for axis in range(operand.ndim) if axis not in gone]
+    absent = {*dimensions.inserted, *dimensions.operand_batch}
+    windows = [axis for axis in range(operand.ndim) if axis not in absent]
     taken = sorted(dimensions.window)
     sizes = dict(zip(windows, (updates.shape[axis] for axis in taken), strict=True))
     indices = np.zeros((*batch, *sizes.values()), np.int64)
@@ -113,9 +113,9 @@ def xla_scatter(
     rest = [axis for axis in range(updates.ndim) if axis not in dimensions.window]
     values = np.transpose(updates, (*rest, *taken))
     whole = np.broadcast_to(inside.reshape((*batch, *(1,) * len(windows))), indices.shape)
-    found = np.array(operand).reshape(-1)
-    combine_at(found, indices[whole], values[whole], function_of(ctx, "update", update_computation))
-    return found.reshape(operand.shape)
+    flat = np.array(operand).reshape(-1)
+    combine_at(flat, indices[whole], values[whole], function_of(ctx, "update", update_computation))
+    return flat.reshape(operand.shape)
 
 
 @kernel("XlaSelectAndScatter", stateful=True, effects=())
@@ -151,6 +151,8 @@ def xla_select_and_scatter(
             is_new = inside & ~(is_chosen & is_preferred)
             chosen = np.where(is_new, indices, chosen)
             is_chosen |= inside
-    found = np.full(flat.shape, init_value, operand.dtype)
-    combine_at(found, chosen[is_chosen], source[is_chosen], function_of(ctx, "scatter", scatter))
-    return found.reshape(operand.shape)
+    flat_result = np.full(flat.shape, init_value, operand.dtype)
+    combine_at(
+        flat_result, chosen[is_chosen], source[is_chosen], function_of(ctx, "scatter", scatter)
+    )
+    return flat_result.reshape(operand.shape)

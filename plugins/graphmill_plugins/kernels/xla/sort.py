@@ -49,12 +49,14 @@ def xla_variadic_sort(
     compare = function_of(ctx, "comparator", comparator)
 
     def is_before(first: Value, second: Value) -> Value:
-        pairs = [[np.take_along_axis(x, at, 1) for at in (first, second)] for x in rows]
+        pairs = [
+            [np.take_along_axis(x, permutation, 1) for permutation in (first, second)] for x in rows
+        ]
         return compare(*(one for pair in pairs for one in pair))[0]
 
     order = _order(len(rows[0]), count, is_before)
-    found = [np.take_along_axis(value, order, 1).reshape(moved[0].shape) for value in rows]
-    return [np.moveaxis(value, -1, axis) for value in found]
+    sorted_rows = [np.take_along_axis(value, order, 1).reshape(moved[0].shape) for value in rows]
+    return [np.moveaxis(value, -1, axis) for value in sorted_rows]
 
 
 def _order(rows: int, count: int, is_before: Callable[[Value, Value], Value]) -> Value:
@@ -70,10 +72,10 @@ def _order(rows: int, count: int, is_before: Callable[[Value, Value], Value]) ->
 def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]) -> Value:
     """Merge each pair of neighbouring sorted runs of length `width`."""
     count = order.shape[1]
-    at = np.arange(count)
-    start = at // (2 * width) * (2 * width)
+    in_order = np.arange(count)
+    start = in_order // (2 * width) * (2 * width)
     middle = np.minimum(start + width, count)
-    is_left = at < middle
+    is_left = in_order < middle
     low = np.broadcast_to(np.where(is_left, middle, start), order.shape).copy()
     high = np.broadcast_to(
         np.where(is_left, np.minimum(start + 2 * width, count), middle), order.shape
@@ -85,12 +87,12 @@ def _merged(order: Value, width: int, is_before: Callable[[Value, Value], Value]
         goes_up = left == is_left  # on ties, elements of the left run come first
         low = np.where(is_open & goes_up, half + 1, low)
         high = np.where(is_open & ~goes_up, half, high)
-    positions = at + low - middle
-    if (np.sort(positions, axis=1) != at).any():
+    positions = in_order + low - middle
+    if (np.sort(positions, axis=1) != in_order).any():
         raise InvalidArgumentError(
             "the comparator does not define an order of the elements: it must be asymmetric and "
             "transitive"
         )
-    found = np.empty_like(order)
-    np.put_along_axis(found, positions, order, 1)
-    return found
+    result = np.empty_like(order)
+    np.put_along_axis(result, positions, order, 1)
+    return result

@@ -37,13 +37,13 @@ class Accumulator(Resource):
         shared = "Resource" if self.kind == "Resource" else ""
         own = "Sparse" if is_sparse else shared
         shape = "[3, 2]" if is_sparse else "[2]"
-        given = f"{n}_i, {n}_g, {n}_h, has_known_shape=True" if is_sparse else f"{n}_g"
+        gradient = f"{n}_i, {n}_g, {n}_h, has_known_shape=True" if is_sparse else f"{n}_g"
         return [
             (
                 f"{n} = {own}ConditionalAccumulator(dtype=float32, shape={shape},"
                 f" reduction_type='{self.reduction}')"
             ),
-            f"{n}_apply = {own}AccumulatorApplyGradient({n}, {n}_t, {given})",
+            f"{n}_apply = {own}AccumulatorApplyGradient({n}, {n}_t, {gradient})",
             f"{n}_take = {own}AccumulatorTakeGradient({n}, {n}_n, dtype=float32)",
             f"{n}_count = {shared}AccumulatorNumAccumulated({n})",
             f"{n}_set = {shared}AccumulatorSetGlobalStep({n}, {n}_t)",

@@ -118,8 +118,8 @@ class _Drawer:
     def _step(self, resource: Resource) -> Step:
         return resource.draw(self._chooser)
 
-    def _run(self, most: int) -> Call:
-        chosen = [pick(self._chooser, self._resources) for _ in range(most)]
+    def _run(self, limit: int) -> Call:
+        chosen = [pick(self._chooser, self._resources) for _ in range(limit)]
         steps = tuple(self._step(resource) for resource in dict.fromkeys(chosen))
         way = pick(self._chooser, ("run", "run", "run", "run", "callable", "options"))
         structure = pick(self._chooser, STRUCTURES)
@@ -188,8 +188,8 @@ class _Drawer:
         fetches = [name for name in made.fetches if chance(self._chooser, 2)]
         if chance(self._chooser, 10):
             fetches.append(f"{n}_tanh:0")
-        given = tuple((name, arithmetic.scalar(self._chooser)) for name in dict.fromkeys(feeds))
-        return Part(made.label, tuple(dict.fromkeys(fetches)), given, made.session)
+        values = tuple((name, arithmetic.scalar(self._chooser)) for name in dict.fromkeys(feeds))
+        return Part(made.label, tuple(dict.fromkeys(fetches)), values, made.session)
 
     def _set_up(self, arithmetic: Arithmetic) -> SetUp:
         n, names = arithmetic.name, list(arithmetic.NEEDS)

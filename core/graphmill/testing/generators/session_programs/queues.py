@@ -56,10 +56,10 @@ class Queue(Resource):
             first, second = self.seeds
             extra += f", min_after_dequeue={self.kept}, seed={first}, seed2={second}"
         own = [*self.dtypes]
-        given = [f"{n}_x{i}" for i in range(len(own))]
+        components = [f"{n}_x{i}" for i in range(len(own))]
         if self.kind == "PriorityQueue":
-            own, given = ["int64", *own], [f"{n}_p", *given]
-        types, values = ", ".join(own), ", ".join(given)
+            own, components = ["int64", *own], [f"{n}_p", *components]
+        types, values = ", ".join(own), ", ".join(components)
         made = ", ".join(self.dtypes)
         return [
             f"{n} = {self.kind}{v}(component_types=[{made}], capacity={self.capacity}{extra})",

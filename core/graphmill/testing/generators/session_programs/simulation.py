@@ -33,10 +33,10 @@ class Simulation:
             return self._pending(call)
         if not isinstance(call, Run):
             return Outcome.MAY_FAIL
-        found = [self._peek(call.session, step) for step in call.steps]
-        if len(found) > 1 and any(one is not Outcome.OK for one in found):
+        outcomes = [self._peek(call.session, step) for step in call.steps]
+        if len(outcomes) > 1 and any(one is not Outcome.OK for one in outcomes):
             return Outcome.UNDEFINED
-        (first, *_) = found
+        (first, *_) = outcomes
         if first is Outcome.WAITS and not self._may_time_out(call):
             return Outcome.UNDEFINED
         for step in call.steps:

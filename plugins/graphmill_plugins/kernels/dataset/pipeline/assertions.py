@@ -39,17 +39,17 @@ class AssertNext(Hint):
         path = None if scope.root is None else path_to_root(scope.root, self)
         if path is None:
             raise UnimplementedError("AssertNextDataset is not supported inside of functions")
-        found = [_iterator_name(dataset) for dataset in path if not _is_plain_hint(dataset)]
-        if len(self._names) > len(found):
+        names = [_iterator_name(dataset) for dataset in path if not _is_plain_hint(dataset)]
+        if len(self._names) > len(names):
             raise InvalidArgumentError(
                 f"Asserted next {len(self._names)} transformations but encountered only "
-                f"{len(found)}."
+                f"{len(names)}."
             )
-        for offset, (name, given) in enumerate(zip(self._names, found, strict=False)):
-            if not _is_version_of(given, name):
+        for offset, (name, asserted) in enumerate(zip(self._names, names, strict=False)):
+            if not _is_version_of(asserted, name):
                 raise InvalidArgumentError(
                     f"Asserted transformation matching {name} at offset {offset} but encountered "
-                    f"{given} transformation instead."
+                    f"{asserted} transformation instead."
                 )
         return super().iterate(scope)
 
@@ -73,13 +73,13 @@ class AssertPrevious(Hint):
         Raises:
             InvalidArgumentError: the previous datasets have other ops or attrs.
         """
-        found = list(_previous(self))
-        if len(self._calls) > len(found):
+        names = list(_previous(self))
+        if len(self._calls) > len(names):
             raise InvalidArgumentError(
                 f"Asserted previous {len(self._calls)} transformations but encountered only "
-                f"{len(found)}."
+                f"{len(names)}."
             )
-        for offset, (call, dataset) in enumerate(zip(self._calls, found, strict=False)):
+        for offset, (call, dataset) in enumerate(zip(self._calls, names, strict=False)):
             problem = self._problem(call, dataset)
             if problem:
                 raise InvalidArgumentError(
@@ -93,13 +93,13 @@ class AssertPrevious(Hint):
         if origin is None or not _is_version_of(op, call.name):
             return f"Asserted transformation matching '{call.name}', but found '{op}'."
         types = {attr.name: attr for attr in self._ops.get(op).attrs}
-        for name, wanted in call.attr.items():
+        for name, expected in call.attr.items():
             if name not in types or name not in origin.attrs:
                 return f"Asserted attribute '{name}', but {op} has none."
             attr = types[name]
-            given = attr_to_proto(canonical(attr, origin.attrs[name], op), attr_type=attr.type)
-            if given != wanted:
-                return f"Asserted attribute '{name}' having a value of '{wanted}', got '{given}'"
+            actual = attr_to_proto(canonical(attr, origin.attrs[name], op), attr_type=attr.type)
+            if actual != expected:
+                return f"Asserted attribute '{name}' having a value of '{expected}', got '{actual}'"
         return ""
 
 
@@ -126,5 +126,5 @@ def _iterator_name(dataset: Dataset) -> str:
     return name
 
 
-def _is_version_of(given: str, name: str) -> bool:
-    return re.fullmatch(re.escape(name) + r"(V\d+)?", given) is not None
+def _is_version_of(actual: str, name: str) -> bool:
+    return re.fullmatch(re.escape(name) + r"(V\d+)?", actual) is not None

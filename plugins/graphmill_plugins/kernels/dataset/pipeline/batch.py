@@ -100,12 +100,12 @@ def _stacked(index: int, values: list[Value], dtype: DType) -> Value:
     shape = shape_of_value(values[0], dtype)
     if shape or dtype.kind in "sh":
         for position, value in enumerate(values):
-            given = shape_of_value(value, dtype)
-            if given != shape:
+            actual = shape_of_value(value, dtype)
+            if actual != shape:
                 raise InvalidArgumentError(
                     f"Cannot batch tensors with different shapes in component {index}. First "
                     f"element had shape {shape_text(shape)} and element {position} had shape "
-                    f"{shape_text(given)}."
+                    f"{shape_text(actual)}."
                 )
     return stacked(np, values, shape, dtype)
 
@@ -171,17 +171,19 @@ class PaddedBatch(Batch):
 def _padded(
     index: int, values: Sequence[Value], shape: tuple[int, ...], padding: Value, dtype: DType
 ) -> Value:
-    given = [shape_of_value(value, dtype) for value in values]
-    for sizes in given:
+    shapes = [shape_of_value(value, dtype) for value in values]
+    for sizes in shapes:
         if len(sizes) != len(shape):
             raise InvalidArgumentError(
                 f"All elements in a batch must have the same rank as the padded shape for "
                 f"component{index}: expected rank {len(shape)} but got element with rank "
                 f"{len(sizes)}"
             )
-    largest = list(map(max, zip(*given, strict=True)))
-    full = tuple(most if size < 0 else size for most, size in zip(largest, shape, strict=True))
-    if any(most > size for most, size in zip(largest, full, strict=True)):
+    largest = list(map(max, zip(*shapes, strict=True)))
+    full = tuple(
+        longest if size < 0 else size for longest, size in zip(largest, shape, strict=True)
+    )
+    if any(longest > size for longest, size in zip(largest, full, strict=True)):
         raise DataLossError(
             f"Attempted to pad to a smaller size than the input element: component {index} has "
             f"shape {shape_text(largest)}, and is to be padded to {shape_text(full)}."
@@ -193,7 +195,7 @@ def _padded(
     result = np.empty((len(values), *full), element_type)
     # `fill` stores an object of a variant as it is; assignment would unpack one that is a sequence.
     result.fill(padding.item() if isinstance(padding, np.ndarray) else padding)
-    for position, (value, sizes) in enumerate(zip(values, given, strict=True)):
+    for position, (value, sizes) in enumerate(zip(values, shapes, strict=True)):
         region: tuple[Any, ...] = (position, *map(slice, sizes))
         result[region] = value
     return result

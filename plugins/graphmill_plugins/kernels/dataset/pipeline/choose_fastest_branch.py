@@ -90,9 +90,9 @@ class _Part(Derived):
 
     waits = True
 
-    def __init__(self, source: Dataset, elements: Elements, most: int | None) -> None:
+    def __init__(self, source: Dataset, elements: Elements, limit: int | None) -> None:
         super().__init__(source)
-        self._elements, self._most = elements, most
+        self._elements, self._most = elements, limit
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -124,12 +124,12 @@ class _Branching(ElementIterator):
     def _next_branch(self) -> Elements:
         """Start the next branch, or the fastest one if all were measured."""
         dataset = self._dataset
-        most: int | None = dataset.num_inputs_per_branch
+        limit: int | None = dataset.num_inputs_per_branch
         number = len(self._seconds)
         if number == len(dataset.branches):
-            self._is_chosen, most = True, None
+            self._is_chosen, limit = True, None
             number = self._seconds.index(min(self._seconds))
         else:
             self._seconds.append(0.0)
-        part = _Part(dataset.source, self._source, most)
+        part = _Part(dataset.source, self._source, limit)
         return dataset.branches[number].dataset(self._scope, (part,)).iterate(self._scope)

@@ -58,11 +58,11 @@ class CsvOptions(NamedTuple):
             raise InvalidArgumentError(
                 f"select_cols should match output size: {len(self.selected)} and {columns}"
             )
-        for name, given in (("select_cols", self.selected), ("exclude_cols", self.excluded)):
-            if min(given, default=0) < 0 or sorted(set(given)) != list(given):
+        for name, numbers in (("select_cols", self.selected), ("exclude_cols", self.excluded)):
+            if min(numbers, default=0) < 0 or sorted(set(numbers)) != list(numbers):
                 raise InvalidArgumentError(
                     f"{name} should be non-negative and strictly increasing indices, got "
-                    f"{list(given)}"
+                    f"{list(numbers)}"
                 )
 
 
@@ -88,11 +88,11 @@ class _RecordParser:
             self._line, self._position = self.stream.readline(), 0
             if not self._line:
                 return None
-        found: list[bytes] = []
+        fields: list[bytes] = []
         self._error = ""
         while True:
             is_quoted = self._use_quotes and self._line[self._position : self._position + 1] == b'"'
-            found.append(self._quoted() if is_quoted else self._plain())
+            fields.append(self._quoted() if is_quoted else self._plain())
             following = self._line[self._position : self._position + 1]
             self._position += 1
             if following != self._delimiter:
@@ -100,7 +100,7 @@ class _RecordParser:
                     self._position += 1
                 if self._error:
                     raise InvalidArgumentError(self._error)
-                return found
+                return fields
 
     def _plain(self) -> bytes:
         line, start = self._line, self._position
@@ -232,8 +232,8 @@ class _Reading(ElementIterator):
                 self._parser = self._dataset.open(self._next_file - 1)
                 if self._parser is None:
                     raise StopIteration
-            found = self._parser.next()
-            if found is not None:
-                return self._dataset.element(found)
+            fields = self._parser.next()
+            if fields is not None:
+                return self._dataset.element(fields)
             self._parser.stream.close()
             self._parser = None

@@ -141,15 +141,15 @@ class Scope:
             step_container=container,
         )
         context = _CallContext(call)
-        given = [*args, *function.captured]
+        inputs = [*args, *function.captured]
         functions, handle = self._runtime_of(function)
         device = functions.device
         try:
             if device.is_host_memory:
-                results: list[Value] = functions.run(handle, given, context)
+                results: list[Value] = functions.run(handle, inputs, context)
             else:
-                given = [to_device(value, device) for value in given]
-                results = functions.run(handle, given, context)
+                inputs = [to_device(value, device) for value in inputs]
+                results = functions.run(handle, inputs, context)
                 results = [to_host(value, device) for value in results]
         finally:
             call.close()
@@ -395,8 +395,8 @@ def dataset_maker(*ops: str, effects: Iterable[str] = (), **options: Any) -> Cal
             inputs: Sequence[Any],
             attrs: Mapping[str, Any],
         ) -> Dataset:
-            wanted = {name: value for name, value in attrs.items() if name in named}
-            made = function(ctx, *inputs, **wanted)
+            named_attrs = {name: value for name, value in attrs.items() if name in named}
+            made = function(ctx, *inputs, **named_attrs)
             flat = tuple(_unfolded(inputs))
             if not any(made is value for value in flat):
                 made.origin = Origin(ctx.op, flat, attrs, ctx.functions)
@@ -430,12 +430,14 @@ def dataset_of(value: Any) -> Dataset:
     Raises:
         InvalidArgumentError: it holds something else.
     """
-    found = value.item() if getattr(value, "ndim", None) == 0 and not _is_dataset(value) else value
-    if not _is_dataset(found):
+    dataset = (
+        value.item() if getattr(value, "ndim", None) == 0 and not _is_dataset(value) else value
+    )
+    if not _is_dataset(dataset):
         raise InvalidArgumentError(
-            f"expected a variant that holds a dataset, got one that holds {type(found).__name__}"
+            f"expected a variant that holds a dataset, got one that holds {type(dataset).__name__}"
         )
-    return found  # type: ignore[no-any-return]
+    return dataset  # type: ignore[no-any-return]
 
 
 def _is_dataset(value: Any) -> bool:
@@ -460,12 +462,12 @@ def structure(
     return tuple(map(dtypes.as_dtype, output_types)), tuple(output_shapes)
 
 
-def path_to_root(root: Dataset, wanted: Dataset) -> list[Dataset] | None:
-    """Return the datasets from the one after `wanted` to the root; None if it is not an input."""
-    if root is wanted:
+def path_to_root(root: Dataset, dataset: Dataset) -> list[Dataset] | None:
+    """Return the datasets from the one after `dataset` to the root; None if it is not an input."""
+    if root is dataset:
         return []
     for source in root.inputs:
-        path = path_to_root(source, wanted)
+        path = path_to_root(source, dataset)
         if path is not None:
             return [*path, root]
     return None

@@ -76,10 +76,10 @@ class Map(Dataset):
 
     def lookup(self, index: int, scope: Scope) -> Element:
         """Return the element at an index."""
-        found = self.apply(scope, self.source.at(index, scope))
-        if found is None:
+        element = self.apply(scope, self.source.at(index, scope))
+        if element is None:
             raise OutOfRangeError(f"the function ended the sequence at index {index}")
-        return found
+        return element
 
     def apply(self, scope: Scope, element: Element) -> Element | None:
         """Return the function's results for an element; None if it ends the sequence.

@@ -115,16 +115,16 @@ class WeightedFlatMap(Dataset):
 def _weighted_counts(counts: Sequence[int], weights: Sequence[float]) -> list[int]:
     largest = max(weights)
     scaled = [count * weight / largest for count, weight in zip(counts, weights, strict=True)]
-    least = min(scaled)
-    unit = weights[scaled.index(least)]
-    found = [int(least * weight / unit) for weight in weights]
-    for index, (needed, count) in enumerate(zip(found, counts, strict=True)):
+    smallest = min(scaled)
+    unit = weights[scaled.index(smallest)]
+    needed_counts = [int(smallest * weight / unit) for weight in weights]
+    for index, (needed, count) in enumerate(zip(needed_counts, counts, strict=True)):
         if needed > count:
             raise InvalidArgumentError(
                 f"Input {index} needs to have at least {needed} elements. It only has {count} "
                 "elements."
             )
-    return found
+    return needed_counts
 
 
 class _Concatenated(ElementIterator):
@@ -201,7 +201,7 @@ class IndexFlatMap(Dataset):
         Raises:
             InvalidArgumentError: there is no such row.
         """
-        found = []
+        values = []
         for value, dtype in zip(results, self.dtypes, strict=True):
             shape = shape_of_value(value, dtype)
             if shape and not 0 <= offset < shape[0]:
@@ -209,8 +209,8 @@ class IndexFlatMap(Dataset):
                     f"the offset {offset} of `index_map_fn` is out of range for a tensor of "
                     f"{shape[0]} rows"
                 )
-            found.append(row(value, offset, dtype) if shape else value)
-        return tuple(found)
+            values.append(row(value, offset, dtype) if shape else value)
+        return tuple(values)
 
 
 class _FlatMapping(ElementIterator):

@@ -112,10 +112,10 @@ def _environment(path: str) -> _Environment:
     """Return a database; LMDB refuses to open one twice in a process."""
     key = os.path.realpath(path)
     with _LOCK:
-        found = _OPEN.get(key)
-        if found is None:
-            found = _OPEN[key] = _Environment(path)
-        return found
+        environment = _OPEN.get(key)
+        if environment is None:
+            environment = _OPEN[key] = _Environment(path)
+        return environment
 
 
 def _items(environment: _Environment) -> Iterator[tuple[bytes, bytes]]:

@@ -46,14 +46,14 @@ class Columns:
         indices, values, shapes, dense, flat, splits = parse_columns(
             headers, serialized, np.empty(0, object), self.sparse, self.dense, self.ragged
         )
-        found: dict[bytes, tuple[Any, DType]] = {}
+        columns: dict[bytes, tuple[Any, DType]] = {}
         for (key, _), *parts in zip(self.sparse, indices, values, shapes, strict=True):
-            found[key] = _variants(parts), dtypes.variant
+            columns[key] = _variants(parts), dtypes.variant
         for column, value in zip(self.dense, dense, strict=True):
-            found[column.key] = value, column.dtype
+            columns[column.key] = value, column.dtype
         for (key, _, _), value, row_splits in zip(self.ragged, flat, splits, strict=True):
-            found[key] = RaggedVariant((row_splits,), value), dtypes.variant
-        return found
+            columns[key] = RaggedVariant((row_splits,), value), dtypes.variant
+        return columns
 
 
 def _variants(parts: Sequence[Value]) -> Value:
@@ -107,10 +107,10 @@ class ParseExamples(Dataset):
                 than declared.
         """
         serialized = np.concatenate([np.reshape(value, -1) for value in element])
-        found = self._columns.parse(self._headers, serialized)
+        columns = self._columns.parse(self._headers, serialized)
         result = []
-        for index, key in enumerate(sorted(found)):
-            value, dtype = found[key]
+        for index, key in enumerate(sorted(columns)):
+            value, dtype = columns[key]
             self._check(index, key, value, dtype)
             result.append(value)
         return tuple(result)

@@ -142,9 +142,10 @@ class SparseBatch(Dataset):
         shapes = [shape_of_value(row, dtype) for row in rows]
         for shape in shapes:
             self._check(shape)
-        sizes = [max(0, *given) for given in zip(*shapes, strict=True)]
+        sizes = [max(0, *lengths) for lengths in zip(*shapes, strict=True)]
         full = [
-            most if size < 0 else size for most, size in zip(sizes, self._row_shape, strict=True)
+            longest if size < 0 else size
+            for longest, size in zip(sizes, self._row_shape, strict=True)
         ]
         indices = [_indices(index, shape) for index, shape in enumerate(shapes)]
         parts = (
@@ -163,7 +164,9 @@ class SparseBatch(Dataset):
                 f"Input element had shape ({shape_text(shape)}) that is incompatible with the row "
                 f"shape ({shape_text(expected)})."
             )
-        if any(0 <= most < size for most, size in zip(expected, shape, strict=True)):
+        if any(
+            0 <= expected_size < size for expected_size, size in zip(expected, shape, strict=True)
+        ):
             raise DataLossError(
                 f"Input element had shape ({shape_text(shape)}) that is larger than the row shape "
                 f"({shape_text(expected)})."

@@ -157,12 +157,12 @@ class Chunks(Dataset):
 
 
 def _order(name: str) -> tuple[int, int]:
-    found = _CHUNK.fullmatch(name)
-    if found is None:
+    numbers = _CHUNK.fullmatch(name)
+    if numbers is None:
         raise InvalidArgumentError(
             f"Failed to parse chunk file name {name}: expected chunk_<stream>_<index>_<elements>"
         )
-    return int(found[2]), int(found[1])
+    return int(numbers[2]), int(numbers[1])
 
 
 class _Listing(ElementIterator):

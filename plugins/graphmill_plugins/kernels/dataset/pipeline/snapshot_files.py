@@ -123,11 +123,11 @@ def read_metadata(folder: str, broker: Broker) -> Metadata | None:
 
 
 def _varints(content: bytes) -> list[int]:
-    found, position = [], 0
+    values, position = [], 0
     while position < len(content):
         value, position = read_varint(content, position, len(content))
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def write_metadata(folder: str, metadata: Metadata, broker: Broker) -> None:

@@ -69,16 +69,16 @@ def _check_depth(channels: int, depth: int) -> None:
         )
 
 
-def convolution_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
+def convolution_plan(windows: Windows, input_shape: Shape, kernel: Shape) -> ConvPlan:
     """Return the plan of a convolution for an input shape in the node's format.
 
     Raises:
         InvalidArgumentError: the shapes do not fit, or the filter is empty. In two dimensions an
             empty filter is an error only if the output has elements.
     """
-    windows.check_rank(given)
+    windows.check_rank(input_shape)
     windows.check_rank(kernel, "filter")
-    shape = windows.shape_channels_last(given)
+    shape = windows.shape_channels_last(input_shape)
     check_channels(shape, kernel, windows.op)
     axes = windows.axes(shape[1:-1], kernel[:-2])
     out = shape[0], *(axis.out for axis in axes), kernel[-1]
@@ -90,22 +90,24 @@ def convolution_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
     return ConvPlan(shape, tuple(kernel), out, axes)
 
 
-def depthwise_plan(windows: Windows, given: Shape, kernel: Shape) -> ConvPlan:
+def depthwise_plan(windows: Windows, input_shape: Shape, kernel: Shape) -> ConvPlan:
     """Return the plan of a depthwise convolution for an input shape.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.
     """
-    windows.check_rank(given)
+    windows.check_rank(input_shape)
     windows.check_rank(kernel, "filter")
-    shape = windows.shape_channels_last(given)
+    shape = windows.shape_channels_last(input_shape)
     _check_depth(shape[-1], kernel[2])
     axes = windows.axes(shape[1:-1], kernel[:2])
     out = shape[0], *(axis.out for axis in axes), kernel[2] * kernel[3]
     return ConvPlan(shape, tuple(kernel), out, axes)
 
 
-def input_gradient_plan(windows: Windows, sizes: Shape, kernel: Shape, given: Shape) -> ConvPlan:
+def input_gradient_plan(
+    windows: Windows, sizes: Shape, kernel: Shape, gradient_shape: Shape
+) -> ConvPlan:
     """Return the plan for the gradient of an input of shape `sizes`.
 
     `sizes` may hold the spatial sizes alone; batch and channels then follow from the others.
@@ -119,9 +121,9 @@ def input_gradient_plan(windows: Windows, sizes: Shape, kernel: Shape, given: Sh
     Raises:
         InvalidArgumentError: the shapes do not fit.
     """
-    windows.check_rank(given, "out_backprop")
+    windows.check_rank(gradient_shape, "out_backprop")
     windows.check_rank(kernel, "filter")
-    gradient = windows.shape_channels_last(given)
+    gradient = windows.shape_channels_last(gradient_shape)
     if len(sizes) == windows.rank - 2:
         shape = (gradient[0], *check_sizes(sizes, len(sizes), "input_sizes"), kernel[-2])
     else:
@@ -130,18 +132,20 @@ def input_gradient_plan(windows: Windows, sizes: Shape, kernel: Shape, given: Sh
     return _gradient_plan(windows, shape, kernel, gradient)
 
 
-def filter_gradient_plan(windows: Windows, x: Shape, sizes: Shape, given: Shape) -> ConvPlan:
+def filter_gradient_plan(
+    windows: Windows, x: Shape, sizes: Shape, gradient_shape: Shape
+) -> ConvPlan:
     """Return the plan for the gradient of a filter of shape `sizes`.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.
     """
     windows.check_rank(x)
-    windows.check_rank(given, "out_backprop")
+    windows.check_rank(gradient_shape, "out_backprop")
     shape = windows.shape_channels_last(x)
     kernel = check_sizes(sizes, windows.rank, "filter_sizes")
     check_channels(shape, kernel, windows.op)
-    return _gradient_plan(windows, shape, kernel, windows.shape_channels_last(given))
+    return _gradient_plan(windows, shape, kernel, windows.shape_channels_last(gradient_shape))
 
 
 def _gradient_plan(windows: Windows, shape: Shape, kernel: Shape, gradient: Shape) -> ConvPlan:
@@ -156,37 +160,41 @@ def _gradient_plan(windows: Windows, shape: Shape, kernel: Shape, gradient: Shap
     return ConvPlan(shape, tuple(kernel), out, axes)
 
 
-def depthwise_input_plan(windows: Windows, sizes: Shape, kernel: Shape, given: Shape) -> ConvPlan:
+def depthwise_input_plan(
+    windows: Windows, sizes: Shape, kernel: Shape, gradient_shape: Shape
+) -> ConvPlan:
     """Return the plan for the gradient of a depthwise convolution's input of shape `sizes`.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.
     """
-    windows.check_rank(given, "out_backprop")
+    windows.check_rank(gradient_shape, "out_backprop")
     windows.check_rank(kernel, "filter")
     shape = windows.shape_channels_last(check_sizes(sizes, windows.rank, "input_sizes"))
-    return _depthwise_gradient_plan(windows, shape, kernel, given)
+    return _depthwise_gradient_plan(windows, shape, kernel, gradient_shape)
 
 
-def depthwise_filter_plan(windows: Windows, x: Shape, sizes: Shape, given: Shape) -> ConvPlan:
+def depthwise_filter_plan(
+    windows: Windows, x: Shape, sizes: Shape, gradient_shape: Shape
+) -> ConvPlan:
     """Return the plan for the gradient of a depthwise convolution's filter of shape `sizes`.
 
     Raises:
         InvalidArgumentError: the shapes do not fit.
     """
     windows.check_rank(x)
-    windows.check_rank(given, "out_backprop")
+    windows.check_rank(gradient_shape, "out_backprop")
     kernel = check_sizes(sizes, windows.rank, "filter_sizes")
-    return _depthwise_gradient_plan(windows, windows.shape_channels_last(x), kernel, given)
+    return _depthwise_gradient_plan(windows, windows.shape_channels_last(x), kernel, gradient_shape)
 
 
 def _depthwise_gradient_plan(
-    windows: Windows, shape: Shape, kernel: Shape, given: Shape
+    windows: Windows, shape: Shape, kernel: Shape, gradient_shape: Shape
 ) -> ConvPlan:
     _check_depth(shape[-1], kernel[2])
     axes = windows.axes(shape[1:-1], kernel[:2])
     out = (shape[0], *(axis.out for axis in axes), kernel[2] * kernel[3])
-    _check_gradient(windows, windows.shape_channels_last(given), out)
+    _check_gradient(windows, windows.shape_channels_last(gradient_shape), out)
     return ConvPlan(shape, tuple(kernel), out, axes)
 
 

@@ -47,14 +47,14 @@ class _Trie:
         """Return the labels of a prefix, without repetitions if `merge_repeated`."""
         if len(self._keys) < len(self._ids):
             self._keys = list(self._ids)
-        found: list[int] = []
+        reversed_labels: list[int] = []
         last = -1
         while prefix > self._roots:
             prefix, label = divmod(self._keys[prefix - self._roots - 1], self._classes)
             if not (merge_repeated and label == last):
-                found.append(label)
+                reversed_labels.append(label)
             last = label
-        return found[::-1]
+        return reversed_labels[::-1]
 
 
 class _Beams:
@@ -127,12 +127,12 @@ class _Beams:
     def _best(self, everything: Any) -> tuple[Any, Any]:
         """Return columns and values of the best of each row, descending and stable."""
         width, last = self._width, everything.shape[1] - self._width
-        least = np.partition(everything, last, axis=1)[:, last, None]
-        taken = everything >= np.maximum(least, _LOWEST)
-        taken[:, :width] |= least == _NEVER
+        threshold = np.partition(everything, last, axis=1)[:, last, None]
+        taken = everything >= np.maximum(threshold, _LOWEST)
+        taken[:, :width] |= threshold == _NEVER
         positions = np.flatnonzero(taken)
         if len(positions) != taken.shape[0] * width:
-            _drop_late_ties(taken, everything, least, width)
+            _drop_late_ties(taken, everything, threshold, width)
             positions = np.flatnonzero(taken)
         columns = (positions % everything.shape[1]).reshape(-1, width)
         totals = everything.take(positions).reshape(-1, width)
@@ -222,11 +222,11 @@ class _Beams:
         self.prefix[:count, :width] = prefix
 
 
-def _drop_late_ties(taken: Any, values: Any, least: Any, width: int) -> None:
+def _drop_late_ties(taken: Any, values: Any, threshold: Any, width: int) -> None:
     """In rows with more than `width` selected, deselect the last ones equal to the minimum."""
     counts = taken.sum(axis=1)
     for row in np.flatnonzero(counts > width).tolist():
-        ties = np.flatnonzero(taken[row] & (values[row] == least[row]))
+        ties = np.flatnonzero(taken[row] & (values[row] == threshold[row]))
         taken[row, ties[width - counts[row] :]] = False
 
 
@@ -257,7 +257,7 @@ def beam_search(
     classes = logits.shape[2]
     lengths = np.maximum(lengths, 0)  # negating the smallest integer would overflow
     longest_first = np.argsort(-lengths, kind="stable")
-    found: list[list[Path]] = [[]] * len(lengths)
+    all_paths: list[list[Path]] = [[]] * len(lengths)
     batch_size = max(1, _AT_ONCE // max(1, width * classes))
     for start in range(0, len(lengths), batch_size):
         part = longest_first[start : start + batch_size]
@@ -267,8 +267,8 @@ def beam_search(
         for step, row in enumerate(scores):
             beams.step(row[: int(np.count_nonzero(steps > step))])
         for index, sequence in enumerate(part.tolist()):
-            found[sequence] = _paths(beams, index, paths, merge_repeated)
-    return found
+            all_paths[sequence] = _paths(beams, index, paths, merge_repeated)
+    return all_paths
 
 
 def _paths(beams: _Beams, index: int, paths: int, merge_repeated: bool) -> list[Path]:

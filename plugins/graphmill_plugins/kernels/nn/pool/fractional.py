@@ -31,8 +31,8 @@ _TYPES = {"T": (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)}
 def _pseudo_random(size: int, windows: int, generator: _philox.Philox) -> list[int]:
     """Return sizes of windows that differ by a random phase."""
     alpha, whole = size / windows, size // windows
-    most = min((whole + 2) / alpha - 1, (size + 1 - whole) / alpha - (windows - 1))
-    phase = float(_philox.uniform(np, generator, 1, np.dtype(np.float64))[0]) * most
+    limit = min((whole + 2) / alpha - 1, (size + 1 - whole) / alpha - (windows - 1))
+    phase = float(_philox.uniform(np, generator, 1, np.dtype(np.float64))[0]) * limit
     ends = [1, *(math.ceil(alpha * (index + phase)) for index in range(1, windows)), size + 1]
     return [end - start for start, end in itertools.pairwise(ends)]
 
@@ -152,8 +152,8 @@ class FractionalAvgPoolKernel(_FractionalKernel):
 def _maximum(values: Value, axis: int) -> Value:
     """Return maxima as TensorFlow does: NaN and minus infinity are never the maximum."""
     limits = np.iinfo if values.dtype.kind == "i" else np.finfo
-    least = limits(values.dtype).min
-    maxima: Value = np.fmax.reduce(values, axis=axis, initial=least)
+    lowest = limits(values.dtype).min
+    maxima: Value = np.fmax.reduce(values, axis=axis, initial=lowest)
     return maxima
 
 

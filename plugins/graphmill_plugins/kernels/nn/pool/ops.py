@@ -138,8 +138,8 @@ def _max_gradient(
 
     def run(x: Value, out: Value, gradient: Value) -> Value:
         plan = plan_of(x.shape, out.shape, gradient.shape)
-        given = (windows.to_channels_last(xp, value) for value in (x, out, gradient))
-        return windows.from_channels_last(xp, compute(*given, plan))
+        tensors = (windows.to_channels_last(xp, value) for value in (x, out, gradient))
+        return windows.from_channels_last(xp, compute(*tensors, plan))
 
     return run
 
@@ -155,8 +155,8 @@ def _mean_gradient(
         sizes = vector_input(input_shape, windows.rank, "orig_input_shape")
         check_sizes(sizes, windows.rank, "orig_input_shape")
         plan = plan_of(sizes, gradient.shape)
-        found = compute(windows.to_channels_last(xp, gradient), plan)
-        return windows.from_channels_last(xp, found)
+        result = compute(windows.to_channels_last(xp, gradient), plan)
+        return windows.from_channels_last(xp, result)
 
     return run
 

@@ -51,14 +51,14 @@ class PoolWindows:
     windows: Windows
     ksize: tuple[int, ...]
 
-    def plan(self, given: Sequence[int]) -> PoolPlan:
+    def plan(self, input_shape: Sequence[int]) -> PoolPlan:
         """Return the plan for an input shape in the node's format.
 
         Raises:
             InvalidArgumentError: the shape has another rank, or is smaller than a window.
         """
-        self.windows.check_rank(given, "tensor_in")
-        shape = self.windows.shape_channels_last(given)
+        self.windows.check_rank(input_shape, "tensor_in")
+        shape = self.windows.shape_channels_last(input_shape)
         skipped = self._skipped(shape[1:-1])
         if any(skipped):
             spatial_sizes = (size - skip for size, skip in zip(shape[1:-1], skipped, strict=True))
@@ -67,7 +67,7 @@ class PoolWindows:
             return replace(self._plan_of(shape), cut=cut)
         return self._plan_of(shape)
 
-    def gradient_plan(self, given: Sequence[int], *outputs: Sequence[int]) -> PoolPlan:
+    def gradient_plan(self, input_shape: Sequence[int], *outputs: Sequence[int]) -> PoolPlan:
         """Return the plan for the gradient of an input shape.
 
         Args:
@@ -77,8 +77,8 @@ class PoolWindows:
         Raises:
             InvalidArgumentError: the shapes do not fit.
         """
-        self.windows.check_rank(given, "tensor_in")
-        plan = self._plan_of(self.windows.shape_channels_last(given))
+        self.windows.check_rank(input_shape, "tensor_in")
+        plan = self._plan_of(self.windows.shape_channels_last(input_shape))
         for shape in outputs:
             check_shape(self.windows, shape, plan.out)
         return plan
@@ -101,9 +101,9 @@ class PoolWindows:
         )
 
 
-def check_shape(windows: Windows, given: Sequence[int], expected: Shape) -> None:
+def check_shape(windows: Windows, actual: Sequence[int], expected: Shape) -> None:
     """Raise InvalidArgumentError unless a shape in the node's format is the output's."""
-    shape = windows.shape_channels_last(given) if len(given) > 1 else tuple(given)
+    shape = windows.shape_channels_last(actual) if len(actual) > 1 else tuple(actual)
     if shape != expected:
         raise errors.InvalidArgumentError(
             f"{windows.op}: expected orig_output and gradients of shape {list(expected)} "

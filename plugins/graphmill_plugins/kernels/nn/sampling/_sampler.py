@@ -199,8 +199,8 @@ def _below(numbers: Any, bound: int, bits: int) -> Any:
     kind = numbers.dtype.type
     if not bound & (bound - 1):
         return numbers & kind(bound - 1)
-    least = ((1 << bits) - 1) % bound + 1
-    return numbers[numbers >= kind(least)] % kind(bound)
+    lowest = ((1 << bits) - 1) % bound + 1
+    return numbers[numbers >= kind(lowest)] % kind(bound)
 
 
 def draw_candidates(
@@ -210,12 +210,12 @@ def draw_candidates(
     drawn = sampler.stream(generator, count)
     if not unique:
         return np.fromiter(drawn, np.int64, count), count
-    found: dict[int, None] = {}
+    candidates: dict[int, None] = {}
     tries = 0
-    while len(found) < count:
+    while len(candidates) < count:
         tries += 1
-        found[next(drawn)] = None
-    return np.fromiter(found, np.int64, count), tries
+        candidates[next(drawn)] = None
+    return np.fromiter(candidates, np.int64, count), tries
 
 
 def expected_count(probability: Any, count: int, tries: int) -> Any:
