@@ -75,34 +75,34 @@ def first_fit(
     for table in tables:
         if {"error", "differs", "compare", "unspecified", "expect"} & table.keys():
             continue
-        made = with_types(ops, op, attr, names, table)
-        if made is not None:
-            return made
+        new_table = with_types(ops, op, attr, names, table)
+        if new_table is not None:
+            return new_table
     return None
 
 
 def with_types(
     ops: OpRegistry, op: str, attr: str, names: list[str], table: dict[str, Any]
 ) -> dict[str, Any] | None:
-    made = copy.deepcopy(table)
+    new_table = copy.deepcopy(table)
     for key in ("label", "note", "close"):
-        made.pop(key, None)
-    sweeps = made.pop("each", {})
+        new_table.pop(key, None)
+    sweeps = new_table.pop("each", {})
     name = attr
     swept = [key for key, values in sweeps.items() if are_types(values)]
-    if attr not in swept and len(swept) == 1 and "nodes" in made:
+    if attr not in swept and len(swept) == 1 and "nodes" in new_table:
         name = swept[0]
     for key, values in sweeps.items():
         if key == "case":
-            made.update(values[0])
+            new_table.update(values[0])
         elif key != name:
-            made[key] = values[0]
-    made.pop(name, None)
-    if name not in swept and not refer(ops, op, attr, made):
+            new_table[key] = values[0]
+    new_table.pop(name, None)
+    if name not in swept and not refer(ops, op, attr, new_table):
         return None
-    made["each"] = {name: names}
-    made["label"] = attr
-    return made
+    new_table["each"] = {name: names}
+    new_table["label"] = attr
+    return new_table
 
 
 def are_types(values: Any) -> bool:

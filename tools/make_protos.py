@@ -45,10 +45,10 @@ def main(argv: list[str] | None = None) -> int:
         print(problem, file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
-        made = _generate(Path(scratch))
-        differing = _differences(made)
+        package = _generate(Path(scratch))
+        differing = _differences(package)
         if not options.check:
-            _install(made, differing)
+            _install(package, differing)
     for name, what in differing:
         print(f"{what if options.check else 'updated'}: core/{PACKAGE}/{name}")
     if options.check and differing:
@@ -90,10 +90,10 @@ def _generate(scratch: Path) -> Path:
     ]
     if protoc.main(arguments) != 0:
         raise SystemExit(2)  # protoc has printed the reason
-    made = scratch / PACKAGE
+    package = scratch / PACKAGE
     table = _names(descriptor_set.read_bytes())
-    (made / "_index.py").write_text(_index_source(table), encoding="utf-8")
-    return made
+    (package / "_index.py").write_text(_index_source(table), encoding="utf-8")
+    return package
 
 
 def _names(descriptor_set: bytes) -> dict[str, str]:
@@ -136,28 +136,28 @@ def _index_source(table: dict[str, str]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _differences(made: Path) -> list[tuple[str, str]]:
+def _differences(package: Path) -> list[tuple[str, str]]:
     """Compare the generated files with the package's; return pairs of file name and problem."""
     home = SEARCH_ROOT / PACKAGE
-    new = {path.name for path in made.iterdir()}
+    new = {path.name for path in package.iterdir()}
     old = {path.name for pattern in GENERATED for path in home.glob(pattern)}
     rows = [(name, "obsolete") for name in old - new]
     for name in new:
         if name not in old:
             rows.append((name, "missing"))
-        elif (home / name).read_bytes() != (made / name).read_bytes():
+        elif (home / name).read_bytes() != (package / name).read_bytes():
             rows.append((name, "differs"))
     return sorted(rows)
 
 
-def _install(made: Path, differing: list[tuple[str, str]]) -> None:
+def _install(package: Path, differing: list[tuple[str, str]]) -> None:
     """Update the generated files of the package."""
     for name, what in differing:
         target = SEARCH_ROOT / PACKAGE / name
         if what == "obsolete":
             target.unlink()
         else:
-            shutil.copyfile(made / name, target)
+            shutil.copyfile(package / name, target)
 
 
 if __name__ == "__main__":

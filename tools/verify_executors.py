@@ -67,13 +67,13 @@ def main() -> int:
     plain = Host()
     start, wrong, dead, steps = time.monotonic(), 0, 0, 0
     for seed in range(first, last):
-        made = structured_graph(seed, host.ops, references=arguments.references)
-        expected = reference_values(made, plain)
+        graph = structured_graph(seed, host.ops, references=arguments.references)
+        expected = reference_values(graph, plain)
         dead += sum(value is DEAD for value in expected.values())
         if arguments.tensorflow:
-            problems = [differs_from_tensorflow(made, expected)]
+            problems = [differs_from_tensorflow(graph, expected)]
         else:
-            problems = check(seed, made, expected, (host, plain), arguments)
+            problems = check(seed, graph, expected, (host, plain), arguments)
         steps += len(problems)
         for text in filter(None, problems):
             wrong += 1
@@ -89,7 +89,7 @@ def main() -> int:
 
 def check(
     seed: int,
-    made: StructuredGraph,
+    graph: StructuredGraph,
     expected: dict[str, Any],
     hosts: tuple[Host, Host],
     arguments: Any,
@@ -99,7 +99,7 @@ def check(
     problems = []
     for executor in arguments.executors.split(","):
         times = arguments.orders if executor == "SEEDED" else 1
-        problems += [find_difference(made, expected, host, executor) for _ in range(times)]
+        problems += [find_difference(graph, expected, host, executor) for _ in range(times)]
     if not seed % arguments.spread and not arguments.references:
         spread = structured_graph(seed, host.ops, devices=CPUS)
         values = reference_values(spread, plain)
@@ -110,25 +110,25 @@ def check(
     return problems
 
 
-def differs_from_tensorflow(made: StructuredGraph, expected: dict[str, Any]) -> str:
+def differs_from_tensorflow(structured: StructuredGraph, expected: dict[str, Any]) -> str:
     """Return the first difference between TensorFlow and the reference evaluator, or ""."""
     import tensorflow as tf
 
     from graphmill.testing.oracle.tensorflow_oracle import session_config
 
-    content = graph_to_graph_def(made.graph).SerializeToString()
+    content = graph_to_graph_def(structured.graph).SerializeToString()
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
     with tf.compat.v1.Session(graph=graph, config=session_config()) as session:
-        if made.start:
-            session.run(made.start)
+        if structured.start:
+            session.run(structured.start)
         for name, value in expected.items():
             try:
-                actual = session.run(name, made.feeds)
+                actual = session.run(name, structured.feeds)
             except tf.errors.InvalidArgumentError as error:
                 actual = DEAD if "Retval[0] does not have value" in str(error) else error
             if actual is not value and (DEAD in (actual, value) or actual != value):
-                return f"{made.name}: {name} is {actual!r} in TensorFlow, not {value!r}"
+                return f"{structured.name}: {name} is {actual!r} in TensorFlow, not {value!r}"
     return ""
 
 

@@ -75,10 +75,10 @@ class DType:
     @property
     def as_numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of arrays of this type (an object dtype for strings and handles)."""
-        made = self._numpy
-        if not isinstance(made, np.dtype):
-            made = self._numpy = made()
-        return made
+        numpy_dtype = self._numpy
+        if not isinstance(numpy_dtype, np.dtype):
+            numpy_dtype = self._numpy = numpy_dtype()
+        return numpy_dtype
 
     @property
     def proto_name(self) -> str:

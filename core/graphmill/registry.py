@@ -233,16 +233,16 @@ class Registry(Generic[T]):
             NotFoundError: the key is not registered.
         """
         winner = self._winner(key)
-        made: Registry[T] = Registry(
+        copied: Registry[T] = Registry(
             self.kind, hook=self.hook, prepare=self._prepare, failures=self._failures
         )
         with self._lock:
-            made._entries = {name: list(ranked) for name, ranked in self._entries.items()}
+            copied._entries = {name: list(ranked) for name, ranked in self._entries.items()}
             highest = max(entry.priority for ranked in self._entries.values() for entry in ranked)
         first = _Entry(winner.value, winner.owner, highest + 1, winner.replace)
         first.is_ready, first.reference = winner.is_ready, winner.reference
-        made._entries[key].insert(0, first)
-        return made
+        copied._entries[key].insert(0, first)
+        return copied
 
     def __contains__(self, key: object) -> bool:
         with self._lock:
@@ -331,10 +331,10 @@ def instance_of(base: type) -> Callable[[Any], Any]:
     """Return a `prepare` function that accepts instances of `base` and instantiates subclasses."""
 
     def prepare(value: Any) -> Any:
-        made = value() if isinstance(value, type) and issubclass(value, base) else value
-        if not isinstance(made, base):
+        instance = value() if isinstance(value, type) and issubclass(value, base) else value
+        if not isinstance(instance, base):
             raise TypeError(f"{value!r} is not a {base.__name__}")
-        return made
+        return instance
 
     return prepare
 

@@ -73,9 +73,9 @@ def with_access(
     needs_folder = bool(model_folder) and rules_of(config) is not None
     if allow is None and trust is None and is_as_configured and not needs_folder:
         return config
-    made = type(config)()
-    made.CopyFrom(config)
-    options = made.graphmill
+    copy = type(config)()
+    copy.CopyFrom(config)
+    options = copy.graphmill
     if allow is not None:
         options.policy = PURE
         del options.allow[:]
@@ -90,10 +90,10 @@ def with_access(
         del options.allow[:]
     elif trust is False or not is_decided(config):
         options.policy = PURE
-    rules = rules_of(made)
+    rules = rules_of(copy)
     if rules is not None:
         own = AccessRules.parse([f"fs.read:{model_folder}"]).rules if model_folder else ()
         del options.allow[:]
         options.policy = PURE
         options.allow.extend(AccessRules((*own, *rules.rules)).texts())
-    return made
+    return copy

@@ -122,9 +122,9 @@ class _Differentiated:
                     value = _zeros(Tensor(self.args[index]), result_types[index])
                 results.append((value.op, value.value_index))
         name = f"{self._name}_gradient_{len(self._outer.library)}"
-        made = function_def(name, self._graph, [*self.args, *self._grads], results)
-        check_repeatable(made, self._name, self._graph, self._host)
-        self._outer.library.add(made)
+        definition = function_def(name, self._graph, [*self.args, *self._grads], results)
+        check_repeatable(definition, self._name, self._graph, self._host)
+        self._outer.library.add(definition)
         return name
 
 

@@ -87,8 +87,8 @@ def _function_of(op: ForwardOp) -> str:
     ]
     inputs = [body.outputs_of(arg)[0] for arg in args]
     attrs = {key: value for key, value in op.node.attrs.items() if not key.startswith("_")}
-    made = body.create_op(op.node.op_def, inputs, attrs)
+    node = body.create_op(op.node.op_def, inputs, attrs)
     name = f"__{op.type}_{len(op.graph.library)}"
-    results = [(made, index) for index in range(made.num_outputs)]
+    results = [(node, index) for index in range(node.num_outputs)]
     op.graph.library.add(function_def(name, body, args, results))
     return name

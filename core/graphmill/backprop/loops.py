@@ -359,8 +359,8 @@ class _Counter(_Variable):
 
 
 def _empty_list(dtype: Any) -> Tensor:
-    made: Tensor = tensor_list.empty_tensor_list(_ANY_SHAPE, -1, element_dtype=dtype)
-    return made
+    empty_list: Tensor = tensor_list.empty_tensor_list(_ANY_SHAPE, -1, element_dtype=dtype)
+    return empty_list
 
 
 def restore_contexts(walk: Walk) -> None:

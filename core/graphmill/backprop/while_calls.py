@@ -184,10 +184,10 @@ class _WhileGradient:
             args = [graph.placeholder(dtype, name="arg") for dtype in types]
             results = build(_Part(graph, args))
         name = f"{self._body.name}_{suffix}_{len(self._graph.library)}"
-        made = function_def(
+        definition = function_def(
             name, graph, [arg.op for arg in args], [(r.op, r.value_index) for r in results]
         )
-        self._graph.library.add(made)
+        self._graph.library.add(definition)
         return FuncAttr(name, {})
 
 

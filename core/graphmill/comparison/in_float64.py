@@ -142,9 +142,9 @@ class _Float64:
             feeds[tensor] = value.astype(dtype.as_numpy_dtype) if dtype.is_floating else value
             inputs.append(tensor)
         attrs = {name: _widened_attr(value) for name, value in node.attrs.items()}
-        made = graph.create_op(node.op_def, inputs, attrs)
+        copied = graph.create_op(node.op_def, inputs, attrs)
         with Session(graph=graph, config=self._config, host=self._host, trust=False) as session:
-            results: list[Any] = session.run(graph.outputs_of(made), feeds)
+            results: list[Any] = session.run(graph.outputs_of(copied), feeds)
         return results
 
     def _value(self, edge: Edge) -> Any:

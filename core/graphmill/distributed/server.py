@@ -88,9 +88,9 @@ class Server:
     @property
     def server_def(self) -> ServerDef:
         """A copy of the definition of the server."""
-        made = proto.ServerDef()
-        made.CopyFrom(self._server_def)
-        return made
+        copied = proto.ServerDef()
+        copied.CopyFrom(self._server_def)
+        return copied
 
     def start(self) -> None:
         """Start to accept calls; a second call does nothing.
@@ -129,15 +129,15 @@ class Server:
             InvalidArgumentError: the cluster is malformed, or lacks the task of the server.
             UnimplementedError: the protocol's addresses are fixed.
         """
-        made = cluster_def_of(cluster)
-        own = next((job for job in made.job if job.name == self._server_def.job_name), None)
+        cluster_def = cluster_def_of(cluster)
+        own = next((job for job in cluster_def.job if job.name == self._server_def.job_name), None)
         if own is None or self._server_def.task_index not in own.tasks:
             raise InvalidArgumentError(
                 f"the new cluster has no task {self._server_def.task_index} of job "
                 f"{self._server_def.job_name!r}, the task of this server"
             )
-        self._impl.update_cluster(made, {task_name(*task) for task in restarted})
-        self._server_def.cluster.CopyFrom(made)
+        self._impl.update_cluster(cluster_def, {task_name(*task) for task in restarted})
+        self._server_def.cluster.CopyFrom(cluster_def)
 
     def _follow(self, resolver: ClusterResolver) -> Callable[[], None]:
         """Watch a resolver, and apply changes since the creation of the server."""
@@ -176,38 +176,41 @@ def server_def_of(
     Raises:
         InvalidArgumentError: cluster, job or task do not fit each other.
     """
-    made = proto.ServerDef()
+    server_def = proto.ServerDef()
     if isinstance(cluster, ClusterResolver):
         job_name = cluster.task_type if job_name is None else job_name
         task_index = cluster.task_id if task_index is None else task_index
         cluster = cluster.cluster_spec()
     if isinstance(cluster, proto.ServerDef):
-        made.CopyFrom(cluster)
+        server_def.CopyFrom(cluster)
     else:
-        made.cluster.CopyFrom(cluster_def_of(_LOCAL if cluster is None else cluster))
+        server_def.cluster.CopyFrom(cluster_def_of(_LOCAL if cluster is None else cluster))
     if job_name is not None:
-        made.job_name = job_name
-    elif not made.job_name:
-        jobs = [job.name for job in made.cluster.job]
+        server_def.job_name = job_name
+    elif not server_def.job_name:
+        jobs = [job.name for job in server_def.cluster.job]
         if len(jobs) != 1:
             raise InvalidArgumentError(
                 f"job_name is needed: the cluster has jobs {', '.join(jobs) or 'none'}"
             )
-        made.job_name = jobs[0]
+        server_def.job_name = jobs[0]
     if task_index is not None:
-        made.task_index = task_index
-    elif not isinstance(cluster, proto.ServerDef) and len(_tasks(made)) > 1:
+        server_def.task_index = task_index
+    elif not isinstance(cluster, proto.ServerDef) and len(_tasks(server_def)) > 1:
         raise InvalidArgumentError(
-            f"task_index is needed: job {made.job_name!r} has tasks {_tasks(made)}"
+            f"task_index is needed: job {server_def.job_name!r} has tasks {_tasks(server_def)}"
         )
-    made.default_session_config.MergeFrom(config)
-    made.protocol = protocol or made.protocol or "grpc"
-    if made.task_index not in _tasks(made):
+    server_def.default_session_config.MergeFrom(config)
+    server_def.protocol = protocol or server_def.protocol or "grpc"
+    if server_def.task_index not in _tasks(server_def):
         raise InvalidArgumentError(
-            f"the cluster has no task {made.task_index} of job {made.job_name!r}; its jobs: "
-            + ", ".join(f"{job.name} with tasks {sorted(job.tasks)}" for job in made.cluster.job)
+            f"the cluster has no task {server_def.task_index} of job {server_def.job_name!r}; "
+            "its jobs: "
+            + ", ".join(
+                f"{job.name} with tasks {sorted(job.tasks)}" for job in server_def.cluster.job
+            )
         )
-    return made
+    return server_def
 
 
 def cluster_def_of(cluster: Any) -> Any:
@@ -218,9 +221,9 @@ def cluster_def_of(cluster: Any) -> Any:
     """
     if not isinstance(cluster, Mapping):
         return as_message(proto.ClusterDef, cluster, "cluster")
-    made = proto.ClusterDef()
+    cluster_def = proto.ClusterDef()
     for name, tasks in sorted(cluster.items()):
-        job = made.job.add(name=name)
+        job = cluster_def.job.add(name=name)
         if isinstance(tasks, str):
             raise InvalidArgumentError(
                 f"job {name!r} of the cluster is the string {tasks!r}; expected a list of "
@@ -233,7 +236,7 @@ def cluster_def_of(cluster: Any) -> Any:
                     "'HOST:PORT'"
                 )
             job.tasks[index] = address
-    return made
+    return cluster_def
 
 
 def task_name(job: str, index: int) -> str:

@@ -118,34 +118,34 @@ def step_record(impl: DirectSession, key: Signature, *, build: bool = False) -> 
         NotFoundError: a name does not exist, or an op has no kernel.
         OpError: the step cannot be prepared.
     """
-    made = impl.executors(key).executors
+    executors = impl.executors(key).executors
     if build:
-        impl.hot_steps.build_for(made)
-    return _step_record(impl, made)
+        impl.hot_steps.build_for(executors)
+    return _step_record(impl, executors)
 
 
-def _step_record(impl: DirectSession, made: ExecutorsAndKeys) -> StepRecord:
-    reasons = {record.node: record.reason for record in made.placements}
-    tiers = Tiers(made, impl.hot_steps)
+def _step_record(impl: DirectSession, executors: ExecutorsAndKeys) -> StepRecord:
+    reasons = {record.node: record.reason for record in executors.placements}
+    tiers = Tiers(executors, impl.hot_steps)
     nodes = tuple(
         _record(node, item, impl.host.kernels, reasons, tiers)
-        for item in made.items
+        for item in executors.items
         for node in item.graph.nodes
     )
-    interpreted = made.step_count
-    if made.hot_items is not None:
-        interpreted = made.hot.since
+    interpreted = executors.step_count
+    if executors.hot_items is not None:
+        interpreted = executors.hot.since
     return StepRecord(
-        made.feeds,
-        made.fetches,
-        made.targets,
-        made.step_count,
+        executors.feeds,
+        executors.fetches,
+        executors.targets,
+        executors.step_count,
         interpreted,
         impl.hot_steps.mode,
         tiers.reason,
         nodes,
         tiers.compilations,
-        made.hot.story,
+        executors.hot.story,
     )
 
 
@@ -186,7 +186,7 @@ def explain_all(session: Session) -> list[StepRecord]:
 
 def step_records(session: DirectSession) -> list[StepRecord]:
     """Return the records of all signatures in a session's executor caches."""
-    return [_step_record(session, made) for made in session.kept_executors()]
+    return [_step_record(session, executors) for executors in session.kept_executors()]
 
 
 def _record(

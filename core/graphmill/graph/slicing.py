@@ -89,8 +89,10 @@ class _Spec:
         self.end = [end.make() if isinstance(end, _Following) else end for end in self.end]
         vectors = {"stack": self.begin, "stack_1": self.end, "stack_2": self.strides}
         with self.tensor.graph.name_scope("strided_slice") as scope:
-            made = [self._vector(items, dtype, name) for name, items in vectors.items()]
-            return array.strided_slice(self.tensor, *made, name=scope, **self.masks)
+            vectors_of_bounds = [
+                self._vector(items, dtype, name) for name, items in vectors.items()
+            ]
+            return array.strided_slice(self.tensor, *vectors_of_bounds, name=scope, **self.masks)
 
     def _vector(self, items: list[Any], dtype: dtypes.DType, name: str) -> Tensor:
         """Return a vector of ints and scalar tensors: one Const, or a Pack."""

@@ -81,8 +81,8 @@ class Variable(Tensor):
             graph.name_scope(name or "Variable") as scope,
         ):
             self.variable_name = scope.rstrip("/")
-            made = initial_value() if callable(initial_value) else initial_value
-            self.initial_value = graph.convert(made, dtype, name="initial_value")
+            value = initial_value() if callable(initial_value) else initial_value
+            self.initial_value = graph.convert(value, dtype, name="initial_value")
             self.static_shape = _known_shape(self.initial_value, shape)
             self.trainable = trainable
             self.is_resource = use_resource

@@ -71,9 +71,9 @@ class PassOptions:
 
     def with_forbidden(self, names: frozenset[str]) -> PassOptions:
         """Return a copy for an executor that forbids other passes."""
-        made = copy.copy(self)
-        made.forbidden = names
-        return made
+        copied = copy.copy(self)
+        copied.forbidden = names
+        return copied
 
     def settings(self, plugin: str) -> dict[str, SettingValue]:
         """Return the settings for one plugin in the session's configuration; may be empty.

@@ -228,15 +228,15 @@ class Host:
 def _session_factory(value: object) -> SessionFactory:
     from graphmill.runtime.session_interface import SessionFactory
 
-    made: SessionFactory = instance_of(SessionFactory)(value)
-    return made
+    factory: SessionFactory = instance_of(SessionFactory)(value)
+    return factory
 
 
 def _server_factory(value: object) -> ServerFactory:
     from graphmill.runtime.server_interface import ServerFactory
 
-    made: ServerFactory = instance_of(ServerFactory)(value)
-    return made
+    factory: ServerFactory = instance_of(ServerFactory)(value)
+    return factory
 
 
 class _Assembly:

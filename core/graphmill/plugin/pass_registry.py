@@ -147,7 +147,7 @@ class PassRegistry(Registry[Pass]):
 
 
 def _prepare_pass(value: Any) -> Pass:
-    made = value() if isinstance(value, type) else value
-    if not callable(made):
+    instance = value() if isinstance(value, type) else value
+    if not callable(instance):
         raise TypeError(f"{value!r} is not callable")
-    return cast("Pass", made)
+    return cast("Pass", instance)

@@ -201,26 +201,26 @@ class ExecutorArgs:
 
     def for_call(self, call_frame: CallFrame) -> ExecutorArgs:
         """Return the arguments of a function call made by a node of this run."""
-        made = ExecutorArgs.__new__(ExecutorArgs)  # copy.copy takes twenty times as long
-        made._root = self._root or self  # noqa: SLF001 - of the same class
-        made.step_id = self.step_id
-        made.runner = self.runner
-        made.parent_cancellation = self.parent_cancellation
-        made.own_cancellation = self.own_cancellation
-        made.own_collectives = self.own_collectives
-        made.stats_collector = self.stats_collector
-        made.rendezvous = self.rendezvous
-        made.session_state = self.session_state
-        made.session_handle = self.session_handle
-        made.step_container = self.step_container
-        made.start_time = self.start_time
-        made.deadline = self.deadline
-        made.call_frame = call_frame
-        made.call_depth = self.call_depth + 1
-        made.sync_on_finish = False
-        made.num_awaited = 0
-        made.receiving = {}
-        return made
+        args = ExecutorArgs.__new__(ExecutorArgs)  # copy.copy takes twenty times as long
+        args._root = self._root or self  # noqa: SLF001 - of the same class
+        args.step_id = self.step_id
+        args.runner = self.runner
+        args.parent_cancellation = self.parent_cancellation
+        args.own_cancellation = self.own_cancellation
+        args.own_collectives = self.own_collectives
+        args.stats_collector = self.stats_collector
+        args.rendezvous = self.rendezvous
+        args.session_state = self.session_state
+        args.session_handle = self.session_handle
+        args.step_container = self.step_container
+        args.start_time = self.start_time
+        args.deadline = self.deadline
+        args.call_frame = call_frame
+        args.call_depth = self.call_depth + 1
+        args.sync_on_finish = False
+        args.num_awaited = 0
+        args.receiving = {}
+        return args
 
 
 class Receiver(Protocol):

@@ -60,10 +60,10 @@ class PytreeDef(NamedTuple):
 
         Compilers pass other objects, such as traced values, instead of arrays.
         """
-        made: Any = object.__new__(self.kind)
+        instance: Any = object.__new__(self.kind)
         for name, value in zip((*self.arrays, *self.static), (*parts, *fixed), strict=True):
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(instance, name, value)
+        return instance
 
 
 def pytree(*, arrays: Iterable[str] = (), static: Iterable[str] = ()) -> Callable[[_Class], _Class]:

@@ -310,11 +310,11 @@ class IntraProcessRendezvous(Rendezvous):
 
 def derived(error: OpError) -> OpError:
     """Return an error of the same class and message, marked as derived from another error."""
-    made = copy.copy(error)
-    made.is_derived = True
-    made.node = made.op = made.device = made.plugin = None
-    made.__cause__ = error
-    return made
+    copied = copy.copy(error)
+    copied.is_derived = True
+    copied.node = copied.op = copied.device = copied.plugin = None
+    copied.__cause__ = error
+    return copied
 
 
 def _deliver(sent: _Sent, target: TransferArgs, done: ReceiveDone) -> None:

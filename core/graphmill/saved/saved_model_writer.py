@@ -55,11 +55,11 @@ def build_signature_def(
     """
     if not outputs:
         raise InvalidArgumentError("a signature needs at least one output")
-    made = proto.SignatureDef(method_name=method_name)
-    for named, ports in ((inputs, made.inputs), (outputs, made.outputs)):
+    signature = proto.SignatureDef(method_name=method_name)
+    for named, ports in ((inputs, signature.inputs), (outputs, signature.outputs)):
         for name, tensor in named.items():
             ports[name].CopyFrom(_tensor_info(name, tensor))
-    return made
+    return signature
 
 
 def save(

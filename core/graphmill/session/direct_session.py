@@ -502,10 +502,10 @@ class DirectSession(SessionInterface):
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
         runtime = self._functions.get(device.name)
         if runtime is None:
-            made = FunctionLibraryRuntime(
+            new_runtime = FunctionLibraryRuntime(
                 self._state.graph, device, self._options, self._partitions, self._function_runtime
             )
-            runtime = self._functions.setdefault(device.name, made)  # two threads may race
+            runtime = self._functions.setdefault(device.name, new_runtime)  # two threads may race
             if self.is_closed:  # in another thread, perhaps before it could see this one
                 runtime.close()
         return runtime

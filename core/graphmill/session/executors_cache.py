@@ -199,13 +199,13 @@ class ExecutorsCache:
         with self._lock:
             shared = self._sorted.get(sorted_key)
         if shared is None:
-            made = create(sorted_key)
+            executors = create(sorted_key)
             with self._lock:
-                shared = self._sorted.setdefault(sorted_key, made)
-                if shared is made:
+                shared = self._sorted.setdefault(sorted_key, executors)
+                if shared is executors:
                     self._evict()
-            if shared is not made:
-                made.close()
+            if shared is not executors:
+                executors.close()
             else:
                 self._note_growth()
         entry = CachedExecutors(

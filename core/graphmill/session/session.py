@@ -447,11 +447,11 @@ class Session:
         from graphmill.graph.builder import Graph as GraphObject
 
         own = self._impl.graph
-        made = GraphObject(self._host.ops)
-        made.library, made.versions = own.library.copy(), own.versions
-        made.add_copies(list(own.nodes))
-        self._impl.follow(made, made.num_node_ids)
-        return made
+        graph_object = GraphObject(self._host.ops)
+        graph_object.library, graph_object.versions = own.library.copy(), own.versions
+        graph_object.add_copies(list(own.nodes))
+        self._impl.follow(graph_object, graph_object.num_node_ids)
+        return graph_object
 
     def _take_graph(self, graph: Any) -> None:
         if graph is None:

@@ -75,8 +75,8 @@ def devices_of(
     """
     owner = host.devices.provenance(device_type)
     try:
-        made = host.devices.get(device_type).create_devices(config, name_prefix)
-        devices = list(made)
+        created = host.devices.get(device_type).create_devices(config, name_prefix)
+        devices = list(created)
         problem = _problem_with(devices, device_type, name_prefix)
     except PluginError:
         raise

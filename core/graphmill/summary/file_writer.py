@@ -246,11 +246,11 @@ class FileWriter:
                 feeds = [graph.placeholder("string", []), graph.placeholder(values.dtype)]
                 summary = make(*feeds)
             self._makers[key] = self._new_session(graph).make_callable(summary, feeds)
-        made: bytes = self._makers[key](tag.encode(), values)
-        return made
+        content: bytes = self._makers[key](tag.encode(), values)
+        return content
 
 
 def _summary(tag: str, **fields: Any) -> Summary:
-    made = Summary()
-    made.value.add(tag=tag, **fields)
-    return made
+    summary = Summary()
+    summary.value.add(tag=tag, **fields)
+    return summary

@@ -55,8 +55,8 @@ def image(name: str, tensor: Any, max_outputs: int = 3) -> Tensor:
     """
 
     def make(tag: Any, images: Any, name: str) -> Tensor:
-        made: Tensor = ops.summary.image_summary(tag, images, max_images=max_outputs, name=name)
-        return made
+        summary: Tensor = ops.summary.image_summary(tag, images, max_images=max_outputs, name=name)
+        return summary
 
     return _add(name, tensor, make)
 
@@ -72,10 +72,10 @@ def audio(name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3) -> Ten
     """
 
     def make(tag: Any, clips: Any, name: str) -> Tensor:
-        made: Tensor = ops.summary.audio_summary_v2(
+        summary: Tensor = ops.summary.audio_summary_v2(
             tag, clips, sample_rate, max_outputs=max_outputs, name=name
         )
-        return made
+        return summary
 
     return _add(name, tensor, make)
 
@@ -85,8 +85,8 @@ def text(name: str, tensor: Any) -> Tensor:
     metadata = text_metadata(name).SerializeToString()
 
     def make(tag: Any, strings: Any, name: str) -> Tensor:
-        made: Tensor = ops.summary.tensor_summary_v2(tag, strings, metadata, name=name)
-        return made
+        summary: Tensor = ops.summary.tensor_summary_v2(tag, strings, metadata, name=name)
+        return summary
 
     return _add(name, tensor, make)
 

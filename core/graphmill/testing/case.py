@@ -227,18 +227,18 @@ def _one_of(table: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> str
 
 
 def _inputs(entries: list[Any], types: dict[str, str], seed_text: str) -> tuple[InputTree, ...]:
-    made: list[InputTree] = []
+    trees: list[InputTree] = []
     for position, entry in enumerate(entries):
         if isinstance(entry, list) and all(isinstance(item, str) for item in entry):
-            made.append(
+            trees.append(
                 tuple(
                     parse_input(item, types, f"{seed_text}|{position}.{index}")
                     for index, item in enumerate(entry)
                 )
             )
         else:
-            made.append(parse_input(entry, types, f"{seed_text}|{position}"))
-    return tuple(made)
+            trees.append(parse_input(entry, types, f"{seed_text}|{position}"))
+    return tuple(trees)
 
 
 def _program(

@@ -95,8 +95,10 @@ def case_graph(case: Case, ops: OpRegistry, device: str = "") -> CaseGraph:
     sources: list[Source | tuple[Source, ...]] = []
     for position, tree in enumerate(case.inputs):
         if isinstance(tree, tuple):
-            made = [graph.placeholder(f"in{position}_{i}", one) for i, one in enumerate(tree)]
-            sources.append(tuple(made))
+            placeholders = [
+                graph.placeholder(f"in{position}_{i}", one) for i, one in enumerate(tree)
+            ]
+            sources.append(tuple(placeholders))
         else:
             sources.append(graph.placeholder(f"in{position}", tree))
     graph.node(NodeSpec(NODE, case.op, tuple(sources), case.attrs, ()))

@@ -55,15 +55,15 @@ class TierProgram:
             op: the op to apply: from one float32 input to one float32 output, without attrs.
             device: the device of all nodes; empty leaves it to placement.
         """
-        made = graph_def(ops, self.nodes, self.functions, _TYPES)
-        bodies = [made.node, *(function.node_def for function in made.library.function)]
+        definition = graph_def(ops, self.nodes, self.functions, _TYPES)
+        bodies = [definition.node, *(function.node_def for function in definition.library.function)]
         for node in (node for body in bodies for node in body):
             if node.op != "Placeholder":
                 node.device = device
             if op != _STAND_IN and node.name in _APPLIED:
                 node.op = op
                 node.attr.clear()
-        return made
+        return definition
 
 
 def graph_def(

@@ -205,10 +205,10 @@ class Optimizer:
             value = self._numbers[name]
             with graph.control_dependencies(None), graph.name_scope(None):
                 value = value() if callable(value) else value
-                made = graph.convert(value, name=f"{self.name}/{name}")
-                if made.dtype.base_dtype is not dtype:
-                    made = math.cast(made, DstT=dtype)
-            self._tensors[key] = made
+                tensor = graph.convert(value, name=f"{self.name}/{name}")
+                if tensor.dtype.base_dtype is not dtype:
+                    tensor = math.cast(tensor, DstT=dtype)
+            self._tensors[key] = tensor
         return self._tensors[key]
 
     def _updated(self, grad: Gradient, variable: Variable) -> Node:
@@ -232,8 +232,8 @@ class Optimizer:
             by_name[input_name] = self._made[variable, slot].handle
         inputs = [by_name[arg.name] for arg in op_def.input_args]
         attrs = {**self._attrs(), "use_locking": self.use_locking}
-        made = add_op(op_def, inputs, attrs)
-        node: Node = made if variable.is_resource else made.op
+        update = add_op(op_def, inputs, attrs)
+        node: Node = update if variable.is_resource else update.op
         return node
 
 

@@ -95,13 +95,13 @@ class SessionRunHook:
 
 def merged_options(base: RunOptions | None, added: RunOptions | None) -> RunOptions:
     """Merge the options of a step; take the higher trace level and the longer timeout."""
-    made: RunOptions = proto.RunOptions()
+    merged: RunOptions = proto.RunOptions()
     if base is not None:
-        made.CopyFrom(base)
+        merged.CopyFrom(base)
     if added is None:
-        return made
-    level = max(made.trace_level, added.trace_level)
-    timeout = max(made.timeout_in_ms, added.timeout_in_ms)
-    made.MergeFrom(added)
-    made.trace_level, made.timeout_in_ms = level, timeout
-    return made
+        return merged
+    level = max(merged.trace_level, added.trace_level)
+    timeout = max(merged.timeout_in_ms, added.timeout_in_ms)
+    merged.MergeFrom(added)
+    merged.trace_level, merged.timeout_in_ms = level, timeout
+    return merged

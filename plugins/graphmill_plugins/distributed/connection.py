@@ -206,8 +206,8 @@ class Connection:
         where = f"{method} {self._where}"
         if failure.code() is grpc.StatusCode.UNAVAILABLE:
             where = f"{where}; {self._heartbeat}"
-        made = error_from_receive if method == "RecvTensor" else error_from_rpc
-        return made(failure, where)
+        make_error = error_from_receive if method == "RecvTensor" else error_from_rpc
+        return make_error(failure, where)
 
     def close(self, reason: OpError | None = None) -> None:
         """Fail all current and later calls.

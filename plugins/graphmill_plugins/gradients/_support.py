@@ -35,8 +35,8 @@ def shaped_as(op: ForwardOp, *pairs: tuple[Tensor, Tensor]) -> list[Tensor]:
 
 def const(like: Tensor, value: Any) -> Tensor:
     """Return a constant with the type of the tensor `like`."""
-    made: Tensor = like.graph.constant(value, like.dtype.base_dtype)
-    return made
+    constant: Tensor = like.graph.constant(value, like.dtype.base_dtype)
+    return constant
 
 
 def as_dense(value: Any) -> Tensor:

@@ -26,8 +26,8 @@ none = not_differentiable(
 
 def _gradient_array(op: ForwardOp, flow: Tensor) -> tuple[Tensor, Tensor]:
     """Return handle and flow of the gradient array that belongs to this call of `gradients`."""
-    made = tensor_array.tensor_array_grad_v3(op.inputs[0], flow, source=op.source)
-    return made.grad_handle, made.flow_out
+    gradient_array = tensor_array.tensor_array_grad_v3(op.inputs[0], flow, source=op.source)
+    return gradient_array.grad_handle, gradient_array.flow_out
 
 
 @gradient("TensorArrayReadV3")

@@ -59,9 +59,9 @@ class ClusterKernel:
         to_device = None if device.is_host_memory else device.to_device
         self._straight = StraightLine(bodies, kernels.create, device.name, to_device)
         sources = {
-            node: made
-            for node, made in self._straight.kernels.items()
-            if is_source(node) or made.variable is not None
+            node: kernel
+            for node, kernel in self._straight.kernels.items()
+            if is_source(node) or kernel.variable is not None
         }
         self._inputs = inputs = Inputs(bodies.main, sources)
         self._sources = list(sources.values())
@@ -199,22 +199,22 @@ class ClusterKernel:
         their values, and signatures with fewer static inputs are never looked up again.
         """
         try:
-            made = self._builder.make(signature.record, values)
+            program = self._builder.make(signature.record, values)
         except BaseException as error:
             if not self._note_fault(signature, error):
                 raise
             return signature
-        if isinstance(made, Refusal):
-            self._machine.not_compiled(signature, made.event, made.reason)
-            if made.culprit is not None:
-                self._suspects[signature] = made
+        if isinstance(program, Refusal):
+            self._machine.not_compiled(signature, program.event, program.reason)
+            if program.culprit is not None:
+                self._suspects[signature] = program
                 if signature.counts.num_straight:
                     self._warn_of_fault(signature)
             return signature
         static_of = self._inputs.static_of
-        static = static_of(made.key)
+        static = static_of(program.key)
         return self._machine.program_ready(
-            signature, made, made.key, lambda key: static_of(key) < static
+            signature, program, program.key, lambda key: static_of(key) < static
         )
 
     def _note_fault(self, signature: Signature, error: BaseException) -> bool:

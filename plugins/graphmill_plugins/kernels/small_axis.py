@@ -34,8 +34,8 @@ def rows_of(columns: Value, shape: tuple[int, ...]) -> Any:
 
 def reduced(ufunc: np.ufunc, x: Value, dtype: Any, *, keep_dims: bool) -> Any:
     """Return `ufunc.reduce` along the short last axis of an array."""
-    made = ufunc.reduce(columns_of(x), 0, dtype)
-    return made.reshape(x.shape[:-1] + (1,) * keep_dims)
+    result = ufunc.reduce(columns_of(x), 0, dtype)
+    return result.reshape(x.shape[:-1] + (1,) * keep_dims)
 
 
 def log_softmax(x: Value) -> Any:

@@ -26,7 +26,7 @@ def _replacement(graph: Graph, node: Node, options: PassOptions) -> Node:
     passed = list(node.inputs[: len(node.output_types)])
     attrs = {"T": node.output_types[0].base_dtype} if passed else {}
     edges = (*node.control_in_edges, *node.in_edges[len(passed) :])
-    made = graph.add_node(
+    replacement = graph.add_node(
         free_name_in(graph, node.name, "stripped"),
         options.host.ops.get("Identity" if passed else "NoOp"),
         passed,
@@ -34,5 +34,5 @@ def _replacement(graph: Graph, node: Node, options: PassOptions) -> Node:
         attrs,
         node.device,
     )
-    made.assigned_device = node.assigned_device
-    return made
+    replacement.assigned_device = node.assigned_device
+    return replacement

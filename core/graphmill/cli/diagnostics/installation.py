@@ -109,14 +109,14 @@ def _on_devices(host: Host, record: PluginRecord) -> Iterator[str]:
         if host.devices.provenance(name) != record.owner:
             continue
         try:
-            made = devices_of(host, name, ConfigProto(device_count={name: 1}))
+            devices = devices_of(host, name, ConfigProto(device_count={name: 1}))
         except PluginError:
             continue  # `_on_payloads` reports it
         except errors.OpError as error:
             cause = error.message.removeprefix(f"{record.owner} ")
             yield f"plugin {record.name!r} of {_who(record)} {cause}; report it to its author"
             continue
-        for device in made:
+        for device in devices:
             device.close()
 
 

@@ -52,8 +52,8 @@ def session_placement(
         host.executors.get(executor)
         config.experimental.executor_type = executor
     if device is not None:
-        made = copy.copy(host)
-        made.devices = host.devices.preferring(device)
+        copied = copy.copy(host)
+        copied.devices = host.devices.preferring(device)
         config.device_count[device] = 1
-        host = made
+        host = copied
     return host, config

@@ -343,9 +343,9 @@ class ClusterSession(SessionInterface):
         named = zip(key.feeds, client.feed_types, shapes, strict=True)
         converters = {name: feed_converter(name, dtype, shape) for name, dtype, shape in named}
         workers = self._tasks.workers
-        made = RegisteredSignature(self.handle, parts, workers, converters, needed)
-        made.register(key, self.config, self._timeout)
-        return made
+        signature = RegisteredSignature(self.handle, parts, workers, converters, needed)
+        signature.register(key, self.config, self._timeout)
+        return signature
 
 
 def _message(options: RunOptions | None) -> RunOptions | None:

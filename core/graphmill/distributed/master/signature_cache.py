@@ -44,18 +44,18 @@ class SignatureCache:
             cached = self._take(key)
         if cached is not None:
             return cached
-        made = create(key)
+        created = create(key)
         with self._lock:
             cached = self._take(key)
             if cached is None:
-                self._found[key] = made
-                made.acquire()
+                self._found[key] = created
+                created.acquire()
             dropped = self._excess()
         if cached is not None:
-            made.release()
+            created.release()
         for signature in dropped:
             signature.release()
-        return cached or made
+        return cached or created
 
     def clear(self) -> None:
         """Release all; running ones are deregistered when their steps have ended."""

@@ -87,10 +87,10 @@ def _add_costs(whole: CostGraphDef, part: CostGraphDef) -> None:
     """Add the nodes of a task, with ids after the existing ones."""
     offset = len(whole.node)
     for node in part.node:
-        made = whole.node.add()
-        made.CopyFrom(node)
-        made.id += offset
-        made.control_input[:] = [number + offset for number in node.control_input]
-        for info in made.input_info:
+        copied = whole.node.add()
+        copied.CopyFrom(node)
+        copied.id += offset
+        copied.control_input[:] = [number + offset for number in node.control_input]
+        for info in copied.input_info:
             info.preceding_node += offset
     whole.cost.extend(part.cost)

@@ -99,11 +99,11 @@ class TaskCalls:
 
 def named(task: str, error: OpError) -> OpError:
     """Return an error that names the task that it is from."""
-    made = copy.copy(error)
-    made.message = f"From {task}:\n{error.message}"
-    made.args = (made.message,)
-    made.__cause__ = error
-    return made
+    copied = copy.copy(error)
+    copied.message = f"From {task}:\n{error.message}"
+    copied.args = (copied.message,)
+    copied.__cause__ = error
+    return copied
 
 
 def root_cause(errors: dict[str, OpError]) -> OpError:
@@ -113,10 +113,10 @@ def root_cause(errors: dict[str, OpError]) -> OpError:
     """
     roots = {task: error for task, error in errors.items() if not error.is_derived} or errors
     (task, first), *others = roots.items()
-    made = named(task, first)
+    cause = named(task, first)
     for other, error in others:
         if error.message != first.message:
-            made.message += f"\nFrom {other}:\n{error.message}"
-    made.args = (made.message,)
-    made.is_derived = False
-    return made
+            cause.message += f"\nFrom {other}:\n{error.message}"
+    cause.args = (cause.message,)
+    cause.is_derived = False
+    return cause

@@ -76,12 +76,12 @@ class TaskGraphMaker:
             run_passes(phase, graph, options)
         note_members(graph, [device.attributes for device in options.devices])
         ends = [node for node in graph.nodes if node.attrs.get("client_terminated")]
-        made: dict[str, TaskGraph] = {}
+        graphs: dict[str, TaskGraph] = {}
         for node in ends:
             if is_send(node):
                 node.assigned_device = node.in_edges[0].src.assigned_device
         for node in ends:
-            self._bind(node, made)
+            self._bind(node, graphs)
         memory = MemoryTypeFinder(options.host.kernels)
         graph_options, ops = options.config.graph_options, options.host.ops
         times = start_times(graph) if graph_options.enable_recv_scheduling else {}
@@ -89,10 +89,10 @@ class TaskGraphMaker:
         known = {node.name for node in graph.nodes if _is_known(node.name, full)}
         for device, part in partition(graph, options.devices, ops, memory, wire_type):
             schedule_receives(part, times, ops)
-            self._add(part, known, _part_of(device.name, made).graph_def)
-        return made
+            self._add(part, known, _part_of(device.name, graphs).graph_def)
+        return graphs
 
-    def _bind(self, end: Node, made: dict[str, TaskGraph]) -> None:
+    def _bind(self, end: Node, graphs: dict[str, TaskGraph]) -> None:
         """Receive a feed, or send a fetch, on the device of its node."""
         device = self._devices[end.assigned_device].attributes
         tensor = end.attrs["tensor_name"].decode("utf-8", "surrogateescape")
@@ -105,7 +105,7 @@ class TaskGraphMaker:
             send_device_incarnation=_signed(device.incarnation),
             recv_device=device.name.encode(),
         )
-        part = _part_of(device.name, made)
+        part = _part_of(device.name, graphs)
         (part.feed_keys if is_receive(end) else part.fetch_keys)[tensor] = key
 
     def _add(self, part: Graph, known: Collection[str], whole: proto.GraphDef) -> None:
@@ -148,8 +148,8 @@ def _renamed(text: str, new: dict[str, str]) -> str:
     return f"{'^' if is_control else ''}{new.get(name, name)}{colon}{output}"
 
 
-def _part_of(device: str, made: dict[str, TaskGraph]) -> TaskGraph:
-    return made.setdefault(device.partition("/device:")[0], TaskGraph(proto.GraphDef(), {}, {}))
+def _part_of(device: str, graphs: dict[str, TaskGraph]) -> TaskGraph:
+    return graphs.setdefault(device.partition("/device:")[0], TaskGraph(proto.GraphDef(), {}, {}))
 
 
 def _signed(incarnation: int) -> int:

@@ -51,11 +51,11 @@ class GraphMgr:
         Raises:
             OpError: see `RegisteredGraph`.
         """
-        made = RegisteredGraph(registration, self._host, self._devices, effects)
+        graph = RegisteredGraph(registration, self._host, self._devices, effects)
         with self._lock:
-            self._graphs[made.handle] = made
+            self._graphs[graph.handle] = graph
         self._drop_idle()
-        return made.handle
+        return graph.handle
 
     def all(self) -> list[RegisteredGraph]:
         """Return the registered graphs."""

@@ -81,8 +81,8 @@ class PartialSteps:
             step = self._steps.get(step_id)
             if step is not None:
                 return step, False
-            made = self._steps[step_id] = create()
-            return made, True
+            new_step = self._steps[step_id] = create()
+            return new_step, True
 
     def drop(self, step_id: int) -> PartialStep | None:
         """Remove a step that has ended or was cleaned up; return it, or None if it is unknown."""

@@ -214,10 +214,10 @@ class RegisteredGraph:
     def _function_runtime(self, device: Device) -> FunctionLibraryRuntime:
         runtime = self._functions.get(device.name)
         if runtime is None:
-            made = FunctionLibraryRuntime(
+            new_runtime = FunctionLibraryRuntime(
                 self._full, device, self._options, self._maker, self._function_runtime
             )
-            runtime = self._functions.setdefault(device.name, made)  # two threads may race
+            runtime = self._functions.setdefault(device.name, new_runtime)  # two threads may race
         return runtime
 
     def _let_go(self) -> None:

@@ -84,11 +84,11 @@ class Request(Generic[_Result]):
 
 def _without_traceback(error: OpError) -> OpError:
     """Return a copy of an error and its cause whose tracebacks hold no values of the step."""
-    made = copy.copy(error)
-    made.__traceback__ = None
+    copied = copy.copy(error)
+    copied.__traceback__ = None
     if isinstance(error.__cause__, OpError):
-        made.__cause__ = _without_traceback(error.__cause__)
-    return made
+        copied.__cause__ = _without_traceback(error.__cause__)
+    return copied
 
 
 class RecentRequests(Generic[_Result]):

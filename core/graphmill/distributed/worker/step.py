@@ -124,15 +124,15 @@ class WorkerStep:
 
     def result(self, outputs: dict[str, Value]) -> StepResult:
         """Return the master's result: fetched values, and requested measurements."""
-        made = StepResult(outputs)
+        step_result = StepResult(outputs)
         if self.collector is not None:
-            made.step_stats = self.collector.to_proto()
+            step_result.step_stats = self.collector.to_proto()
             if self._call.record_costs:
                 executors = self._graph.executors
-                made.cost_graph = measured_costs(executors, self._items, self.collector)
+                step_result.cost_graph = measured_costs(executors, self._items, self.collector)
         if self._call.record_partition_graphs:
-            made.partition_graphs = [partition_graph(item.graph) for item in self._items]
-        return made
+            step_result.partition_graphs = [partition_graph(item.graph) for item in self._items]
+        return step_result
 
     def _drive(self, items: Sequence[PerPartition]) -> None:
         args = self._args

@@ -316,9 +316,9 @@ class Worker:
             cancellation.close()
             graph.release()
             raise
-        made = PartialStep(step, cancellation)
-        made.when_ended(lambda _: graph.release())
-        return made
+        partial_step = PartialStep(step, cancellation)
+        partial_step.when_ended(lambda _: graph.release())
+        return partial_step
 
     def _drive_partial(self, partial: PartialStep) -> None:
         def drive() -> None:

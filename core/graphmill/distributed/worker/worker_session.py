@@ -206,8 +206,8 @@ class WorkerSessionMgr:
         """Return devices with the attributes of the worker's and resources of their own."""
         prefix = next(iter(self._devices)).name.partition("/device:")[0]
         shared = {device.name: device.attributes for device in self._devices}
-        made = create_devices(self._host, self._config, prefix)
-        for device in made:
+        devices = create_devices(self._host, self._config, prefix)
+        for device in devices:
             same = shared[device.name]
             device.attributes = replace(device.attributes, incarnation=same.incarnation)
-        return DeviceMgr(made)
+        return DeviceMgr(devices)

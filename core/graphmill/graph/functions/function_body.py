@@ -97,9 +97,9 @@ def instantiate_function(
         InvalidArgumentError: an attr is missing, or the body is malformed; the message names
             function and node.
     """
-    made = library.body(name)
-    if made is not None:
-        return made.copy(library)
+    body = library.body(name)
+    if body is not None:
+        return body.copy(library)
     function, signature = library.get(name), library.signature(name)
     builder = _Builder(function, signature, dict(attrs), library, ops, effects_of or _op_effects)
     try:

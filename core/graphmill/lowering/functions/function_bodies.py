@@ -41,9 +41,9 @@ def body_as_run(
     Raises:
         OpError: the function does not exist or is malformed, or a pass rejects its body.
     """
-    made = library.body(function.name)
-    if made is not None:
-        return made.copy(library)
+    body = library.body(function.name)
+    if body is not None:
+        return body.copy(library)
     if options.functions is None or device is None:
         return function_with_effects(function.name, function.attrs, library, options)
     return options.functions(device).body(function.name, function.attrs)

@@ -166,9 +166,9 @@ class FunctionLibraryRuntime:
             return handle
         is_lowered = library.body(name) is not None
         body = function_with_effects(name, declared, library, self._options)
-        made = FunctionHandle(body, is_lowered=is_lowered, executor_type=executor_type)
+        new_handle = FunctionHandle(body, is_lowered=is_lowered, executor_type=executor_type)
         with self._lock:
-            return self._handles.setdefault(key, made)
+            return self._handles.setdefault(key, new_handle)
 
     def body(self, name: str, attrs: Mapping[str, Any] | None = None) -> FunctionBody:
         """Return a copy of a function's body after the graph passes, as this device runs it.
@@ -180,9 +180,9 @@ class FunctionLibraryRuntime:
             OpError: as `instantiate`, or a pass rejects the body.
         """
         library = self._full_graph.library
-        made = library.body(name)
-        if made is not None:
-            return made.copy(library)
+        stored_body = library.body(name)
+        if stored_body is not None:
+            return stored_body.copy(library)
         handle = self.instantiate(name, attrs)
         with handle.lock:
             if handle.lowered is None:

@@ -73,10 +73,10 @@ class PartitionMaker:
         self, functions_of: Callable[[Device], FunctionLibraryRuntime]
     ) -> PartitionMaker:
         """Return a copy whose kernels call functions through other runtimes."""
-        made = PartitionMaker(self._options, self._executor_factory, functions_of)
-        made._executor_type = self._executor_type
-        made.pinned = self.pinned
-        return made
+        maker = PartitionMaker(self._options, self._executor_factory, functions_of)
+        maker._executor_type = self._executor_type
+        maker.pinned = self.pinned
+        return maker
 
     def with_executor(self, executor_type: str) -> PartitionMaker:
         """Return a copy that makes executors of another type, for functions that ask for it.
@@ -88,10 +88,10 @@ class PartitionMaker:
         factory = self._options.host.executors.get(executor_type)
         check_needed(factory, executor_type, self._options.host)
         options = self._options.with_forbidden(frozenset(factory.forbids_passes))
-        made = PartitionMaker(options, factory, self._functions_of)
-        made._executor_type = executor_type
-        made.pinned = self.pinned
-        return made
+        maker = PartitionMaker(options, factory, self._functions_of)
+        maker._executor_type = executor_type
+        maker.pinned = self.pinned
+        return maker
 
     def for_client_graph(
         self, graph: Graph, full: Graph, *, is_hot: bool = False

@@ -237,10 +237,10 @@ def _signed(incarnation: int) -> int:
 
 
 def _empty_like(graph: Graph) -> Graph:
-    made = Graph()
-    made.library = graph.library
-    made.versions = graph.versions
-    return made
+    empty = Graph()
+    empty.library = graph.library
+    empty.versions = graph.versions
+    return empty
 
 
 def _check_no_ref(edge: Edge) -> None:

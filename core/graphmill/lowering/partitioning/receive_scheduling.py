@@ -91,7 +91,7 @@ def _trigger(part: Graph, after: Node, epoch: int, ops: OpRegistry) -> Node:
     while part.has_node(name):
         suffix += 1
         name = f"synch_{epoch}_{suffix}"
-    made = part.add_node(name, ops.get("ControlTrigger"), device=device)
-    made.assigned_device = device
-    part.add_control_edge(after, made)
-    return made
+    trigger = part.add_node(name, ops.get("ControlTrigger"), device=device)
+    trigger.assigned_device = device
+    part.add_control_edge(after, trigger)
+    return trigger

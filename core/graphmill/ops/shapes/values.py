@@ -163,9 +163,9 @@ def _number(value: Any) -> NDArray[Any]:
 
 
 def _vector(values: Any) -> NDArray[Any]:
-    made = np.empty(len(values), object)
-    made[:] = values
-    return made
+    vector = np.empty(len(values), object)
+    vector[:] = values
+    return vector
 
 
 VALUES: Final[dict[str, ValueFunction]] = {

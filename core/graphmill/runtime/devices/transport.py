@@ -54,9 +54,9 @@ def rendezvous_maker(
 
     def make(step_id: int) -> Rendezvous:
         try:
-            made = transport.new_rendezvous(step_id)
-            if not isinstance(made, Rendezvous):
-                raise TypeError(f"it created {made!r}, which is not a Rendezvous")
+            rendezvous = transport.new_rendezvous(step_id)
+            if not isinstance(rendezvous, Rendezvous):
+                raise TypeError(f"it created {rendezvous!r}, which is not a Rendezvous")
         except OpError as error:
             error.locate(plugin=owner.plugin)
             raise
@@ -65,7 +65,7 @@ def rendezvous_maker(
                 f"the transport {name!r} of {owner} failed: {type(error).__name__}: {error}",
                 plugin=owner.plugin,
             ) from error
-        return made
+        return rendezvous
 
     return make
 

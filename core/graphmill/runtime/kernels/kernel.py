@@ -493,10 +493,10 @@ class OpKernel:
             changes: changes of the definition, such as `stateful=True, async_=True` for a call that
                 takes the context and `done`.
         """
-        made = copy.copy(self)
-        made.compute = compute
-        made.definition = replace(self.definition, **changes)
-        return made
+        copied = copy.copy(self)
+        copied.compute = compute
+        copied.definition = replace(self.definition, **changes)
+        return copied
 
 
 def bind(
@@ -513,10 +513,10 @@ def bind(
     function: Any = definition.function
     variable: Variable | None = None
     if isinstance(function, type):
-        made: Any = function(construction)
-        compute: Callable[..., Any] = made.__call__
+        kernel: Any = function(construction)
+        compute: Callable[..., Any] = kernel.__call__
         if definition.variable:
-            variable = getattr(made, definition.variable)
+            variable = getattr(kernel, definition.variable)
     else:
         named_attrs = wanted_attrs(definition.function, construction)
         if definition.brokered and takes_broker(function):

@@ -42,16 +42,16 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
-        made: OpError = ResourceExhaustedError(f"out of memory: {text}")
+        status: OpError = ResourceExhaustedError(f"out of memory: {text}")
     elif isinstance(error, RecursionError):
-        made = ResourceExhaustedError(f"functions call each other too deeply: {text}")
+        status = ResourceExhaustedError(f"functions call each other too deeply: {text}")
     elif isinstance(error, _BAD_VALUE):
-        made = InvalidArgumentError(str(error) or text)
+        status = InvalidArgumentError(str(error) or text)
     else:
         source = kernel.definition.source if kernel is not None else "of the executor"
-        made = InternalError(f"the kernel {source} failed: {text}")
-    made.__cause__ = error
-    return made
+        status = InternalError(f"the kernel {source} failed: {text}")
+    status.__cause__ = error
+    return status
 
 
 def step_cancelled(reason: OpError | None) -> OpError:
@@ -63,9 +63,9 @@ def step_cancelled(reason: OpError | None) -> OpError:
     """
     if isinstance(reason, DeadlineExceededError):
         return reason
-    made = CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
-    made.is_derived = reason is not None and reason.node is not None
-    return made
+    cancelled = CancelledError("the step was cancelled" + (f": {reason.message}" if reason else ""))
+    cancelled.is_derived = reason is not None and reason.node is not None
+    return cancelled
 
 
 def not_a_scalar(value: Value) -> InvalidArgumentError:

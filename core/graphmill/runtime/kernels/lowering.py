@@ -182,7 +182,7 @@ def lowering(
         raise InvalidArgumentError("@lowering needs the names of the ops that it is for")
 
     def declare(function: _Declared) -> _Declared:
-        made = Lowering(
+        declaration = Lowering(
             ops,
             function,
             as_checks(check),
@@ -192,7 +192,7 @@ def lowering(
             priority,
             distinct_rows,
         )
-        declared = [*getattr(function, LOWERINGS_ATTRIBUTE, ()), made]
+        declared = [*getattr(function, LOWERINGS_ATTRIBUTE, ()), declaration]
         setattr(function, LOWERINGS_ATTRIBUTE, declared)
         return function
 

@@ -51,9 +51,9 @@ class StatefulKernels:
             kernel = self._kernels.get(node_name)
         if kernel is not None:
             return kernel
-        made = create()
+        new_kernel = create()
         with self._lock:
-            return self._kernels.setdefault(node_name, made)
+            return self._kernels.setdefault(node_name, new_kernel)
 
     def clear(self) -> None:
         """Drop all kernels and the resources that are private to them."""

@@ -80,14 +80,14 @@ class ResourceMgr:
             resource: _Resource | None = held.get((kind, name))
             if resource is not None:
                 return resource
-            made = factory()
-            if not isinstance(made, kind):
+            created = factory()
+            if not isinstance(created, kind):
                 raise InvalidArgumentError(
-                    f"the factory of {name!r} created a {type(made).__name__}, "
+                    f"the factory of {name!r} created a {type(created).__name__}, "
                     f"not a {kind.__name__}"
                 )
-            held[kind, name] = made
-            return made
+            held[kind, name] = created
+            return created
 
     def delete(self, container: str, name: str, kind: type[Any]) -> None:
         """Remove a resource.

@@ -76,22 +76,23 @@ class ExecutorTests(SeededSuite):
     @pytest.fixture
     def config(self, name: str) -> Any:
         """Return the configuration that selects the executor."""
-        made = proto.ConfigProto(**self.settings)
-        made.experimental.executor_type = name
-        return made
+        options = proto.ConfigProto(**self.settings)
+        options.experimental.executor_type = name
+        return options
 
     # ------------------------------------------------------------------------- plain graphs
 
     @rows("E6", "S6")
     def test_random_graphs(self, seed: int, host: Host, config: Any) -> None:
         """Results of random graphs equal those of the reference evaluator."""
-        made = random_graph(seed, host.ops)
-        expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
-        with Session(graph=made.graph_def, host=host, config=config) as session:
+        sample = random_graph(seed, host.ops)
+        expected = ReferenceSession(sample.graph_def, host).run(sample.fetches, sample.feeds)
+        with Session(graph=sample.graph_def, host=host, config=config) as session:
             for _ in range(2):
-                fetches = list(made.fetches)
-                actual = within(lambda: session.run(fetches, made.feeds), f"a step of {made.name}")  # noqa: B023
-                _check_same(made.name, fetches, expected, actual)
+                fetches = list(sample.fetches)
+                step = f"a step of {sample.name}"
+                actual = within(lambda: session.run(fetches, sample.feeds), step)  # noqa: B023
+                _check_same(sample.name, fetches, expected, actual)
 
     @rows("E5", "E6")
     def test_kernels_may_end_in_any_order(self, seed: int, host: Host, config: Any) -> None:
@@ -156,12 +157,12 @@ class ExecutorTests(SeededSuite):
     @rows("E6")
     def test_a_deep_graph(self, host: Host, config: Any) -> None:
         """A graph of 2500 nodes runs; the executor must not recurse."""
-        made = random_graph(3, host.ops, nodes=2500)
-        expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
-        with Session(graph=made.graph_def, host=host, config=config) as session:
-            fetches = list(made.fetches)
-            actual = within(lambda: session.run(fetches, made.feeds), "a step of 2500 nodes")
-        _check_same(made.name, fetches, expected, actual)
+        sample = random_graph(3, host.ops, nodes=2500)
+        expected = ReferenceSession(sample.graph_def, host).run(sample.fetches, sample.feeds)
+        with Session(graph=sample.graph_def, host=host, config=config) as session:
+            fetches = list(sample.fetches)
+            actual = within(lambda: session.run(fetches, sample.feeds), "a step of 2500 nodes")
+        _check_same(sample.name, fetches, expected, actual)
 
     @rows("S6")
     def test_overlapping_steps(self, host: Host, config: Any) -> None:
@@ -360,15 +361,17 @@ class ExecutorTests(SeededSuite):
     def test_partitions_run_together(self, seed: int, host: Host, config: Any) -> None:
         """Results of a graph on three devices equal those of the reference evaluator."""
         self._needs_transfers()
-        made = random_graph(seed, host.ops)
-        expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
+        sample = random_graph(seed, host.ops)
+        expected = ReferenceSession(sample.graph_def, host).run(sample.fetches, sample.feeds)
         config.device_count["CPU"] = 3
-        for index, node in enumerate(made.graph_def.node):
+        for index, node in enumerate(sample.graph_def.node):
             node.device = f"/device:CPU:{(index * 7 + seed) % 3}"
-        with Session(graph=made.graph_def, host=host, config=config) as session:
-            fetches = list(made.fetches)
-            actual = within(lambda: session.run(fetches, made.feeds), f"{made.name} on 3 devices")
-        _check_same(made.name, fetches, expected, actual)
+        with Session(graph=sample.graph_def, host=host, config=config) as session:
+            fetches = list(sample.fetches)
+            actual = within(
+                lambda: session.run(fetches, sample.feeds), f"{sample.name} on 3 devices"
+            )
+        _check_same(sample.name, fetches, expected, actual)
 
     @rows("E7", "E9", "P3")
     def test_a_loop_crosses_devices(self, host: Host, config: Any) -> None:

@@ -65,13 +65,13 @@ class PassTests(SeededSuite):
         self, seed: int, hosts: tuple[Host, Host], config: Any
     ) -> None:
         """Values, dtypes and shapes of random graphs do not change, also in a second step."""
-        made = random_graph(seed, hosts[0].ops)
-        fetches = list(made.fetches)
+        sample = random_graph(seed, hosts[0].ops)
+        fetches = list(sample.fetches)
         expected, actual = (
-            _run(host, config, made.graph_def, fetches, made.feeds) for host in hosts
+            _run(host, config, sample.graph_def, fetches, sample.feeds) for host in hosts
         )
         for fetch, expected_value, actual_value in zip(fetches * 2, expected, actual, strict=True):
-            where = f"{made.name}, {fetch}"
+            where = f"{sample.name}, {fetch}"
             assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, where
             np.testing.assert_allclose(
                 actual_value, expected_value, rtol=1e-5, atol=1e-6, err_msg=where

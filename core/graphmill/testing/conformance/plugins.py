@@ -173,10 +173,10 @@ def _is_declared(host: Host, node: Node) -> bool:
     choice = host.kernels.try_find(node.op_def, node.attrs, "CPU", ("numpy",))
     if choice is None:
         return False
-    made = choice.definition
-    lowering = host.lowerings.find(node.op, choice.owner, made.lowering)
+    definition = choice.definition
+    lowering = host.lowerings.find(node.op, choice.owner, definition.lowering)
     has_function = lowering is not None and lowering.function is not None
-    return has_function or made.traces_variables or made.keeps_variable
+    return has_function or definition.traces_variables or definition.keeps_variable
 
 
 def _supplied(host: Host, op: str) -> str:

@@ -106,10 +106,10 @@ class TierTests:
         """Return the configuration of sessions of a tier; it allows clusters of any size."""
         parsed = parse_device_name(place)
         count = {"CPU": 1, parsed.type or "CPU": (parsed.id or 0) + 1}
-        made = proto.ConfigProto(device_count=count, allow_soft_placement=True, **self.settings)
-        made.graphmill.jit = tier
-        made.graphmill.jit_min_cluster_size = 1
-        return made
+        options = proto.ConfigProto(device_count=count, allow_soft_placement=True, **self.settings)
+        options.graphmill.jit = tier
+        options.graphmill.jit_min_cluster_size = 1
+        return options
 
     @pytest.fixture
     def open_session(self, plugins: list[object], config: Any) -> Callable[..., Any]:
@@ -137,11 +137,13 @@ class TierTests:
         self, program: str, declared: str, place: str, open_session: Any
     ) -> None:
         """The kernel of highest priority runs in each step, in every context of its node."""
-        made = PROGRAMS[program]
+        tier_program = PROGRAMS[program]
         wins = scales("Neg", 3.0, priority=10, **self._declared(declared, place))
-        with open_session(Foreign(kernels=[wins]), self._graph_of(made, place)) as steps:
+        with open_session(Foreign(kernels=[wins]), self._graph_of(tier_program, place)) as steps:
             for _ in range(_STEPS):
-                assert steps.run(made.fetch, made.feeds) == 2.0 * 6.0 ** (made.calls // 2)
+                assert steps.run(tier_program.fetch, tier_program.feeds) == 2.0 * 6.0 ** (
+                    tier_program.calls // 2
+                )
 
     @rows("E6")
     @pytest.mark.parametrize("declared", _KERNELS)
@@ -185,12 +187,12 @@ class TierTests:
         self, program: str, effect: str, declared_by: str, place: str, open_session: Any
     ) -> None:
         """Nodes whose op or kernel declares an effect are not merged, folded or dropped."""
-        made, counting = PROGRAMS[program], Counting(effect, declared_by)
-        graph = self._graph_of(made, place, "Foreign>Act")
+        tier_program, counting = PROGRAMS[program], Counting(effect, declared_by)
+        graph = self._graph_of(tier_program, place, "Foreign>Act")
         with open_session(counting.plugin, graph) as steps:
             for step in range(1, _STEPS + 1):
-                steps.run(made.fetch, made.feeds)
-                assert counting.calls == step * made.calls
+                steps.run(tier_program.fetch, tier_program.feeds)
+                assert counting.calls == step * tier_program.calls
 
     @rows("E6")
     def test_an_optimizer_that_may_be_traced_is_compiled(
@@ -240,12 +242,12 @@ class TierTests:
     ) -> None:
         """Dtype, number and kind of a kernel's outputs are checked in each tier."""
         give, words = _FAULTS[fault]
-        made = PROGRAMS[program]
-        graph = self._graph_of(made, place, "Foreign>Faulty")
+        tier_program = PROGRAMS[program]
+        graph = self._graph_of(tier_program, place, "Foreign>Faulty")
         with open_session(faulty(give), graph) as steps:
             for _ in range(_NUM_STEPS + 1):
-                steps.run(made.fetch, {**made.feeds, "x:0": 5.0})
-                error = steps.error(made.fetch, made.feeds)
+                steps.run(tier_program.fetch, {**tier_program.feeds, "x:0": 5.0})
+                error = steps.error(tier_program.fetch, tier_program.feeds)
                 assert type(error) is InternalError, repr(error)
                 assert words in error.message
                 assert error.op == "Foreign>Faulty", error.op

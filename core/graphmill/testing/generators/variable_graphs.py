@@ -96,10 +96,10 @@ class _Maker:
 
     def _calculate(self) -> None:
         if self._chooser.integer(0, 1):
-            made = self._add(self._pick(_UNARY), self._pick(self._values))
+            value = self._add(self._pick(_UNARY), self._pick(self._values))
         else:
-            made = self._add(self._pick(_BINARY), self._pick(self._values), self._small())
-        self._values.append(made)
+            value = self._add(self._pick(_BINARY), self._pick(self._values), self._small())
+        self._values.append(value)
 
     def _small(self) -> str:
         """Return a value between -1 and 1, so that values do not grow without bounds."""
@@ -108,11 +108,11 @@ class _Maker:
     def _read(self, index: int | None = None) -> None:
         index = self._chooser.integer(0, _NUM_VARIABLES - 1) if index is None else index
         if self._is_ref[index]:
-            made = self._access(index, "Identity", self._handle(index))
+            read = self._access(index, "Identity", self._handle(index))
         else:
-            made = self._access(index, "ReadVariableOp", self._handle(index), dtype="float32")
-        self._values.append(made)
-        self._reads.append(made)
+            read = self._access(index, "ReadVariableOp", self._handle(index), dtype="float32")
+        self._values.append(read)
+        self._reads.append(read)
 
     def _update(self) -> None:
         index = self._chooser.integer(0, _NUM_VARIABLES - 1)
@@ -139,8 +139,8 @@ class _Maker:
 
     def _access(self, index: int, op: str, *inputs: str, **attrs: str) -> str:
         after = [self._last[index]] if index in self._last else []
-        made = self._last[index] = self._add(op, *inputs, after=after, **attrs)
-        return made
+        node = self._last[index] = self._add(op, *inputs, after=after, **attrs)
+        return node
 
     def _add(
         self, op: str, *inputs: str, name: str = "", after: list[str] | None = None, **attrs: Any

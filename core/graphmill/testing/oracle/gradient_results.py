@@ -87,16 +87,16 @@ def question(case: Case, request: GradientRequest) -> Question:
     Raises:
         SpecError: no feed is floating, or no fetch of the last step is.
     """
-    made = case_graph(case, OpRegistry())
+    parts = case_graph(case, OpRegistry())
     graph_def = proto.GraphDef()
-    graph_def.CopyFrom(made.graph_def)
+    graph_def.CopyFrom(parts.graph_def)
     smooth: dict[str, Values] = {}
     others: dict[str, Values] = {}
     for node in graph_def.node:
         if node.op != "Placeholder":
             continue
         name = f"{node.name}:0"
-        value = np.asarray(made.feeds[name])
+        value = np.asarray(parts.feeds[name])
         dtype = as_dtype(node.attr["dtype"].type)
         (smooth if dtype.name in SMOOTH else others)[name] = value
         if not request.shapes:
@@ -109,9 +109,9 @@ def question(case: Case, request: GradientRequest) -> Question:
             del node.attr["shape"]
             attr_to_proto(TensorAttr(value, dtype), node.attr["value"])
             del others[name]
-    *before, (fetches, _) = made.steps
+    *before, (fetches, _) = parts.steps
     count = len(fetches)
-    types = made.dtypes[len(made.dtypes) - count :]
+    types = parts.dtypes[len(parts.dtypes) - count :]
     ys = [name for name, dtype in zip(fetches, types, strict=True) if dtype in SMOOTH]
     if not smooth or not ys:
         raise SpecError("no feed or no fetch of the case has a gradient")

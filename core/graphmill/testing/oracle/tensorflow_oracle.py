@@ -167,15 +167,15 @@ def _single(case: Case, feeds: _Feeds) -> list[Any]:
 def _program(case: Case, feeds: _Feeds) -> list[list[Any]]:
     """Import the graph of a program; TensorFlow's own code builds only single ops."""
     tf = _tf()
-    made = case_graph(case, OpRegistry())
-    content = made.graph_def.SerializeToString()
+    parts = case_graph(case, OpRegistry())
+    content = parts.graph_def.SerializeToString()
     tf.import_graph_def(tf.compat.v1.GraphDef.FromString(content), name="")
     graph = tf.compat.v1.get_default_graph()
-    for name, value in made.feeds.items():
+    for name, value in parts.feeds.items():
         feeds.values[graph.get_tensor_by_name(name)] = value
     return [
         [graph.as_graph_element(name) for name in (*fetches, *targets)]
-        for fetches, targets in made.steps
+        for fetches, targets in parts.steps
     ]
 
 

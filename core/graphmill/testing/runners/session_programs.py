@@ -203,8 +203,8 @@ class _Execution:
             targets = [name for name in names if ":" not in name]
             fetches = [name for name in names if ":" in name]
             options = self._system.callable_options(list(values), fetches, targets)
-            made = session._make_callable_from_options(options)  # noqa: SLF001 - TensorFlow's name
-            return made(*values.values())
+            callable_ = session._make_callable_from_options(options)  # noqa: SLF001 - TensorFlow's name
+            return callable_(*values.values())
         fetches = _structured(names, call.structure)
         if call.way == "callable":
             return session.make_callable(fetches, list(values))(*values.values())

@@ -72,8 +72,8 @@ class TierRunner(SessionRunner):
 
     def nodes(self, case: Case) -> list[Node]:
         """Return the nodes of the case's op in its graph."""
-        made = case_graph(case, self._host.ops, self._device)
-        graph = graph_from_graph_def(made.graph_def, ops=self._host.ops)
+        parts = case_graph(case, self._host.ops, self._device)
+        graph = graph_from_graph_def(parts.graph_def, ops=self._host.ops)
         return [node for node in graph.nodes if node.op == case.op]
 
 

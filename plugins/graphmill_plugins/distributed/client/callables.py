@@ -57,9 +57,9 @@ class Callables:
         )
         data = self._session.call("MakeCallable", request, self._session.timeout(None))
         handle = parse_message(proto.MakeCallableResponse, data).handle
-        made = RemoteCallable(self._session, handle, plan, rebuild, options.run_options)
-        weakref.finalize(made, self._dropped.append, handle).atexit = False
-        return made
+        remote_callable = RemoteCallable(self._session, handle, plan, rebuild, options.run_options)
+        weakref.finalize(remote_callable, self._dropped.append, handle).atexit = False
+        return remote_callable
 
     def release_dropped(self) -> None:
         """Make the server free the callables that were dropped.
@@ -135,15 +135,15 @@ def options_of_callable(
     fetches: tuple[str, ...],
 ) -> proto.CallableOptions:
     """Return the options of a callable, with each fetch once."""
-    made: proto.CallableOptions = proto.CallableOptions()
+    merged: proto.CallableOptions = proto.CallableOptions()
     if callable_options is not None:
-        made.CopyFrom(callable_options)
+        merged.CopyFrom(callable_options)
     feeds, _, targets = signature
     for field in ("feed", "fetch", "target"):
-        made.ClearField(field)
-    made.feed.extend(feeds)
-    made.fetch.extend(fetches)
-    made.target.extend(targets)
+        merged.ClearField(field)
+    merged.feed.extend(feeds)
+    merged.fetch.extend(fetches)
+    merged.target.extend(targets)
     if options is not None:
-        made.run_options.CopyFrom(options)
-    return made
+        merged.run_options.CopyFrom(options)
+    return merged

@@ -135,10 +135,10 @@ class MasterSession:
             OpError: the signature cannot be run.
         """
         self._check_open()
-        made = _Callable(self._session, options)
+        callable_ = _Callable(self._session, options)
         with self._lock:
             number = next(self._numbers)
-            self._callables[number] = made
+            self._callables[number] = callable_
         return number
 
     def run_callable(

@@ -39,7 +39,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line of JSON."""
-        made: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -47,8 +47,8 @@ class JsonFormatter(logging.Formatter):
             **_fields(record),
         }
         if record.exc_info:
-            made["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(made, ensure_ascii=False, default=str)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
 
 
 def write_events(level: str, form: str) -> logging.Handler:

@@ -113,7 +113,7 @@ def start_cluster(
         has_connected = engine.connect(may_start=True)
         if has_connected:
             undo.callback(engine.disconnect)
-        made = RayCluster(engine, name, jobs, ends_ray=has_connected and not is_detached)
+        cluster = RayCluster(engine, name, jobs, ends_ray=has_connected and not is_detached)
         options = ActorOptions(
             DIRECTORY,
             namespace,
@@ -122,8 +122,8 @@ def start_cluster(
             is_detached=is_detached,
         )
         # This call claims the name; a second one fails without having changed anything.
-        made.own(DIRECTORY, engine.start_actor(Directory, (jobs,), options))
-        undo.callback(made.kill)
+        cluster.own(DIRECTORY, engine.start_actor(Directory, (jobs,), options))
+        undo.callback(cluster.kill)
         bundles = [per_task] * sum(jobs.values())
         placement = engine.place(namespace, bundles, strategy, timeout, is_detached=is_detached)
         numbered = [(job, index) for job, count in jobs.items() for index in range(count)]
@@ -139,10 +139,10 @@ def start_cluster(
                 is_detached=is_detached,
                 runtime_env=runtime_env,
             )
-            made.own(options.name, engine.start_actor(TaskServer, (definition, engine), options))
-        made.wait_ready(timeout)
+            cluster.own(options.name, engine.start_actor(TaskServer, (definition, engine), options))
+        cluster.wait_ready(timeout)
         undo.pop_all()
-    return made
+    return cluster
 
 
 class RayCluster:

@@ -66,15 +66,15 @@ class RayEngine(Engine):
         is_detached: bool,
     ) -> Any:
         """Reserve resources; see `Engine.place`."""
-        made = placement_group(
+        group = placement_group(
             [dict(bundle) for bundle in bundles],
             strategy=strategy,
             name=name,
             lifetime="detached" if is_detached else None,
         )
-        if made.wait(timeout):
-            return made
-        remove_placement_group(made)
+        if group.wait(timeout):
+            return group
+        remove_placement_group(group)
         free = {key: ray.available_resources().get(key, 0) for key in sorted(set().union(*bundles))}
         raise ResourceExhaustedError(
             f"Ray has not reserved the resources of {len(bundles)} tasks within {timeout:g} s: "

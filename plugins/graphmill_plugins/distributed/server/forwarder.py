@@ -40,13 +40,13 @@ def tls_context(config: proto.ConfigProto | None = None) -> ssl.SSLContext:
             "and GRAPHMILL_TLS_PRIVATE_KEY if the server requires them"
         )
     try:
-        made = ssl.create_default_context(cafile=authority or None)
+        context = ssl.create_default_context(cafile=authority or None)
         if certificate:
-            made.load_cert_chain(certificate, private_key or None)
+            context.load_cert_chain(certificate, private_key or None)
     except (OSError, ssl.SSLError) as error:
         raise InvalidArgumentError(f"the certificates cannot be used: {error}") from error
-    made.set_alpn_protocols(["h2"])
-    return made
+    context.set_alpn_protocols(["h2"])
+    return context
 
 
 class Forwarder:

@@ -204,11 +204,11 @@ class GrpcServer(ServerInterface):
         return server
 
     def _new_endpoint(self, port: int) -> MetricsEndpoint:
-        made = MetricsEndpoint(
+        endpoint = MetricsEndpoint(
             self._address.host, port, lambda: exposition(self._metrics.collect())
         )
-        log_event(_log, logging.INFO, "metrics offered", url=f"http://{made.address}{PATH}")
-        return made
+        log_event(_log, logging.INFO, "metrics offered", url=f"http://{endpoint.address}{PATH}")
+        return endpoint
 
     def _close_endpoint(self) -> None:
         endpoint, self._endpoint = self._endpoint, None

@@ -119,8 +119,10 @@ def serve(
     """
     addresses, job, task = _task(cluster, job, task, str(Address(host, port)))
     handler = write_events(log_level, log_format)
-    made = _config(config, metrics_port)
-    server = Server(addresses, job, task, config=made, allow=allow or None, trust=trust or None)
+    full_config = _config(config, metrics_port)
+    server = Server(
+        addresses, job, task, config=full_config, allow=allow or None, trust=trust or None
+    )
     address = server.target.removeprefix("grpc://")
     with stop_signal() as stop:
         try:

@@ -124,13 +124,13 @@ class BlockPool:
             if self.num_bytes + capacity > self._max_bytes:
                 return None
         try:
-            made = _Entry(SharedBlock(capacity))
+            new_entry = _Entry(SharedBlock(capacity))
         except OSError:  # no memory or no file descriptor: use another path
             return None
-        made.block.begin(transfer_id)
-        self._entries.append(made)
+        new_entry.block.begin(transfer_id)
+        self._entries.append(new_entry)
         self._entries.sort(key=lambda entry: entry.block.capacity)
-        return made
+        return new_entry
 
     def _try_begin(self, entry: _Entry, transfer_id: int) -> bool:
         """Reserve a block, unless it is in use or its tensor may still be fetched."""

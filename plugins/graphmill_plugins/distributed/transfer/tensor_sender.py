@@ -199,14 +199,14 @@ def transfer_request(request: proto.RecvTensorRequest) -> proto.TensorTransferRe
 
 
 def _offer(transfer_id: int, array: np.ndarray[Any, Any]) -> proto.TensorTransferResponse:
-    made = proto.TensorTransferResponse(
+    offer = proto.TensorTransferResponse(
         transfer_id=transfer_id,
         dtype=as_dtype(array.dtype).enum,  # type: ignore[arg-type]
         num_bytes=array.nbytes,
     )
     for size in array.shape:
-        made.tensor_shape.dim.add(size=size)
-    return made
+        offer.tensor_shape.dim.add(size=size)
+    return offer
 
 
 def _new_pool(settings: TransferSettings) -> BlockPool | None:

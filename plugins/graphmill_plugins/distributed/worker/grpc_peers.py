@@ -264,8 +264,8 @@ class GrpcPeers(Peers):
                 raise UnavailableError(
                     f"no task {task} is in the cluster of this worker; its tasks: {known}"
                 )
-            made = self._peers[task] = self._make(task, address)
-            return made
+            new_peer = self._peers[task] = self._make(task, address)
+            return new_peer
 
     def update(self, cluster: proto.ClusterDef, restarted: Collection[str]) -> None:
         """Use new addresses of the tasks; abort receives from tasks that have moved.

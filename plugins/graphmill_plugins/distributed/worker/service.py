@@ -304,9 +304,9 @@ class WorkerService:
         )
 
     def _new_own_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
-        made = self._new_peers(server_def)
-        self._own_peers.append(made)
-        return made
+        peers = self._new_peers(server_def)
+        self._own_peers.append(peers)
+        return peers
 
 
 class _Answer:
@@ -363,13 +363,13 @@ def _for_worker(error: OpError) -> OpError:
 
     Where it reaches a client first, it is all that the client learns.
     """
-    made, described = copy.copy(error), copy.copy(error)
+    copied, described = copy.copy(error), copy.copy(error)
     cause = error.__cause__
     if error.is_derived and isinstance(cause, OpError):
         described.node, described.op, described.device = cause.node, cause.op, cause.device
-    made.message = error_message(described)
-    made.node = made.op = made.device = made.plugin = None  # they are in the text
-    return made
+    copied.message = error_message(described)
+    copied.node = copied.op = copied.device = copied.plugin = None  # they are in the text
+    return copied
 
 
 def _refusal(name: str, reason: str) -> Behaviour:

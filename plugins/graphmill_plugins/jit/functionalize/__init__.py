@@ -198,8 +198,8 @@ class _Functionalizer:
         for node in maker.made:
             self.liveness.replace((), node, item.around, path)
         self.liveness.place_control_triggers()
-        made = tuple(node.name for node in maker.made)
-        self._record(region, names, FUNCTIONALIZED, made, maker.functions)
+        new_names = tuple(node.name for node in maker.made)
+        self._record(region, names, FUNCTIONALIZED, new_names, maker.functions)
 
     def _loop(self, path: FramePath) -> None:
         try:

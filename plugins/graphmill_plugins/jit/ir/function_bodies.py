@@ -40,9 +40,9 @@ def bodies_of(functions: FunctionLibraryRuntime) -> BodyProvider:
     """Return a provider of bodies as a function library runtime runs them."""
 
     def body(function: FuncAttr, library: FunctionLibrary) -> FunctionBody:
-        made = library.body(function.name)
-        if made is not None:
-            return made.copy(library)
+        stored_body = library.body(function.name)
+        if stored_body is not None:
+            return stored_body.copy(library)
         return functions.body(function.name, function.attrs)
 
     return body

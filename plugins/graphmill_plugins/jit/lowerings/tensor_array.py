@@ -82,8 +82,10 @@ def _gradient(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
         elements: Elements = state[forward]
         if elements.length is not None:
             raise NotTraceable("it requests gradients of a tensor array that has grown")
-        made = Elements(elements.dtype, None, None, elements.size)
-        state[handle] = made if elements.data is None else made.filled(elements.data.shape[1:])
+        new_elements = Elements(elements.dtype, None, None, elements.size)
+        state[handle] = (
+            new_elements if elements.data is None else new_elements.filled(elements.data.shape[1:])
+        )
     return handle, inputs[1]
 
 

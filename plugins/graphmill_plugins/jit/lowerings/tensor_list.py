@@ -44,15 +44,15 @@ def _shaped(elements: Elements, shape: Any) -> Elements:
 def _reserve(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
     size = static_int(inputs[1], "the length of a list")
-    made = Elements(_dtype(attrs), None, None, size, declared=static_shape(inputs[0]))
-    return (_shaped(made, inputs[0]),)
+    elements = Elements(_dtype(attrs), None, None, size, declared=static_shape(inputs[0]))
+    return (_shaped(elements, inputs[0]),)
 
 
 def _empty(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
     del state
     size = -1 if not is_static(inputs[1]) else static_int(inputs[1], "the capacity of a list")
-    made = Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
-    return (replace(made, declared=static_shape(inputs[0])),)
+    elements = Elements(_dtype(attrs), None, np.int32(0), size, may_grow=True, is_bounded=size >= 0)
+    return (replace(elements, declared=static_shape(inputs[0])),)
 
 
 def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -60,11 +60,11 @@ def _from_tensor(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) 
     value = inputs[0]
     if not np.ndim(value):
         raise NotTraceable("a list is created from a scalar")
-    made = Elements(_dtype(attrs), value, None, value.shape[0])
-    made.check(value.dtype, value.shape[1:])
+    elements = Elements(_dtype(attrs), value, None, value.shape[0])
+    elements.check(value.dtype, value.shape[1:])
     declared = static_shape(inputs[1])
-    made.check_declared(declared)
-    return (replace(made, declared=declared),)
+    elements.check_declared(declared)
+    return (replace(elements, declared=declared),)
 
 
 def _set_item(state: State, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -101,13 +101,13 @@ def compile_cluster(
             program, prepared, moved = _compiled(build, constants, arrays, state, leaves, cache)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
             raise NotTraceable(f"XLA: {first_line(error)}") from error
-    made = CompiledCluster(program.call, prepared, build.layout, inputs, static, memory)
-    made.key = inputs.key_of(values, static, slots, [value.shape for value in state])
-    made.num_hoisted = moved
-    made.is_loaded, made.cache = program.is_loaded, program.note
+    cluster = CompiledCluster(program.call, prepared, build.layout, inputs, static, memory)
+    cluster.key = inputs.key_of(values, static, slots, [value.shape for value in state])
+    cluster.num_hoisted = moved
+    cluster.is_loaded, cluster.cache = program.is_loaded, program.note
     bound_traces()
-    made.seconds = time.perf_counter() - began
-    return made
+    cluster.seconds = time.perf_counter() - began
+    return cluster
 
 
 def _compiled(

@@ -81,8 +81,8 @@ def _is_movable(eqn: Any, static: set[Any]) -> bool:
     inputs = [v for v in eqn.invars if isinstance(v, core.Var)]
     if not inputs or any(v not in static for v in inputs):
         return False
-    made = sum(bytes_of(v) for v in eqn.outvars)
-    return made <= max(_SMALL, _GROWTH * sum(bytes_of(v) for v in inputs))
+    output_bytes = sum(bytes_of(v) for v in eqn.outvars)
+    return output_bytes <= max(_SMALL, _GROWTH * sum(bytes_of(v) for v in inputs))
 
 
 def bytes_of(variable: Any) -> int:

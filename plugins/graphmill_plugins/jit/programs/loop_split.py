@@ -102,15 +102,15 @@ def split_at_loops(closed: core.ClosedJaxpr, num_loops: int) -> SplitProgram:
         eqns = []
         stages.append(_loop(eqn, limit, counts, slots))
     _add_straight(stages, closed, eqns, [], results, slots)
-    made = SplitProgram(
+    split = SplitProgram(
         stages,
         slots.first,
         slots.shapes,
         [slots.of(v) for v in jaxpr.invars[:-1]],
         [slots.of(v) for v in results],
     )
-    _note_last_reads(made)
-    return made
+    _note_last_reads(split)
+    return split
 
 
 class _Slots:
@@ -150,9 +150,12 @@ def _add_straight(
     outputs = [v for eqn in eqns for v in eqn.outvars if v in read]
     if not outputs:
         return
-    made = {v for eqn in eqns for v in eqn.outvars}
+    outputs_of_eqns = {v for eqn in eqns for v in eqn.outvars}
     inputs = dict.fromkeys(
-        v for eqn in eqns for v in eqn.invars if isinstance(v, core.Var) and v not in made
+        v
+        for eqn in eqns
+        for v in eqn.invars
+        if isinstance(v, core.Var) and v not in outputs_of_eqns
     )
     fixed = set(closed.jaxpr.constvars)
     dynamic = [v for v in inputs if v not in fixed]
@@ -173,15 +176,15 @@ def _loop(eqn: Any, limit: Any, counts: set[Any], slots: _Slots) -> Stage:
     return Stage(function, inputs, tuple(slots.of(v) for v in eqn.outvars), positions)
 
 
-def _note_last_reads(made: SplitProgram) -> None:
+def _note_last_reads(split: SplitProgram) -> None:
     """Record which slots are freed after each stage, and which a loop may reuse."""
-    live = set(made.results)
-    fixed = {slot for slot, value in enumerate(made.first) if value is not None}
-    for stage in reversed(made.stages):
+    live = set(split.results)
+    fixed = {slot for slot, value in enumerate(split.first) if value is not None}
+    for stage in reversed(split.stages):
         dead = set(stage.inputs) - live - fixed
         stage.last_read = tuple(dead)
         if stage.loop is not None:
-            mine = dead - set(made.arguments)
+            mine = dead - set(split.arguments)
             stage.donated = tuple(
                 position
                 for position, slot in enumerate(stage.inputs)
@@ -194,13 +197,13 @@ def _note_last_reads(made: SplitProgram) -> None:
 
 
 def compile_stages(
-    made: SplitProgram, options: dict[str, Any], cache: ProgramCache | None
+    split: SplitProgram, options: dict[str, Any], cache: ProgramCache | None
 ) -> StagedProgram:
     """Compile the stages of a program."""
     jax = jax_module()
-    for stage in made.stages:
-        shapes = [made.shapes[slot] for slot in stage.inputs]
+    for stage in split.stages:
+        shapes = [split.shapes[slot] for slot in stage.inputs]
         inputs = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in shapes]
         jitted = jax.jit(stage.function, keep_unused=True, donate_argnums=stage.donated)
         stage.call = compile_program(jitted.lower(*inputs), options, cache).call
-    return StagedProgram(made.stages, made.first, made.arguments, made.results)
+    return StagedProgram(split.stages, split.first, split.arguments, split.results)

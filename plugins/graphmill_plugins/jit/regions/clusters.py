@@ -51,10 +51,10 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
             graph, options.host, nodes_in_loops(graph), refusal, eligibility.choices
         )
         for loop in loops if all(device.is_host_memory for device in devices) else ():
-            made = Contraction(graph, [loop], options, STRAIGHT_LINE)
-            if not made.why_not():
-                made.functions = inner_bodies(graph, loop, options, device, bodies)
-                made.contract()
+            contraction = Contraction(graph, [loop], options, STRAIGHT_LINE)
+            if not contraction.why_not():
+                contraction.functions = inner_bodies(graph, loop, options, device, bodies)
+                contraction.contract()
                 outside.pop(loop, None)
     else:
         outside = dict.fromkeys(graph.nodes, "compilation is not supported on its device")

@@ -81,7 +81,9 @@ class ProgramBuilder:
         for _ in range(_MAX_ATTEMPTS):
             began = perf_counter()
             try:
-                made = compiler.compile_cluster(self._bodies, self._inputs, values, cache, memory)
+                cluster = compiler.compile_cluster(
+                    self._bodies, self._inputs, values, cache, memory
+                )
             except (compiler.NotTraceable, MemoryError) as error:
                 reason = str(error)
                 took = perf_counter() - began
@@ -92,16 +94,16 @@ class ProgramBuilder:
                     break
                 cause = f"recompiled with more constant inputs: {reason}"
             else:
-                self._note(record, made, cause, values)
-                return cast("CompiledCluster", made)
+                self._note(record, cluster, cause, values)
+                return cast("CompiledCluster", cluster)
         return Refusal(Event.TRACING_REFUSED, reason)
 
     def _note(
-        self, record: SignatureRecord, made: CompiledCluster, cause: str, values: Sequence[Any]
+        self, record: SignatureRecord, cluster: CompiledCluster, cause: str, values: Sequence[Any]
     ) -> None:
-        outcome = "loaded" if made.is_loaded else COMPILED
-        record.compiles.append(CompileRecord(made.seconds, outcome, cause, "", made.cache))
-        record.seconds = made.seconds
+        outcome = "loaded" if cluster.is_loaded else COMPILED
+        record.compiles.append(CompileRecord(cluster.seconds, outcome, cause, "", cluster.cache))
+        record.seconds = cluster.seconds
         record.signature = signature_text(self._inputs, values)  # more inputs may be static now
 
     def _learn(self, needs: NeedsStatic) -> bool:

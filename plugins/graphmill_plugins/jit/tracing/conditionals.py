@@ -98,7 +98,8 @@ class _Outcome:
         leaves = run_traced(self.program, np.int32(0))
         computed = jax.tree_util.tree_unflatten(tree, leaves)
         whole = [
-            made if is_shape(value) else value for made, value in zip(computed, values, strict=True)
+            shape if is_shape(value) else value
+            for shape, value in zip(computed, values, strict=True)
         ]
         count = len(self.results)
         return whole[:count], dict(zip(self.state, whole[count:], strict=True))

@@ -77,8 +77,8 @@ class DeclaredOutputs:
             kernel = self._kernels.get(node, "numpy")
         except NotTraceable:
             return None
-        made = kernel.definition
-        is_plain = not (made.stateful or made.dynamic_shape or made.effects)
+        definition = kernel.definition
+        is_plain = not (definition.stateful or definition.dynamic_shape or definition.effects)
         return kernel if is_plain and not effects_of(node.op_def) else None
 
 

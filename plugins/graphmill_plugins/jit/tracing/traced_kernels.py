@@ -62,10 +62,10 @@ class TracedKernels:
         """
         chosen = self._found.get(node)
         if chosen is None:
-            made = self._choices.of(node, refuses=False)
-            if isinstance(made, str):
-                raise NotTraceable(made)
-            chosen = self._found[node] = made
+            kernel_choice = self._choices.of(node, refuses=False)
+            if isinstance(kernel_choice, str):
+                raise NotTraceable(kernel_choice)
+            chosen = self._found[node] = kernel_choice
         return chosen
 
     def get(self, node: Node, backend: str = BACKEND) -> OpKernel:

@@ -141,11 +141,11 @@ class _Writer:
     def _variable(self, handle: ResourceHandle, variable: Variable) -> str:
         """Write nodes that create a variable with its current value."""
         attrs = {"dtype": variable.dtype, "shape": variable.shape, "container": handle.container}
-        made = self._node("VarHandleOp", (), {**attrs, "shared_name": handle.name})
+        variable_node = self._node("VarHandleOp", (), {**attrs, "shared_name": handle.name})
         with variable.lock:
             value = self._value(variable.value)
-        assign = self._node("AssignVariableOp", (made, value), {"dtype": variable.dtype})
-        return self._node("Identity", (made, f"^{assign}"), {"T": dtypes.resource})
+        assign = self._node("AssignVariableOp", (variable_node, value), {"dtype": variable.dtype})
+        return self._node("Identity", (variable_node, f"^{assign}"), {"T": dtypes.resource})
 
 
 def _origin(dataset: Dataset) -> Origin:

@@ -70,5 +70,7 @@ def choose_fastest_branch_dataset(
     ]
     numerator = int(scalar(ratio_numerator, "ratio_numerator"))
     ratio = (numerator, int(scalar(ratio_denominator, "ratio_denominator")))
-    made = structure(output_types, output_shapes)
-    return ChooseFastestBranch(dataset_of(source), functions, num_elements_per_branch, ratio, made)
+    elements = structure(output_types, output_shapes)
+    return ChooseFastestBranch(
+        dataset_of(source), functions, num_elements_per_branch, ratio, elements
+    )

@@ -310,11 +310,11 @@ def legacy_parallel_interleave_dataset_v2(
     output_shapes: Shapes,
 ) -> Dataset:
     """Make a dataset that interleaves datasets, always in order."""
-    made: Dataset = legacy_parallel_interleave_dataset(
+    dataset: Dataset = legacy_parallel_interleave_dataset(
         *(ctx, source, captured, cycle_length, block_length, None),
         *(buffer_output_elements, prefetch_input_elements, f, output_types, output_shapes),
     )
-    return made
+    return dataset
 
 
 @dataset_maker("GroupByWindowDataset", "ExperimentalGroupByWindowDataset")

@@ -62,8 +62,10 @@ def anonymous_seed_generator(
 def _seed_generator(
     ctx: OpKernelContext, seed: Value, seed2: Value, *, reseeds: bool
 ) -> tuple[ResourceHandle, Deleter]:
-    made = SeedGenerator(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")), reseeds=reseeds)
-    return anonymous(ctx, made, "AnonymousSeedGenerator"), Deleter()
+    generator = SeedGenerator(
+        int(scalar(seed, "seed")), int(scalar(seed2, "seed2")), reseeds=reseeds
+    )
+    return anonymous(ctx, generator, "AnonymousSeedGenerator"), Deleter()
 
 
 @dataset_kernel("DummyMemoryCache", "DummySeedGenerator", "DummyIterationCounter", effects=_STATE)

@@ -295,8 +295,8 @@ class OneShotIteratorKernel(_HandleKernel):
         resource: IteratorResource = handle.resource
         with self._lock:
             if resource._running is None:  # noqa: SLF001 - a class of this module
-                made = CapturedFunction(ctx, self._factory).dataset(Scope(ctx), ())
-                resource.start(made, ctx)
+                dataset = CapturedFunction(ctx, self._factory).dataset(Scope(ctx), ())
+                resource.start(dataset, ctx)
         return handle
 
 

@@ -90,12 +90,12 @@ def parse_example_dataset_v2(
         raise InvalidArgumentError(
             f"deterministic must be one of {', '.join(_DETERMINISM)}, got {deterministic!r}"
         )
-    made: Dataset = parse_example_dataset(
+    dataset: Dataset = parse_example_dataset(
         *(ctx, source, num_parallel_calls, dense_defaults, sparse_keys, dense_keys),
         *(sparse_types, Tdense, dense_shapes, output_types, output_shapes),
         *(ragged_keys, ragged_value_types, ragged_split_types),
     )
-    return made
+    return dataset
 
 
 def _check_unique(keys: Sequence[str]) -> None:

@@ -79,5 +79,5 @@ def load_dataset(
 ) -> Dataset:
     """Make a dataset of saved elements."""
     reader = CapturedFunction(ctx, reader_func, captured)
-    made = structure(output_types, output_shapes)
-    return Load(scalar_path(path, "path"), compression, reader, made, broker)
+    elements = structure(output_types, output_shapes)
+    return Load(scalar_path(path, "path"), compression, reader, elements, broker)

@@ -79,9 +79,9 @@ def snapshot_dataset_reader(
     """Make a dataset of the elements of a shard."""
     del ctx
     start = int(scalar(start_index, "start_index"))
-    made = structure(output_types, output_shapes)
+    elements = structure(output_types, output_shapes)
     folder = scalar_path(shard_dir, "shard_dir")
-    return ShardElements(folder, compression, made, version, broker, start)
+    return ShardElements(folder, compression, elements, version, broker, start)
 
 
 @dataset_maker("SnapshotNestedDatasetReader", effects=("fs.read",), brokered=True)
@@ -106,8 +106,8 @@ def snapshot_chunk_dataset(
 ) -> Dataset:
     """Make a dataset of the elements of one file."""
     del ctx
-    made = structure(output_types, output_shapes)
-    return Chunk(scalar_path(chunk_file, "chunk_file"), compression, made, broker)
+    elements = structure(output_types, output_shapes)
+    return Chunk(scalar_path(chunk_file, "chunk_file"), compression, elements, broker)
 
 
 @dataset_maker("ListSnapshotChunksDataset", effects=("fs.read",), brokered=True)

@@ -274,8 +274,8 @@ def _csv(
         tuple(select_cols.ravel().tolist()),
         tuple(exclude_cols.ravel().tolist()),
     )
-    made = structure(output_types, output_shapes)
-    return CsvRecords(paths, options, record_defaults, *made, broker)
+    elements = structure(output_types, output_shapes)
+    return CsvRecords(paths, options, record_defaults, *elements, broker)
 
 
 @dataset_maker("CSVDataset", "ExperimentalCSVDataset", effects=_FILES, brokered=True)

@@ -156,8 +156,8 @@ def parallel_batch_dataset(
 ) -> Dataset:
     """Make a dataset of batches; the order does not depend on `num_parallel_calls`."""
     scalar(num_parallel_calls, "num_parallel_calls")
-    made: Dataset = batch_dataset_v2(ctx, source, batch_size, drop_remainder)
-    return made
+    dataset: Dataset = batch_dataset_v2(ctx, source, batch_size, drop_remainder)
+    return dataset
 
 
 @dataset_maker("PaddedBatchDataset")
@@ -237,9 +237,9 @@ def window_dataset(
     """Make a dataset of windows over the elements."""
     del ctx
     sizes = (_count(size, "size"), _count(shift, "shift"), _count(stride, "stride"))
-    made = structure(output_types, output_shapes)
+    elements = structure(output_types, output_shapes)
     drops = bool(scalar(drop_remainder, "drop_remainder"))
-    return Window(dataset_of(source), *sizes, made, drops_remainder=drops)
+    return Window(dataset_of(source), *sizes, elements, drops_remainder=drops)
 
 
 @dataset_maker("AssertCardinalityDataset")

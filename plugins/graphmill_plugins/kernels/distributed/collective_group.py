@@ -88,8 +88,8 @@ class InitializeCommunicator:
         """Join the group."""
         key, own_rank = scalar_int("group_key", group_key), scalar_int("rank", rank)
         size = scalar_int("group_size", group_size)
-        made = Communicator(key, size, own_rank)
-        handle = ResourceHandle(ctx.device.name, "", ctx.node_name, "Communicator", made)
+        communicator = Communicator(key, size, own_rank)
+        handle = ResourceHandle(ctx.device.name, "", ctx.node_name, "Communicator", communicator)
 
         def met(_: Any, error: Any = None) -> None:
             done(None if error is not None else handle, error)

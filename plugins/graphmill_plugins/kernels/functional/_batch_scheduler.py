@@ -67,10 +67,10 @@ class Batch:
 
 def timer(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
     """Call a function later in a thread; return a function that cancels the call."""
-    made = threading.Timer(seconds, call)
-    made.daemon = True
-    made.start()
-    return made.cancel
+    new_timer = threading.Timer(seconds, call)
+    new_timer.daemon = True
+    new_timer.start()
+    return new_timer.cancel
 
 
 class Batcher:
@@ -149,9 +149,9 @@ class Batcher:
             )
         if mine:
             mine[-1].is_due = True  # later rows join the new batch
-        made = Batch(queue)
-        self._waiting.append(made)
-        return made
+        new_batch = Batch(queue)
+        self._waiting.append(new_batch)
+        return new_batch
 
     def _start_timer(self, batch: Batch) -> None:
         stop = self._later(self._patience, lambda: self._time_is_up(batch))

@@ -84,8 +84,8 @@ class BatchFunction:
             inputs = joined(ctx, batch, padded)
             handle = ctx.state.get("f")
             if handle is None:
-                made = ctx.functions.instantiate(self._function.name, self._function.attrs)
-                handle = ctx.state.setdefault("f", made)
+                new_handle = ctx.functions.instantiate(self._function.name, self._function.attrs)
+                handle = ctx.state.setdefault("f", new_handle)
             ctx.functions.run_async(handle, [*inputs, *captured], ctx, called)
         except OpError as error:
             called(error=error)

@@ -115,9 +115,9 @@ class _Differentiated:
             if compiled is not None:
                 return compiled
             if self._alike > _CALLS_BEFORE_COMPILATION:
-                made: Callable[..., Any] = jax_module().jit(self._pull(args))
-                self._compiled = made
-                return made
+                function: Callable[..., Any] = jax_module().jit(self._pull(args))
+                self._compiled = function
+                return function
         else:
             self._constants, self._alike, self._compiled = constants, 0, None
         return self._pull(args)

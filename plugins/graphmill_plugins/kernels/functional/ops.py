@@ -58,8 +58,8 @@ def remote_call(ctx: OpKernelContext, target: Value, args: list[Value], f: Any, 
     key = f"f on {text}"
     handle = ctx.state.get(key)
     if handle is None:
-        made = functions.instantiate(f.name, f.attrs)
-        handle = ctx.state.setdefault(key, made)
+        new_handle = functions.instantiate(f.name, f.attrs)
+        handle = ctx.state.setdefault(key, new_handle)
     here, there = ctx.device, functions.device
 
     def called(results: Any = None, error: BaseException | None = None) -> None:

@@ -111,9 +111,9 @@ def _as_array(value: Any) -> Any:
     if array.dtype.kind not in "US":
         return array
     objects = np.asarray(value, object)  # NumPy's string dtypes strip trailing null bytes
-    made = np.empty(objects.size, object)
-    made[:] = [v.encode() if isinstance(v, str) else v for v in objects.ravel().tolist()]
-    return made.reshape(objects.shape)
+    encoded = np.empty(objects.size, object)
+    encoded[:] = [v.encode() if isinstance(v, str) else v for v in objects.ravel().tolist()]
+    return encoded.reshape(objects.shape)
 
 
 def _name(dtype: Any) -> str:

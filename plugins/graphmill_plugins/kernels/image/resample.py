@@ -115,8 +115,8 @@ def resampled(xp: ArrayNamespace, images: Value, down: Any, across: Any) -> Valu
     of_rows, of_columns = _taps(down, limit), _taps(across, limit)
     if of_rows is None and of_columns is None and images.shape[3] <= _MAX_GATHERED_CHANNELS:
         planes = xp.moveaxis(images, -1, 1)
-        made = xp.matmul(xp.matmul(down, planes), xp.asarray(across.T))
-        return xp.moveaxis(made, 1, -1)
+        products = xp.matmul(xp.matmul(down, planes), xp.asarray(across.T))
+        return xp.moveaxis(products, 1, -1)
     if of_rows is not None:
         images = _gathered_sums(xp, images, *of_rows, axis=1)
     else:

@@ -20,19 +20,19 @@ def _forward(cell: Cell, seq_len_max: Value, inputs: ForwardInputs) -> Step:
     x, cs_prev, h_prev, weights = inputs
 
     def one(state: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Step]:
-        made = step(jnp, cell, weights, row, *state)
-        return (made.cs, made.h), made
+        values = step(jnp, cell, weights, row, *state)
+        return (values.cs, values.h), values
 
-    _, made = lax.scan(one, (jnp.asarray(cs_prev), jnp.asarray(h_prev)), jnp.asarray(x))
+    _, values = lax.scan(one, (jnp.asarray(cs_prev), jnp.asarray(h_prev)), jnp.asarray(x))
     is_within = (jnp.arange(len(x)) < seq_len_max)[:, None, None]
-    return Step(*(jnp.where(is_within, value, jnp.zeros_like(value)) for value in made))
+    return Step(*(jnp.where(is_within, value, jnp.zeros_like(value)) for value in values))
 
 
 def _backward(cell: Cell, seq_len_max: Value, inputs: BackwardInputs) -> tuple[Value, ...]:
-    x, weights, made = inputs.x, inputs.weights, inputs.made
+    x, weights, steps = inputs.x, inputs.weights, inputs.made
     by_state = weights.w[x.shape[-1] :].T
-    before = jnp.concatenate([inputs.cs_prev[None], made.cs[:-1]])
-    rows = (before, made, inputs.cs_grad, inputs.h_grad, jnp.arange(len(x)) < seq_len_max)
+    before = jnp.concatenate([inputs.cs_prev[None], steps.cs[:-1]])
+    rows = (before, steps, inputs.cs_grad, inputs.h_grad, jnp.arange(len(x)) < seq_len_max)
 
     def one(
         state: tuple[Value, Value], row: tuple[Value, ...]

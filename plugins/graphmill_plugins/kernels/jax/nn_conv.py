@@ -93,8 +93,8 @@ def over_slices(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     depth, *flat = axes
     images = slices_as_channels(x, depth)
     weights = jnp.moveaxis(kernel, 0, 2).reshape(*kernel.shape[1:3], images.shape[-1], -1)
-    made = _dense(images, weights, flat, 1)
-    return made.reshape(x.shape[0], depth.out, *made.shape[1:])
+    result = _dense(images, weights, flat, 1)
+    return result.reshape(x.shape[0], depth.out, *result.shape[1:])
 
 
 def slices_as_channels(x: Value, depth: Axis) -> Value:

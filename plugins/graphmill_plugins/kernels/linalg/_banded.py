@@ -27,12 +27,12 @@ def scan_in_python(xp: ArrayNamespace) -> Scan:
         step: Callable[[Any, Any], tuple[Any, Any]], carry: Any, rows: Any, *, reverse: bool = False
     ) -> tuple[Any, Any]:
         count = rows[0].shape[0]
-        made: list[Any] = [None] * count
+        results: list[Any] = [None] * count
         for index in reversed(range(count)) if reverse else range(count):
-            carry, made[index] = step(carry, tuple(row[index] for row in rows))
-        if not isinstance(made[0], tuple):
-            return carry, xp.stack(made)
-        return carry, tuple(xp.stack(part) for part in zip(*made, strict=True))
+            carry, results[index] = step(carry, tuple(row[index] for row in rows))
+        if not isinstance(results[0], tuple):
+            return carry, xp.stack(results)
+        return carry, tuple(xp.stack(part) for part in zip(*results, strict=True))
 
     return scan
 

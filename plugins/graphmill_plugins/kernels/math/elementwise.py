@@ -34,13 +34,13 @@ _GROUP: Final = 8  # the number of inputs that TensorFlow's AddN adds at a time
 
 def _power(x: Value, y: Value) -> Value:
     """Raise to a power; NumPy computes x**0.5 as sqrt(x), which differs at -inf and -0."""
-    made: Value = x**y
-    if y.ndim == 0 and y == 0.5 and made.dtype.kind == "f":
-        made = made + made.dtype.type(0)
+    powers: Value = x**y
+    if y.ndim == 0 and y == 0.5 and powers.dtype.kind == "f":
+        powers = powers + powers.dtype.type(0)
         is_negative_infinity = x == -np.inf
         if is_negative_infinity.any():
-            made = np.where(is_negative_infinity, made.dtype.type(np.inf), made)
-    return made
+            powers = np.where(is_negative_infinity, powers.dtype.type(np.inf), powers)
+    return powers
 
 
 ARITHMETIC = namespace_functions(

@@ -130,8 +130,8 @@ def _numpy_product(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Re
             return plain(x, indices)
         first = min(axes)
         rows = x.reshape(math.prod(x.shape[:first]), -1)
-        made = _product_of_all(rows) if rows.shape[0] == 1 else _products_of_rows(rows)
-        return made.reshape(x.shape[:first] + (1,) * (len(axes) if keep_dims else 0))
+        products = _product_of_all(rows) if rows.shape[0] == 1 else _products_of_rows(rows)
+        return products.reshape(x.shape[:first] + (1,) * (len(axes) if keep_dims else 0))
 
     return product
 

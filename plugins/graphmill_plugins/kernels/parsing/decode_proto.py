@@ -108,10 +108,10 @@ def _normalizer(message: Any, *, is_text: bool) -> Callable[[bytes], bytes]:
     def normalize(content: bytes) -> bytes:
         try:
             if is_text:
-                made = text_format.Parse(content, kind())
+                parsed = text_format.Parse(content, kind())
             else:
-                made = kind.FromString(content)
-            return made.SerializeToString()
+                parsed = kind.FromString(content)
+            return parsed.SerializeToString()
         except (DecodeError, EncodeError, text_format.ParseError, UnicodeDecodeError) as error:
             raise DataLossError(
                 f"a {what} message of type {message.full_name} cannot be parsed: {error}"

@@ -42,14 +42,14 @@ def ragged_tensor_to_variant(
         return RaggedVariant(tuple(rt_nested_splits), rt_dense_values)
     if rt_nested_splits:
         count = len(rt_nested_splits[0]) - 1
-        made = [_row(rt_nested_splits, rt_dense_values, index) for index in range(count)]
+        rows = [_row(rt_nested_splits, rt_dense_values, index) for index in range(count)]
     else:
         if not rt_dense_values.ndim:
             raise InvalidArgumentError("a scalar has no rows to put in variants")
         dtype = dtypes.as_dtype(rt_dense_values.dtype)
-        made = [RaggedVariant((), row) for row in rows_of(rt_dense_values, dtype)]
-    out = np.empty(len(made), object)
-    out[:] = made
+        rows = [RaggedVariant((), row) for row in rows_of(rt_dense_values, dtype)]
+    out = np.empty(len(rows), object)
+    out[:] = rows
     return out
 
 

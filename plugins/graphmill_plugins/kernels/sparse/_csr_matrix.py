@@ -70,11 +70,13 @@ class CsrMatrix:
     def matrices(self) -> list[Any]:
         """Return each matrix as an array of SciPy."""
         sparse: Any = importlib.import_module("scipy.sparse")
-        made = []
+        result = []
         for index in range(self.batch):
             row_ptrs, columns, values = self.components(index)
-            made.append(sparse.csr_array((values, columns, row_ptrs), shape=self.dense_shape[-2:]))
-        return made
+            result.append(
+                sparse.csr_array((values, columns, row_ptrs), shape=self.dense_shape[-2:])
+            )
+        return result
 
     def zeros_like(self, xp: ArrayNamespace) -> CsrMatrix:
         """Return zeros at the same positions."""

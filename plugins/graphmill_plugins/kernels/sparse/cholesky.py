@@ -31,8 +31,8 @@ def sparse_matrix_ordering_amd(input: Value) -> Value:  # noqa: A002 - the name 
     matrix = csr_matrix(input)
     rows = _square(matrix)
     orders = [_by_minimum_degree(_neighbours(*matrix.components(b))) for b in range(matrix.batch)]
-    made = np.array(orders, np.int32).reshape(matrix.batch, rows)
-    return made if len(matrix.dense_shape) == 3 else made[0]
+    result = np.array(orders, np.int32).reshape(matrix.batch, rows)
+    return result if len(matrix.dense_shape) == 3 else result[0]
 
 
 @kernel(
@@ -143,9 +143,9 @@ def _permuted(matrix: CsrMatrix, index: int, order: Any) -> Any:
     is_above = rows < columns
     values = np.where(is_above, np.conj(values), values)
     rows, columns = np.where(is_above, columns, rows), np.where(is_above, rows, columns)
-    made = sparse.coo_array((values, (rows, columns)), shape=(size, size)).tocsc()
-    made.sort_indices()
-    return made
+    permuted = sparse.coo_array((values, (rows, columns)), shape=(size, size)).tocsc()
+    permuted.sort_indices()
+    return permuted
 
 
 def _factor(lower: Any, dtype: np.dtype[Any]) -> Any:

@@ -52,7 +52,7 @@ def histogram(values: Value, tag: str) -> HistogramProto:
     limits = bucket_limits()
     bucket_indices = np.searchsorted(limits, flat, side="right")
     buckets = np.bincount(bucket_indices, minlength=len(limits)).astype(np.float64)
-    made = HistogramProto(
+    message = HistogramProto(
         min=flat.min(initial=sys.float_info.max),
         max=flat.max(initial=-sys.float_info.max),
         num=len(flat),
@@ -62,9 +62,9 @@ def histogram(values: Value, tag: str) -> HistogramProto:
     )
     # Of a run of empty buckets only the last one is written.
     is_written = (buckets > 0) | np.append(buckets[1:] > 0, True)
-    made.bucket_limit.extend(limits[is_written].tolist())
-    made.bucket.extend(buckets[is_written].tolist())
-    return made
+    message.bucket_limit.extend(limits[is_written].tolist())
+    message.bucket.extend(buckets[is_written].tolist())
+    return message
 
 
 def _sum(values: np.ndarray[Any, Any]) -> float:

@@ -167,7 +167,7 @@ class TensorArray:
                     f"were written to one index, so the gradient of each is ambiguous"
                 )
             known = self._element_shape
-            made = TensorArray(
+            gradient_array = TensorArray(
                 self._xp,
                 name,
                 self.dtype,
@@ -177,8 +177,8 @@ class TensorArray:
                 is_gradient=True,
                 marked_size=self.marked_size,
             )
-            made._copy_shapes(self, prefix)
-            return made
+            gradient_array._copy_shapes(self, prefix)
+            return gradient_array
 
     def _copy_shapes(self, source: TensorArray, prefix: tuple[int, ...]) -> None:
         for index, element in enumerate(source._elements):
@@ -302,8 +302,8 @@ class TensorArray:
                 "you set the full element_shape property on the forward TensorArray, the proper "
                 "all-zeros tensor will be returned instead of incurring this error."
             )
-        made = _Zeros(shape)
+        zeros = _Zeros(shape)
         elements = self._elements
         elements.extend(_Zeros(shape) for _ in range(len(elements), index + 1))
-        elements[index] = made
-        return made
+        elements[index] = zeros
+        return zeros

@@ -152,14 +152,14 @@ class TensorArrayGradKernel:
             )
         names = _GRADIENTS, f"{array.name}@{self._source}"
         prefix = () if shape_to_prepend is None else tuple(shape_to_prepend.tolist())
-        made = ctx.resources.lookup_or_create(
+        tensor_array = ctx.resources.lookup_or_create(
             ctx.step_container,
             "".join(names),
             TensorArray,
             lambda: array.gradient(names[1], prefix),
         )
         array.dynamic_size = False
-        return _handle_result(ctx, self._output, made, names)
+        return _handle_result(ctx, self._output, tensor_array, names)
 
 
 @kernel(

@@ -75,16 +75,16 @@ class PersistentList:
 
     def _changed(self, edits: tuple[Edit, ...]) -> PersistentList:
         """Return the list after one edit of any kind, or several that preserve the length."""
-        made = PersistentList((), self.lock)
+        changed = PersistentList((), self.lock)
         with self.lock:
             items = self._own()
             undo = []
             for start, count, values in edits:
                 undo.append((start, len(values), tuple(items[start : start + count])))
                 items[start : start + count] = values
-            made.items, made.length = items, len(items)
-            self.items, self.newer, self.undo = None, made, tuple(undo)
-        return made
+            changed.items, changed.length = items, len(items)
+            self.items, self.newer, self.undo = None, changed, tuple(undo)
+        return changed
 
     def _own(self) -> list[Any]:
         """Return the items of this version; copy them from the newest version if necessary."""

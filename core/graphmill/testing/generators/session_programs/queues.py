@@ -38,10 +38,10 @@ class Queue(Resource):
 
     def placeholders(self) -> dict[str, str]:
         """Return placeholders of one value, several values, and a number of elements."""
-        made = {f"{self.name}_x{i}": dtype for i, dtype in enumerate(self.dtypes)}
+        by_name = {f"{self.name}_x{i}": dtype for i, dtype in enumerate(self.dtypes)}
         if self.kind == "PriorityQueue":
-            made[f"{self.name}_p"] = "int64"
-        return {**made, f"{self.name}_n": "int32"}
+            by_name[f"{self.name}_p"] = "int64"
+        return {**by_name, f"{self.name}_n": "int32"}
 
     def nodes(self) -> list[str]:
         """Return the queue and its ops."""
@@ -60,9 +60,10 @@ class Queue(Resource):
         if self.kind == "PriorityQueue":
             own, components = ["int64", *own], [f"{n}_p", *components]
         types, values = ", ".join(own), ", ".join(components)
-        made = ", ".join(self.dtypes)
+        component_types = ", ".join(self.dtypes)
         return [
-            f"{n} = {self.kind}{v}(component_types=[{made}], capacity={self.capacity}{extra})",
+            f"{n} = {self.kind}{v}(component_types=[{component_types}], "
+            f"capacity={self.capacity}{extra})",
             f"{n}_put = QueueEnqueue{v}({n}, [{values}])",
             f"{n}_puts = QueueEnqueueMany{v}({n}, [{values}])",
             f"{n}_get = QueueDequeue{v}({n}, component_types=[{types}])",
@@ -264,10 +265,10 @@ class _BarrierModel(Model):
         self.cancelled = False
 
     def copy(self) -> Model:
-        made = _BarrierModel()
-        made.open = {key: set(parts) for key, parts in self.open.items()}
-        made.ready, made.closed, made.cancelled = self.ready, self.closed, self.cancelled
-        return made
+        copied = _BarrierModel()
+        copied.open = {key: set(parts) for key, parts in self.open.items()}
+        copied.ready, copied.closed, copied.cancelled = self.ready, self.closed, self.cancelled
+        return copied
 
     def apply(self, event: tuple[Any, ...]) -> Outcome:
         kind, *rest = event

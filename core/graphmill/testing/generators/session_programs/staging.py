@@ -159,10 +159,10 @@ class _MapModel(Model):
         self.parts: dict[int, set[str]] = {}
 
     def copy(self) -> Model:
-        made = _MapModel(self.is_ordered, self.capacity)
-        made.whole = set(self.whole)
-        made.parts = {key: set(parts) for key, parts in self.parts.items()}
-        return made
+        copied = _MapModel(self.is_ordered, self.capacity)
+        copied.whole = set(self.whole)
+        copied.parts = {key: set(parts) for key, parts in self.parts.items()}
+        return copied
 
     def apply(self, event: tuple[Any, ...]) -> Outcome:
         kind, *rest = event

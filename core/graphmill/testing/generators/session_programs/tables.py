@@ -34,14 +34,14 @@ class Table(Resource):
     def nodes(self) -> list[str]:
         """Return the table and its ops."""
         n, types = self.name, f"key_dtype={self.key}, value_dtype={self.value}"
-        made = [f"{n} = {self.kind}({types})"]
+        table = [f"{n} = {self.kind}({types})"]
         if self.kind == "MutableHashTableOfTensorsV2":
-            made = [f"{n} = {self.kind}({types}, value_shape=[2])"]
+            table = [f"{n} = {self.kind}({types}, value_shape=[2])"]
         if self.kind == "MutableDense":
             empty, dead = ("'int64: -1'", "'int64: -2'")
             if self.key == "string":
                 empty, dead = ("\"string: b'none'\"", "\"string: b'dead'\"")
-            made = [
+            table = [
                 f"{n}_e = Const(dtype={self.key}, value={empty})",
                 f"{n}_r = Const(dtype={self.key}, value={dead})",
                 (
@@ -49,12 +49,12 @@ class Table(Resource):
                     " value_shape=[], initial_num_buckets=4)"
                 ),
             ]
-        made.append(f"{n}_find = LookupTableFindV2({n}, {n}_k, {n}_d)")
-        made.append(f"{n}_size = LookupTableSizeV2({n})")
+        table.append(f"{n}_find = LookupTableFindV2({n}, {n}_k, {n}_d)")
+        table.append(f"{n}_size = LookupTableSizeV2({n})")
         if self.kind == "HashTableV2":
-            return [*made, f"{n}_put = InitializeTableV2({n}, {n}_k, {n}_v)"]
+            return [*table, f"{n}_put = InitializeTableV2({n}, {n}_k, {n}_v)"]
         return [
-            *made,
+            *table,
             f"{n}_put = LookupTableInsertV2({n}, {n}_k, {n}_v)",
             f"{n}_all = LookupTableImportV2({n}, {n}_k, {n}_v)",
             f"{n}_drop = LookupTableRemoveV2({n}, {n}_k)",

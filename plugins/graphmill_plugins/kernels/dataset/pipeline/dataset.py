@@ -396,11 +396,11 @@ def dataset_maker(*ops: str, effects: Iterable[str] = (), **options: Any) -> Cal
             attrs: Mapping[str, Any],
         ) -> Dataset:
             named_attrs = {name: value for name, value in attrs.items() if name in named}
-            made = function(ctx, *inputs, **named_attrs)
+            dataset = function(ctx, *inputs, **named_attrs)
             flat = tuple(_unfolded(inputs))
-            if not any(made is value for value in flat):
-                made.origin = Origin(ctx.op, flat, attrs, ctx.functions)
-            return made
+            if not any(dataset is value for value in flat):
+                dataset.origin = Origin(ctx.op, flat, attrs, ctx.functions)
+            return dataset
 
         def make(ctx: OpKernelContext, *inputs: Any, **attrs: Any) -> Dataset:
             return made_by(function, ctx, inputs, attrs)

@@ -105,8 +105,8 @@ class _Grouping(ElementIterator):
         source = self._dataset.source
         window = ListOfElements(self._groups.pop(key), source.dtypes, source.shapes)
         self._sizes.pop(key)
-        made = self._dataset.reduce.dataset(self._scope, (_INT64(key), window))
-        self._current = made.iterate(self._scope)
+        dataset = self._dataset.reduce.dataset(self._scope, (_INT64(key), window))
+        self._current = dataset.iterate(self._scope)
 
 
 class GroupByReducer(Dataset):

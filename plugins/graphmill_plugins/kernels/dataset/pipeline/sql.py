@@ -162,11 +162,11 @@ def _copied(path: str, broker: Broker) -> sqlite3.Connection:
 
     Statements such as ATTACH and VACUUM INTO would reach other files.
     """
-    made = sqlite3.connect(_IN_MEMORY, check_same_thread=False)
+    copied = sqlite3.connect(_IN_MEMORY, check_same_thread=False)
     if path != _IN_MEMORY:
-        made.deserialize(broker.read_bytes(path))
-    made.set_authorizer(_authorized)
-    return made
+        copied.deserialize(broker.read_bytes(path))
+    copied.set_authorizer(_authorized)
+    return copied
 
 
 def _authorized(action: int, *details: object) -> int:

@@ -45,22 +45,22 @@ class RunningHistogram:
 
     def add(self, value: float) -> None:
         """Add a value."""
-        made = self._proto
-        made.min, made.max = min(made.min, value), max(made.max, value)
-        made.num += 1
-        made.sum += value
-        made.sum_squares += value * value
+        histogram = self._proto
+        histogram.min, histogram.max = min(histogram.min, value), max(histogram.max, value)
+        histogram.num += 1
+        histogram.sum += value
+        histogram.sum_squares += value * value
         self._buckets[np.searchsorted(self._limits, value, side="right")] += 1
 
     def proto(self) -> HistogramProto:
         """Return the histogram as a message."""
-        made = HistogramProto()
-        made.CopyFrom(self._proto)
+        histogram = HistogramProto()
+        histogram.CopyFrom(self._proto)
         # Of a run of empty buckets only the last one is written.
         written = (self._buckets > 0) | np.append(self._buckets[1:] > 0, True)
-        made.bucket_limit.extend(self._limits[written].tolist())
-        made.bucket.extend(self._buckets[written].tolist())
-        return made
+        histogram.bucket_limit.extend(self._limits[written].tolist())
+        histogram.bucket.extend(self._buckets[written].tolist())
+        return histogram
 
 
 class StatsAggregator:
@@ -87,11 +87,11 @@ class StatsAggregator:
 
     def summary(self) -> Summary:
         """Return a summary with all histograms."""
-        made = Summary()
+        message = Summary()
         with self._lock:
             for name, histogram in self._histograms.items():
-                made.value.add(tag=name, histo=histogram.proto())
-        return made
+                message.value.add(tag=name, histo=histogram.proto())
+        return message
 
 
 class WritingStatsAggregator(StatsAggregator):
@@ -111,11 +111,11 @@ class WritingStatsAggregator(StatsAggregator):
         histogram = self._added(name, value)
         if self.writer is None:
             return
-        made = Summary()
-        made.value.add(tag=name, histo=histogram)
+        summary = Summary()
+        summary.value.add(tag=name, histo=histogram)
         with self._lock:
             step, self._steps = self._steps, self._steps + 1
-        self.writer.file().add_summary(made, step)
+        self.writer.file().add_summary(summary, step)
 
     def summary(self) -> Summary:
         """Return an empty summary: the histograms are in the writer's file."""

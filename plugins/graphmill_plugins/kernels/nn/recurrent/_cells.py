@@ -105,7 +105,7 @@ def step_gradient(
     cell: Cell,
     weights: Weights,
     cs_prev: Value,
-    made: Step,
+    values: Step,
     cs_grad: Value,
     h_grad: Value,
 ) -> tuple[Value, Value]:
@@ -113,7 +113,7 @@ def step_gradient(
 
     The gradient of clipping is that of the identity, as in TensorFlow.
     """
-    i, _, f, o, ci, co, _ = made
+    i, _, f, o, ci, co, _ = values
     to_output = o * (1 - o) * h_grad * co
     to_state = (1 - co * co) * h_grad * o + cs_grad
     if cell.peephole:

@@ -90,8 +90,8 @@ class BackwardInputs(NamedTuple):
         """Group flat inputs."""
         x, cs_prev, h_prev = inputs[:3]
         cs_grad, h_grad = inputs[15:]
-        weights, made = Weights(*inputs[3:8]), Step(*inputs[8:15])
-        return cls(x, cs_prev, h_prev, weights, made, cs_grad, h_grad)
+        weights, steps = Weights(*inputs[3:8]), Step(*inputs[8:15])
+        return cls(x, cs_prev, h_prev, weights, steps, cs_grad, h_grad)
 
     def check(self, cell: Cell, seq_len_max: Value) -> None:
         """Raise InvalidArgumentError unless the inputs fit together."""
@@ -110,10 +110,10 @@ def gradients(
     to_state: tuple[Value, ...],
 ) -> tuple[Value, ...]:
     """Return all gradients, given those of all steps' gates and of the first state."""
-    x, made = inputs.x, inputs.made
+    x, steps = inputs.x, inputs.made
     before = [
         xp.concatenate([first[None], later[:-1]])
-        for first, later in ((inputs.cs_prev, made.cs), (inputs.h_prev, made.h))
+        for first, later in ((inputs.cs_prev, steps.cs), (inputs.h_prev, steps.h))
     ]
     rows = xp.concatenate([x, before[1]], axis=-1)
     flat = gates.reshape(-1, gates.shape[-1])
@@ -121,7 +121,7 @@ def gradients(
     by_w = dot(xp, rows.reshape(-1, rows.shape[-1]).T, flat)
     peepholes: tuple[Value, ...] = tuple(map(xp.zeros_like, inputs.weights[1:4]))
     if cell.peephole:
-        peepholes = peephole_gradients(xp, cell, gates, before[0], made.cs)
+        peepholes = peephole_gradients(xp, cell, gates, before[0], steps.cs)
     return (by_x, *to_state, by_w, *peepholes, flat.sum(axis=0))
 
 

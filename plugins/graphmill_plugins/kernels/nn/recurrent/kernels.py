@@ -73,11 +73,11 @@ def lstm_block_cell_grad(
     """Return the gradients of the state, of the gates, and of the peepholes."""
     weights = Weights(w, wci, wcf, wco, b)
     check_cell(x, (cs_prev, h_prev), weights, use_peephole, steps=False)
-    made = Step(i, cs, f, o, ci, co, h_prev)
-    values = {**made._asdict(), "cs_grad": cs_grad, "h_grad": h_grad}
+    values_of_step = Step(i, cs, f, o, ci, co, h_prev)
+    values = {**values_of_step._asdict(), "cs_grad": cs_grad, "h_grad": h_grad}
     check_shapes(values, dict.fromkeys(values, tuple(cs_prev.shape)))
     cell = Cell("icfo", peephole=use_peephole)
-    before, gates = step_gradient(xp, cell, weights, cs_prev, made, cs_grad, h_grad)
+    before, gates = step_gradient(xp, cell, weights, cs_prev, values_of_step, cs_grad, h_grad)
     peepholes: tuple[Value, ...] = tuple(map(xp.zeros_like, weights[1:4]))
     if use_peephole:
         peepholes = peephole_gradients(xp, cell, gates, cs_prev, cs)
