@@ -61,7 +61,7 @@ def compare(
     if backend in case.skip:
         return "skipped", case.skip[backend]
     try:
-        got = runner.run(case)
+        actual = runner.run(case)
     except NoKernelError:
         missing.add(case.op)
         return "without a kernel", ""
@@ -70,7 +70,7 @@ def compare(
     if not case.differs and case.error != expected.error:
         theirs = f"{expected.error!r} {expected.message[:200]}"
         return "differs", f"the file has error = {case.error!r}, TensorFlow {theirs}"
-    text = difference(case, expected, got, backend)
+    text = difference(case, expected, actual, backend)
     return ("differs" if text else "agree"), text
 
 

@@ -170,7 +170,7 @@ def write(family: str, tables: list[str]) -> None:
     stem = f"{family}.types"
     readable = [text for text in tables if can_be_read(text, stem)]
     good = answered("\n\n".join(readable), stem)
-    kept = []
+    texts = []
     for text in readable:
         names = re.search(r"^each\.(\w+) = (\[.*\])$", text, re.MULTILINE)
         assert names is not None
@@ -179,12 +179,12 @@ def write(family: str, tables: list[str]) -> None:
             name for case, name in zip(cases, json.loads(names[2]), strict=True) if case.id in good
         ]
         if types:
-            kept.append(text.replace(names[0], f"each.{names[1]} = {toml(types)}"))
-    if not kept:
+            texts.append(text.replace(names[0], f"each.{names[1]} = {toml(types)}"))
+    if not texts:
         return
     path = case_files()[0].parent / f"{stem}.toml"
-    path.write_text(HEADER + "\n" + "\n\n".join(grouped(kept)) + "\n", "utf-8")
-    print(f"{stem}: {len(kept)} tables; TensorFlow has results for {len(good)} of their cases")
+    path.write_text(HEADER + "\n" + "\n\n".join(grouped(texts)) + "\n", "utf-8")
+    print(f"{stem}: {len(texts)} tables; TensorFlow has results for {len(good)} of their cases")
 
 
 def grouped(texts: list[str]) -> list[str]:

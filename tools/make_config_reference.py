@@ -67,15 +67,15 @@ def _paths(descriptor: Any, prefix: str) -> Iterator[str]:
             yield from _paths(kind, f"{prefix}{field.name}.")
 
 
-def declaration_of(path: str, known: Mapping[str, Field]) -> str | None:
+def declaration_of(path: str, fields: Mapping[str, Field]) -> str | None:
     """Return the declared name that covers a path: its own, or the nearest message's."""
-    if path in known:
+    if path in fields:
         return path
     parts = path.split(".")
     for count in range(len(parts) - 1, 0, -1):
         prefix = ".".join(parts[:count])
         for name in (prefix, f"{prefix}.*"):
-            if name in known:
+            if name in fields:
                 return name
     return None
 
@@ -88,14 +88,14 @@ def page() -> str:
     """
     lines = [_HEAD]
     for message in MESSAGES:
-        known = declared(message)
-        names = [declaration_of(path, known) for path in paths_of(message)]
+        fields = declared(message)
+        names = [declaration_of(path, fields) for path in paths_of(message)]
         if None in names:
-            missing = [p for p in paths_of(message) if declaration_of(p, known) is None]
+            missing = [p for p in paths_of(message) if declaration_of(p, fields) is None]
             raise KeyError(f"not declared: {', '.join(missing)}")
         lines += [f"## `{message}`", *_TABLE]
         for name in dict.fromkeys(filter(None, names)):
-            lines.append(f"| `{name}` | {known[name].effect} | {known[name].text} |")
+            lines.append(f"| `{name}` | {fields[name].effect} | {fields[name].text} |")
         lines.append("")
     return "\n".join(lines)
 

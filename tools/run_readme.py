@@ -72,9 +72,9 @@ def copy_tree(target: Path) -> None:
 
 def clean_environment(home: Path) -> dict[str, str]:
     """Return the environment of a new user: an empty HOME, and pip's settings for its index."""
-    kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
+    variables = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
     cache = Path(os.environ.get("PIP_CACHE_DIR") or _default_cache())
-    return {**kept, "HOME": str(home), "PIP_CACHE_DIR": str(cache), "COLUMNS": "100"}
+    return {**variables, "HOME": str(home), "PIP_CACHE_DIR": str(cache), "COLUMNS": "100"}
 
 
 def with_share(environment: dict[str, str], share: str) -> dict[str, str]:

@@ -101,13 +101,15 @@ def questions(op: str, cases: list[Case], options: argparse.Namespace) -> Iterat
     """Yield the questions about one op."""
     if options.cases:
         texts = (case_text(op, table_of(case)) for case in cases if not case.error)
-        requests = [GradientRequest(options.order, shapes=known) for known in (True, False)]
+        requests = [
+            GradientRequest(options.order, shapes=has_shapes) for has_shapes in (True, False)
+        ]
         for text, request in itertools.product(itertools.islice(texts, options.count), requests):
             yield request.text(text)
         return
     drawn = Sweep(OpRegistry().get(op), cases, options.seed).texts(options.count)
-    for text, known in zip(drawn, itertools.cycle((True, True, False)), strict=False):
-        yield GradientRequest(options.order, shapes=known).text(text)
+    for text, has_shapes in zip(drawn, itertools.cycle((True, True, False)), strict=False):
+        yield GradientRequest(options.order, shapes=has_shapes).text(text)
 
 
 if __name__ == "__main__":

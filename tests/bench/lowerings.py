@@ -83,13 +83,13 @@ def prepare(function: Any, arrays: list[Any]) -> tuple[Callable[[int], tuple[flo
     if isinstance(function, tuple):
         function, options = function
     compiled = jax.jit(function).lower(*arrays).compile(compiler_options=options)
-    given = [jax.device_put(array) for array in arrays]
-    results = [np.asarray(leaf) for leaf in jax.tree.leaves(compiled(*given))]
+    on_device = [jax.device_put(array) for array in arrays]
+    results = [np.asarray(leaf) for leaf in jax.tree.leaves(compiled(*on_device))]
 
     def run(times: int) -> tuple[float, float]:
         clock, cpu = time.perf_counter(), time.process_time()
         for _ in range(times):
-            jax.block_until_ready(compiled(*given))
+            jax.block_until_ready(compiled(*on_device))
         return (time.perf_counter() - clock) / times, (time.process_time() - cpu) / times
 
     return run, results

@@ -75,7 +75,7 @@ def test_wrong_results_are_reported_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("have", "want", "mode", "problem"),
+    ("actual", "expected", "mode", "problem"),
     [
         (np.ones(2), np.ones(3), "allclose", "shape"),
         (np.ones(2), np.zeros(2), "shape", ""),
@@ -91,8 +91,8 @@ def test_wrong_results_are_reported_by_name(tmp_path: Path) -> None:
         (np.zeros(0), np.zeros(0), "allclose", ""),
     ],
 )
-def test_comparison(have: Any, want: Any, mode: str, problem: str) -> None:
-    _, message = compare(have, want, mode, rtol=1e-4, atol=1e-5)
+def test_comparison(actual: Any, expected: Any, mode: str, problem: str) -> None:
+    _, message = compare(actual, expected, mode, rtol=1e-4, atol=1e-5)
     assert problem in message
     assert bool(problem) == bool(message)
 

@@ -95,14 +95,14 @@ def test_systems_alternate_which_runs_first() -> None:
 
 
 def test_each_round_runs_each_system_and_phase() -> None:
-    asked: list[tuple[str, str]] = []
+    runs: list[tuple[str, str]] = []
 
     def record(system: str, folder: Path, phase: str, plan: Plan) -> dict[str, Any]:
-        asked.append((system, phase))
+        runs.append((system, phase))
         return {}
 
     run_case(Path("c"), Plan({"a": "", "b": ""}, rounds=2), record)
-    untimed, rounds = asked[:2], asked[2:]
+    untimed, rounds = runs[:2], runs[2:]
     assert untimed == [("a", "cold"), ("b", "cold")]
     assert rounds == [
         *(("a", "cold"), ("b", "cold"), ("a", "warm"), ("b", "warm")),

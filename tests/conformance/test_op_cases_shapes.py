@@ -57,7 +57,7 @@ def flat(trees):
 
 def inferred(op_def, attrs, values, known):
     value_of, shape_of = KNOWN[known]
-    asked = ShapeContext(
+    context = ShapeContext(
         "node",
         op_def,
         attrs,
@@ -65,7 +65,7 @@ def inferred(op_def, attrs, values, known):
         len(op_def.output_types(attrs)),
         Inputs([value_of(value) for value in values]),
     )
-    return infer_shapes(asked, shape_function(op_def))
+    return infer_shapes(context, shape_function(op_def))
 
 
 def problems(case):

@@ -22,11 +22,11 @@ WITHOUT_VALUES = {"variant", "resource"}
 
 def without_cases(host):
     """Return the element types without a case, by op and type attr."""
-    asked = types_asked(load_cases(), host.ops)
+    covered = types_asked(load_cases(), host.ops)
     found = {}
     for op in set(host.kernels.ops()) & set(cpu_types()):
         for attr, names in cpu_types()[op].items():
-            missing = set(names) - asked[op][attr] - WITHOUT_VALUES
+            missing = set(names) - covered[op][attr] - WITHOUT_VALUES
             if missing:
                 found[op, attr] = missing
     return found

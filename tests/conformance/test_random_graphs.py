@@ -18,9 +18,13 @@ def check(made, host):
     expected = ReferenceSession(made.graph_def, host).run(made.fetches, made.feeds)
     with Session(graph=made.graph_def, host=host) as session:
         results = session.run(list(made.fetches), made.feeds)
-    for name, want, have in zip(made.fetches, expected, results, strict=True):
-        assert np.asarray(have).dtype == np.asarray(want).dtype, f"{made.name}, {name}"
-        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6, err_msg=f"{made.name}, {name}")
+    for name, expected_value, actual_value in zip(made.fetches, expected, results, strict=True):
+        assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, (
+            f"{made.name}, {name}"
+        )
+        np.testing.assert_allclose(
+            actual_value, expected_value, rtol=1e-5, atol=1e-6, err_msg=f"{made.name}, {name}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(100))

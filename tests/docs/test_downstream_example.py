@@ -40,8 +40,8 @@ def graph_with_op(host: graphmill.Host, device: str = "") -> graphmill.Graph:
 
 
 def test_from_python_and_from_a_graph_def(host) -> None:
-    for given in (graph_with_op(host), graph_with_op(host).as_graph_def()):
-        with graphmill.Session(graph=given, host=host) as session:
+    for graph in (graph_with_op(host), graph_with_op(host).as_graph_def()):
+        with graphmill.Session(graph=graph, host=host) as session:
             assert session.run("y:0", {"x:0": X}).tolist() == SHRUNK
 
 

@@ -57,8 +57,8 @@ def test_effect_is_refused(name: str, place: str, folder: Path) -> None:
     assert caught.value.node
     assert caught.value.op == effect.op
     assert "allow=[" in caught.value.message
-    asked = effect.asks or effect.rules[0].partition(":")[0]
-    assert f"(effect {asked!r})" in caught.value.message
+    requested = effect.asks or effect.rules[0].partition(":")[0]
+    assert f"(effect {requested!r})" in caught.value.message
 
 
 @pytest.mark.parametrize(("name", "place"), CASES, ids=IDS)

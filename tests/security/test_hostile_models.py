@@ -254,8 +254,8 @@ def test_graph_that_is_given_as_a_file_is_refused(
 
 def test_graph_that_is_given_as_a_message_or_bytes_is_the_programs_own(folder: Path) -> None:
     graph = hidden_graph(EFFECTS["read a file"], GRAPH, "")
-    for given in (graph, graph.SerializeToString()):
-        with graphmill.Session(graph=given) as session:
+    for source in (graph, graph.SerializeToString()):
+        with graphmill.Session(graph=source) as session:
             assert session.allowed is None
             assert session.run("y:0", {"f:0": str(folder / "one.txt")}) == b"abc"
 

@@ -222,8 +222,8 @@ class LoopGradient:
             ]
             with self._graph.control_flow.entered(context):
                 ends: dict[Output, list[Gradient]] = {}
-                for variable, held in zip(active, variables, strict=True):
-                    ends.setdefault(variable.result, []).append(held.inside)
+                for variable, inner in zip(active, variables, strict=True):
+                    ends.setdefault(variable.result, []).append(inner.inside)
                 targets = [variable.inside for variable in active]
                 targets += [(enter, 0) for enter in invariants]
                 gradients = walk.back(ends, targets)
@@ -231,8 +231,8 @@ class LoopGradient:
             self._close(variables, gradients)
             sums = self._sums(context, invariants, gradients[len(active) :])
         results: list[tuple[Output, Gradient]] = [
-            (variable.initial, held.exit())
-            for variable, held in zip(active, variables, strict=True)
+            (variable.initial, inner.exit())
+            for variable, inner in zip(active, variables, strict=True)
             if variable.initial in reached
         ]
         return results + sums
@@ -286,10 +286,10 @@ class LoopGradient:
         return counter
 
     def _close(self, variables: list[_Variable], gradients: list[Gradient | None]) -> None:
-        for held, value in zip(variables, gradients, strict=False):
-            with self._graph.control_flow.entered(held.context):
-                following = array.zeros_like(held.inside) if value is None else dense(value)
-            held.close(following)
+        for inner, value in zip(variables, gradients, strict=False):
+            with self._graph.control_flow.entered(inner.context):
+                following = array.zeros_like(inner.inside) if value is None else dense(value)
+            inner.close(following)
 
     def _sums(
         self, context: BackwardContext, invariants: list[Any], gradients: list[Gradient | None]
@@ -307,11 +307,11 @@ class LoopGradient:
         flow = self._graph.control_flow
         with flow.entered(context.outer):
             zeros = self._walk.zeros(Tensor(*enter.inputs[0]), value.dtype.base_dtype)
-        held = context.variable(zeros)
+        total = context.variable(zeros)
         with flow.entered(context):
-            following = math.add_n([held.inside, value])
-        held.close(following)
-        return held.exit()
+            following = math.add_n([total.inside, value])
+        total.close(following)
+        return total.exit()
 
     def _all_rows(
         self, context: BackwardContext, enter: Any, value: IndexedSlices
@@ -332,11 +332,11 @@ class LoopGradient:
                 # An initial element without rows defines the shape if there are no iterations.
                 first = array.fill(size, graph.constant(0, dtype))
                 begun = tensor_list.tensor_list_push_back(_empty_list(dtype), first)
-            held = context.variable(begun)
+            rows = context.variable(begun)
             with flow.entered(context):
-                pushed = tensor_list.tensor_list_push_back(held.inside, part)
-            held.close(pushed)
-            whole = held.exit()
+                pushed = tensor_list.tensor_list_push_back(rows.inside, part)
+            rows.close(pushed)
+            whole = rows.exit()
             with flow.entered(context.outer):
                 shape_of_part = array.concat_v2([graph.constant([-1]), rest], 0)
                 joined.append(

@@ -109,8 +109,8 @@ class _WhileGradient:
         def body(part: _Part) -> list[Tensor]:
             values = part.args[1 : 1 + count]
             pushed = [
-                tensor_list.tensor_list_push_back(held, values[p])
-                for p, held in zip(saved, part.args[1 + count :], strict=True)
+                tensor_list.tensor_list_push_back(saved_list, values[p])
+                for p, saved_list in zip(saved, part.args[1 + count :], strict=True)
             ]
             return [part.args[0] + 1, *_call(self._body, values, self._types), *pushed]
 
@@ -142,9 +142,9 @@ class _WhileGradient:
         def body(part: _Part) -> list[Tensor]:
             values: dict[int, Tensor] = dict(zip(fixed, part.args[ends[3] :], strict=True))
             rests = []
-            for p, held in zip(saved, part.args[ends[0] : ends[1]], strict=True):
+            for p, total in zip(saved, part.args[ends[0] : ends[1]], strict=True):
                 popped = tensor_list.tensor_list_pop_back(
-                    held, _ANY_SHAPE, element_dtype=self._types[p]
+                    total, _ANY_SHAPE, element_dtype=self._types[p]
                 )
                 values[p] = popped.tensor
                 rests.append(popped.output_handle)
@@ -162,8 +162,8 @@ class _WhileGradient:
                 array.zeros_like(grads[p]) if gradients[p] is None else gradients[p] for p in flows
             ]
             added = [
-                math.add_n([held, gradients[p]])
-                for p, held in zip(sums, part.args[ends[2] : ends[3]], strict=True)
+                math.add_n([total, gradients[p]])
+                for p, total in zip(sums, part.args[ends[2] : ends[3]], strict=True)
             ]
             return [part.args[0] - 1, *rests, *following, *added, *part.args[ends[3] :]]
 

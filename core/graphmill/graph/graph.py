@@ -375,10 +375,10 @@ def check_inputs(node: Node, actual: Sequence[DType]) -> None:
             node=node.name,
             op=node.op,
         )
-    for position, (expected_type, got) in enumerate(zip(expected, actual, strict=True)):
-        if got is not expected_type and got.base_dtype is not expected_type:
+    for position, (expected_type, type_) in enumerate(zip(expected, actual, strict=True)):
+        if type_ is not expected_type and type_.base_dtype is not expected_type:
             raise InvalidArgumentError(
-                f"Input {position} of node {node.name} was passed {got.tf_name} "
+                f"Input {position} of node {node.name} was passed {type_.tf_name} "
                 f"incompatible with expected {expected_type.tf_name}.",
                 node=node.name,
                 op=node.op,

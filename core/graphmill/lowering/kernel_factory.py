@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.op_segment import StatefulKernels
     from graphmill.typing import ArrayNamespace
 
-_MANY = 5
+_MAX_NAMED = 5
 
 
 class KernelFactory:
@@ -204,5 +204,5 @@ def _log_failure(error: OpError) -> None:
 
 def _shortened(names: Iterable[str]) -> str:
     listed = list(names)
-    more = f" and {len(listed) - _MANY} more" if len(listed) > _MANY else ""
-    return ", ".join(listed[:_MANY]) + more
+    more = f" and {len(listed) - _MAX_NAMED} more" if len(listed) > _MAX_NAMED else ""
+    return ", ".join(listed[:_MAX_NAMED]) + more

@@ -48,8 +48,8 @@ class CostModel:
         """Add the nodes of a step on one device."""
         for stats in collector.nodes(device):
             key = (device, stats.node_name)
-            known = self._largest.get(key)
-            self._largest[key] = stats if known is None else _larger(known, stats)
+            largest = self._largest.get(key)
+            self._largest[key] = stats if largest is None else _larger(largest, stats)
 
     def find(self, device: str, node: str) -> NodeStats | None:
         """Return the measurements of a node; None if it has not run."""
@@ -100,10 +100,10 @@ def cost_graph(graph: Graph, device: str, model: CostModel, message: CostGraphDe
             write_output(output, info)
 
 
-def _larger(known: NodeStats, stats: NodeStats) -> NodeStats:
+def _larger(largest: NodeStats, stats: NodeStats) -> NodeStats:
     """Return the slower of two runs of a node, with the larger outputs."""
-    slower = max(known, stats, key=_duration)
-    outputs = max(known.outputs, stats.outputs, key=_num_bytes)
+    slower = max(largest, stats, key=_duration)
+    outputs = max(largest.outputs, stats.outputs, key=_num_bytes)
     return slower._replace(outputs=outputs)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.steps.step_stats import StepStatsCollector
 
-_MOST: Final = 20  # lines for each device
+_MAX_LINES: Final = 20  # lines for each device
 
 
 def add_memory_report(
@@ -31,10 +31,12 @@ def add_memory_report(
         allocator = device.allocator()
         if allocator is not None:
             error.message += f", {allocator.stats().bytes_in_use} bytes in use"
-        error.message += "".join(f"\n  {size} bytes from {name}" for size, name in sizes[:_MOST])
-        if len(sizes) > _MOST:
-            size = sum(size for size, _ in sizes[_MOST:])
-            error.message += f"\n  {size} bytes from {len(sizes) - _MOST} others"
+        error.message += "".join(
+            f"\n  {size} bytes from {name}" for size, name in sizes[:_MAX_LINES]
+        )
+        if len(sizes) > _MAX_LINES:
+            size = sum(size for size, _ in sizes[_MAX_LINES:])
+            error.message += f"\n  {size} bytes from {len(sizes) - _MAX_LINES} others"
 
 
 def _variables(device: Device) -> Iterator[tuple[int, str]]:

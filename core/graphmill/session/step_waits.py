@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.runtime.executor import ExecutorArgs
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 def describe_cancelled(error: OpError, args: ExecutorArgs, graph: Graph) -> None:
@@ -55,8 +55,8 @@ def _users_text(wait: WaitRecord, graph: Graph) -> str:
     users = [user for user in _users_of_resource(node) if user is not node]
     if not users:
         return ""
-    names = ", ".join(f"'{user.name}' ({user.op})" for user in users[:_MOST_NAMED])
-    more = f" and {len(users) - _MOST_NAMED} more nodes" if len(users) > _MOST_NAMED else ""
+    names = ", ".join(f"'{user.name}' ({user.op})" for user in users[:_MAX_NAMED])
+    more = f" and {len(users) - _MAX_NAMED} more nodes" if len(users) > _MAX_NAMED else ""
     return f", also used by {names}{more}"
 
 

@@ -45,16 +45,16 @@ def verdict(case: Case, run: Run, backend: str) -> str:
     stored = stored_answers(case.stem).get(case.id)
     if stored is None or stored.digest != case.digest:
         return "there is no up-to-date stored result; run tools/make_op_cases.py"
-    got = run(case)
-    if isinstance(got, NotApplicableError):
-        raise got
-    return difference(case, stored.answer, got, backend)
+    answer = run(case)
+    if isinstance(answer, NotApplicableError):
+        raise answer
+    return difference(case, stored.answer, answer, backend)
 
 
 def difference(
-    case: Case, expected: Answer, got: Answer, backend: str, *, slack: float = 1.0
+    case: Case, expected: Answer, actual: Answer, backend: str, *, slack: float = 1.0
 ) -> str:
-    """Return how `got` differs from the expected result; "" if it does not.
+    """Return how `actual` differs from the expected result; "" if it does not.
 
     Args:
         case: the case, which states how to compare and may override the tolerance.
@@ -63,22 +63,22 @@ def difference(
         backend: the backend that computed it: "numpy", "jax" or "session".
         slack: factor for the tolerance.
     """
-    if backend == "jax" and case.error_from == "values" and not got.error:
+    if backend == "jax" and case.error_from == "values" and not actual.error:
         return ""  # a compiled kernel cannot check values
     if case.differs:
-        if got.error != case.error or not case.expect:
-            return _error_difference(case.error, got)
+        if actual.error != case.error or not case.expect:
+            return _error_difference(case.error, actual)
         expected = Answer(
             tuple(one.values() for one in case.expect), tuple(one.dtype for one in case.expect)
         )
-    if expected.error or got.error:
-        return _error_difference(expected.error, got)
-    if len(expected.outputs) != len(got.outputs):
-        return f"{len(got.outputs)} outputs, expected {len(expected.outputs)}"
+    if expected.error or actual.error:
+        return _error_difference(expected.error, actual)
+    if len(expected.outputs) != len(actual.outputs):
+        return f"{len(actual.outputs)} outputs, expected {len(expected.outputs)}"
     for index, (expected_value, actual_value) in enumerate(
-        zip(expected.outputs, got.outputs, strict=True)
+        zip(expected.outputs, actual.outputs, strict=True)
     ):
-        dtypes = expected.dtypes[index], got.dtypes[index]
+        dtypes = expected.dtypes[index], actual.dtypes[index]
         mode = "shape" if index in case.unspecified else case.compare
         message = _output_difference(
             expected_value, actual_value, dtypes, mode, _Bound(case, backend, slack)

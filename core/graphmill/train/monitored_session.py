@@ -172,16 +172,16 @@ class MonitoredSession:
         has_options = options.ByteSize() > 0 or run_metadata is not None
         requested = {"caller": fetches, "hooks": hook_fetches}
         if has_options:
-            got = session.run(requested, all_feeds, options=options, run_metadata=metadata)
+            results = session.run(requested, all_feeds, options=options, run_metadata=metadata)
         else:
-            got = session.run(requested, all_feeds)
+            results = session.run(requested, all_feeds)
         for position, hook in enumerate(self._hooks):
-            values = SessionRunValues(got["hooks"].get(position), options, metadata)
+            values = SessionRunValues(results["hooks"].get(position), options, metadata)
             hook.after_run(context, values)
         self._stops = self._stops or context.stop_requested
         if run_metadata is not None:
             copy_message(metadata, run_metadata)
-        return got["caller"]
+        return results["caller"]
 
     def _ready_session(self) -> Session:
         if self._is_closed:

@@ -119,7 +119,7 @@ class ExecutorState:
         is_traced = self.args.stats_collector is not None
         item: NodeItem | None = None
         iteration: Any = None
-        taken: list[Any] | None = None
+        node_inputs: list[Any] | None = None
         try:
             while ready:
                 if cancellation.is_cancelled:
@@ -127,17 +127,17 @@ class ExecutorState:
                 item, iteration, is_dead = ready.pop()
                 inputs = iteration.inputs
                 entries = item.inputs
-                taken = inputs[entries]
+                node_inputs = inputs[entries]
                 inputs[entries] = item.cleared
                 if is_dead:
                     if not item.is_transfer:
                         node_done(item, iteration, True, item.dead_outputs, ready)
                         continue
-                    taken = [DEAD] * item.num_inputs
+                    node_inputs = [DEAD] * item.num_inputs
                 if item.is_plain and not is_traced:
-                    result = item.compute(*taken)  # type: ignore[misc]
+                    result = item.compute(*node_inputs)  # type: ignore[misc]
                 else:
-                    result = self._call(item, iteration, taken)
+                    result = self._call(item, iteration, node_inputs)
                     if result is WAITING:
                         if runner.has_posted:
                             # Process what the pool has finished first: it may make more nodes
@@ -147,7 +147,7 @@ class ExecutorState:
                             return None
                         continue
                 # The arguments of the last node must not live on while the next one runs.
-                taken = None
+                node_inputs = None
                 if item.num_outputs == 1:
                     dtype = item.output_dtype
                     if dtype is not None and getattr(result, "dtype", None) is not dtype:
@@ -164,32 +164,32 @@ class ExecutorState:
                     node_done(item, iteration, False, result, ready)
                 result = None
         except Exception as error:  # noqa: BLE001 - the border to plugins' code: all becomes typed
-            return self._error_at(item, iteration, error, taken)  # type: ignore[arg-type]
+            return self._error_at(item, iteration, error, node_inputs)  # type: ignore[arg-type]
         return None
 
-    def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
+    def _call(self, item: NodeItem, iteration: Any, inputs: list[Any]) -> Any:
         """Call the kernel of a node that is not plain, or that is traced."""
         if item.ref_inputs:
-            read_refs(item.node, item.ref_inputs, taken)
+            read_refs(item.node, item.ref_inputs, inputs)
         if item.is_retval:
-            self.args.call_frame.retvals[item.index] = taken[0]
+            self.args.call_frame.retvals[item.index] = inputs[0]
             return ()
         if item.takes_context:
             kernel = item.kernel
-            taken = [OpKernelContext(self.args, kernel, iteration), *taken]  # type: ignore[arg-type]
+            inputs = [OpKernelContext(self.args, kernel, iteration), *inputs]  # type: ignore[arg-type]
         if item.is_async:
-            return self._call_async(item, iteration, taken)
+            return self._call_async(item, iteration, inputs)
         if item.is_expensive:
-            return self._call_expensive(item, iteration, taken)
-        return self._call_traced(item, taken)
+            return self._call_expensive(item, iteration, inputs)
+        return self._call_traced(item, inputs)
 
-    def _call_traced(self, item: NodeItem, taken: list[Any], scheduled: int = 0) -> Any:
+    def _call_traced(self, item: NodeItem, inputs: list[Any], scheduled: int = 0) -> Any:
         if self._timed is None:
-            return item.compute(*taken)  # type: ignore[misc]
+            return item.compute(*inputs)  # type: ignore[misc]
         scheduled = scheduled or self._timed.scheduled
         started = now()
         with self._timed.activity(item.node, self.args.step_id, self.device_name):
-            result = item.compute(*taken)  # type: ignore[misc]
+            result = item.compute(*inputs)  # type: ignore[misc]
         self._record(item, scheduled, started, result)
         return result
 
@@ -198,12 +198,12 @@ class ExecutorState:
         device = self._executor.params.device
         record_node(collector, device.name, item.node, started, result, scheduled=scheduled)
 
-    def _call_expensive(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
+    def _call_expensive(self, item: NodeItem, iteration: Any, inputs: list[Any]) -> Any:
         """Call an expensive kernel; use the pool if other nodes are ready."""
         pool = self.args.runner.pool if self._executor.uses_pool else None
         if pool is None or item.cost_ns < WORTH_A_THREAD_NS or not self._ready:
             started = perf_counter_ns()
-            result = self._call_traced(item, taken)
+            result = self._call_traced(item, inputs)
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
             return result
         self._note_waiting(item)
@@ -215,11 +215,11 @@ class ExecutorState:
             started = perf_counter_ns()
             result, error = None, None
             try:
-                result = self._call_traced(item, taken, scheduled)
+                result = self._call_traced(item, inputs, scheduled)
             except BaseException as raised:  # noqa: BLE001 - becomes typed in the driving thread
                 error = raised
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
-            taken.clear()
+            inputs.clear()
             runner.post(lambda: self._computed(item, iteration, result, error))
 
         pool.schedule(task)
@@ -232,7 +232,7 @@ class ExecutorState:
         self.args.runner.num_computing -= 1
         self._posted(item, iteration, outputs, error)
 
-    def _call_async(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
+    def _call_async(self, item: NodeItem, iteration: Any, inputs: list[Any]) -> Any:
         """Call an asynchronous kernel; return its outputs if it finishes at once."""
         runner = self.args.runner
         token = object()
@@ -255,7 +255,7 @@ class ExecutorState:
 
         outer, self._called = self._called, token
         try:
-            item.compute(*taken, done=done)  # type: ignore[misc]
+            item.compute(*inputs, done=done)  # type: ignore[misc]
         finally:
             self._called = outer
         if self._outcome is None:

@@ -36,9 +36,9 @@ class LoggedState(ExecutorState):
             _memory.debug("%s", step_record(self.args.step_id, self.args.session_handle))
         super().start()
 
-    def _call(self, item: NodeItem, iteration: Any, taken: list[Any]) -> Any:
+    def _call(self, item: NodeItem, iteration: Any, inputs: list[Any]) -> Any:
         self._log("Process node", item)
-        result = super()._call(item, iteration, taken)
+        result = super()._call(item, iteration, inputs)
         if result is not WAITING:
             self._log("Synchronous kernel done", item)
             self._log_memory(item, result)

@@ -138,8 +138,8 @@ def _pruned(matrix: Tensor, pattern: Tensor, kind: Any) -> Tensor:
     stored = array.concat_v2([stored, const(stored, [-1])], 0)  # for places behind the last one
     values = array.concat_v2([triples.values, const(triples.values, [0])], 0)
     is_stored = math.equal(array.gather(stored, nearest), requested)
-    taken = array.gather(values, nearest)
-    values = math.select(is_stored, taken, array.zeros_like(taken))
+    entries = array.gather(values, nearest)
+    values = math.select(is_stored, entries, array.zeros_like(entries))
     return sparse.sparse_tensor_to_csr_sparse_matrix(expected.indices, values, expected.dense_shape)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SHORT_RUN = 8  # rows
 _WIDE = 96  # elements of a row
-_MAX_FEW_ELEMENTS = 2048  # elements of the results of all runs
+_MAX_RUN_ELEMENTS = 2048  # elements of the results of all runs
 
 
 def run_starts(ids: Value) -> Value:
@@ -55,7 +55,7 @@ def are_short(starts: Value, count: int) -> bool:
 
 def are_few(starts: Value, rows: Value) -> bool:
     """Whether so few runs of narrow rows make `ufunc.reduceat` as fast as `combine_in_rounds`."""
-    return bool(starts.size * math.prod(rows.shape[1:]) < _MAX_FEW_ELEMENTS)
+    return bool(starts.size * math.prod(rows.shape[1:]) < _MAX_RUN_ELEMENTS)
 
 
 def are_wide(rows: Value) -> bool:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _SHORT: Final = 16  # elements of a row
-_MANY: Final = 2048  # elements in all
+_MIN_ELEMENTS: Final = 2048  # elements in all
 
 
 def are_short(x: Value) -> bool:
     """Whether an array has so many short rows that `columns_of` makes reductions faster."""
-    return bool(x.size >= _MANY and x.ndim > 1 and 1 < x.shape[-1] <= _SHORT)
+    return bool(x.size >= _MIN_ELEMENTS and x.ndim > 1 and 1 < x.shape[-1] <= _SHORT)
 
 
 def columns_of(x: Value) -> Any:

@@ -113,8 +113,8 @@ class CaseFolder:
         count = len(self.fetches)
         if self.spec.get("ragged"):
             return [self._expected[f"e{index}_{step}"] for index in range(count)]
-        wanted = [self._expected[f"e{index}"] for index in range(count)]
-        return [np.asarray(e[step]) for e in wanted] if self.steps > 1 else wanted
+        arrays = [self._expected[f"e{index}"] for index in range(count)]
+        return [np.asarray(e[step]) for e in arrays] if self.steps > 1 else arrays
 
     def check(self, results: list[Any], step: int) -> tuple[float, str]:
         """Return the largest error relative to its tolerance, and the problem or ""."""
@@ -123,10 +123,10 @@ class CaseFolder:
         worst = 0.0
         if len(results) != len(self.fetches):
             return np.inf, f"{len(results)} results, expected {len(self.fetches)}"
-        for name, mode, have, want in zip(
+        for name, mode, actual, expected in zip(
             self.fetches, modes, results, self.expected(step), strict=True
         ):
-            error, problem = compare(np.asarray(have), want, mode, rtol, atol)
+            error, problem = compare(np.asarray(actual), expected, mode, rtol, atol)
             if problem:
                 return error, f"{name}: {problem}"
             worst = max(worst, error)

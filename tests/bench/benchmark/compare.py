@@ -7,34 +7,36 @@ from typing import Any
 import numpy as np
 
 
-def compare(have: Any, want: Any, mode: str, rtol: float, atol: float) -> tuple[float, str]:
+def compare(actual: Any, expected: Any, mode: str, rtol: float, atol: float) -> tuple[float, str]:
     """Return the largest error relative to the tolerance, and a description of the problem or "".
 
     `mode` is "allclose", "exact", "stats" (mean and deviation only) or "shape".
     """
-    if have.shape != want.shape:
-        return np.inf, f"shape {have.shape}, expected {want.shape}"
+    if actual.shape != expected.shape:
+        return np.inf, f"shape {actual.shape}, expected {expected.shape}"
     if mode == "shape":
         return 0.0, ""
-    if have.dtype.kind in "SUO" or want.dtype.kind in "SUO":
-        same = _as_bytes(have) == _as_bytes(want)
+    if actual.dtype.kind in "SUO" or expected.dtype.kind in "SUO":
+        same = _as_bytes(actual) == _as_bytes(expected)
         return (0.0, "") if same else (np.inf, "strings differ")
-    if have.dtype != want.dtype:
-        return np.inf, f"dtype {have.dtype}, expected {want.dtype}"
-    if mode == "exact" or want.dtype.kind in "iub":
-        wrong = int(np.count_nonzero(have != want))
-        return (np.inf, f"{wrong} of {want.size} values differ") if wrong else (0.0, "")
+    if actual.dtype != expected.dtype:
+        return np.inf, f"dtype {actual.dtype}, expected {expected.dtype}"
+    if mode == "exact" or expected.dtype.kind in "iub":
+        wrong = int(np.count_nonzero(actual != expected))
+        return (np.inf, f"{wrong} of {expected.size} values differ") if wrong else (0.0, "")
     if mode == "stats":
-        have, want = (np.array([x.mean(dtype=float), x.std(dtype=float)]) for x in (have, want))
-    return _close(_wide(have), _wide(want), rtol, atol)
+        actual, expected = (
+            np.array([x.mean(dtype=float), x.std(dtype=float)]) for x in (actual, expected)
+        )
+    return _close(_wide(actual), _wide(expected), rtol, atol)
 
 
-def _close(have: Any, want: Any, rtol: float, atol: float) -> tuple[float, str]:
-    finite = np.isfinite(want)
-    if not np.array_equal(have[~finite], want[~finite], equal_nan=True):
+def _close(actual: Any, expected: Any, rtol: float, atol: float) -> tuple[float, str]:
+    finite = np.isfinite(expected)
+    if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True):
         return np.inf, "infinities or NaNs differ"
-    error = np.abs(have[finite] - want[finite])
-    worst = float((error / (atol + rtol * np.abs(want[finite]))).max(initial=0.0))
+    error = np.abs(actual[finite] - expected[finite])
+    worst = float((error / (atol + rtol * np.abs(expected[finite]))).max(initial=0.0))
     if worst <= 1:  # false for NaN
         return worst, ""
     return worst, f"largest error {error.max():.3g}, {worst:.3g} of what is allowed"

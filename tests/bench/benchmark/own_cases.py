@@ -59,10 +59,10 @@ def chain() -> Built:
         for _ in range(150):
             y = y * 0.5 + fed
         ops.array.identity(y, name="y")
-    want = x
+    expected = x
     for _ in range(150):
-        want = want * np.float32(0.5) + x
-    return graph, {"x": x}, [want], {}
+        expected = expected * np.float32(0.5) + x
+    return graph, {"x": x}, [expected], {}
 
 
 def loop() -> Built:
@@ -74,10 +74,10 @@ def loop() -> Built:
             lambda i, y: i < 2000, lambda i, y: (i + 1, y * 0.999 + x), [0, x]
         )
         ops.array.identity(y, name="y")
-    want = np.float32(1.5)
+    expected = np.float32(1.5)
     for _ in range(2000):
-        want = want * np.float32(0.999) + np.float32(1.5)
-    return graph, {"x": np.float32(1.5)}, [want], {}
+        expected = expected * np.float32(0.999) + np.float32(1.5)
+    return graph, {"x": np.float32(1.5)}, [expected], {}
 
 
 def perceptron() -> Built:
@@ -93,12 +93,12 @@ def perceptron() -> Built:
             if index < len(weights) - 1:
                 y = ops.nn.relu(y)
         ops.nn.softmax(y, name="y")
-    want = x
+    expected = x
     for index, weight in enumerate(weights):
-        want = want @ weight
+        expected = expected @ weight
         if index < len(weights) - 1:
-            want = np.maximum(want, 0)
-    exponents = np.exp(want - want.max(1, keepdims=True))
+            expected = np.maximum(expected, 0)
+    exponents = np.exp(expected - expected.max(1, keepdims=True))
     return graph, {"x": x}, [exponents / exponents.sum(1, keepdims=True)], {}
 
 
@@ -111,8 +111,8 @@ def shapes() -> Built:
         rows = ops.array.where(fed > 0.5)
         chosen = ops.array.gather_nd(fed, rows)
         ops.math.sum(chosen * 2.0, [0], name="y")
-    want = np.array([(row[row > 0.5] * 2).sum() for row in x], np.float32)
-    return graph, {"x": x}, [want], {"batches": 4, "steps": 4}
+    expected = np.array([(row[row > 0.5] * 2).sum() for row in x], np.float32)
+    return graph, {"x": x}, [expected], {"batches": 4, "steps": 4}
 
 
 def strings() -> Built:
@@ -122,8 +122,8 @@ def strings() -> Built:
     with graph.as_default():
         fed = graph.placeholder("string", (None,), name="x")
         ops.string.string_join([fed, "suffix"], separator="-", name="y")
-    want = np.array([word + b"-suffix" for word in words], object)
-    return graph, {"x": words}, [want], {}
+    expected = np.array([word + b"-suffix" for word in words], object)
+    return graph, {"x": words}, [expected], {}
 
 
 OWN_CASES: dict[str, Callable[[], Built]] = {

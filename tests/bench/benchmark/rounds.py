@@ -100,8 +100,10 @@ def worker_environment() -> dict[str, str]:
 
     A fixed seed for hashes takes one source of noise away.
     """
-    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONHASHSEED": "0"}
+    variables = {
+        name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    return variables | {"PYTHONHASHSEED": "0"}
 
 
 def parse(output: str, errors: str, status: int) -> dict[str, Any]:

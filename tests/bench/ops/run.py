@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 QUESTIONS = Path(__file__).with_name("ops.toml")
 REASONS = tomllib.loads(Path(__file__).with_name("slower.toml").read_text("utf-8"))
 LIMIT = 3  # times slower than TensorFlow, from which on there has to be a reason
-LEAST_SECONDS = 0.05  # for each measurement
+MIN_SECONDS = 0.05  # for each measurement
 _SETTLING = 20  # calls: of the executor, of straight-line code, of a program until it is judged
 
 
@@ -91,7 +91,7 @@ def worker(make: Callable[[Any], Callable[..., Any]]) -> int:
 
 def seconds(call: Callable[..., Any], values: list[Any]) -> float:
     """Return the shortest time of as many calls as fit in a short period."""
-    best, end = float("inf"), time.perf_counter() + LEAST_SECONDS
+    best, end = float("inf"), time.perf_counter() + MIN_SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
         call(*values)

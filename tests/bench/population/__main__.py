@@ -44,8 +44,8 @@ def main() -> int:
     tf.compat.v1.disable_eager_execution()
     for family in FAMILIES:
         importlib.import_module(f"population.families.{family}")
-    wanted = set(filter(None, options.only.split(",")))
-    chosen = [c for c in CASES.values() if not wanted or {c.name, c.family} & wanted]
+    names = set(filter(None, options.only.split(",")))
+    chosen = [c for c in CASES.values() if not names or {c.name, c.family} & names]
     failed = []
     for case in chosen:
         if options.list:

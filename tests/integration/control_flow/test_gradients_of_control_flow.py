@@ -123,13 +123,13 @@ def test_gradients_match_finite_differences(name: str) -> None:
 
 
 def _differences(run: Any, feeds: dict[Any, Any], place: int) -> list[float]:
-    given = list(feeds.values())
+    values = list(feeds.values())
     found = []
     for index in range(3):
         shift = np.zeros(3)
         shift[index] = _STEP
         ends = [
-            run(*(value + sign * shift if p == place else value for p, value in enumerate(given)))
+            run(*(value + sign * shift if p == place else value for p, value in enumerate(values)))
             for sign in (1, -1)
         ]
         found.append((ends[0] - ends[1]) / (2 * _STEP))

@@ -160,10 +160,11 @@ def test_e5_threads_run_one_session_at_once(chaos_host: Host) -> None:
     with no_leaked_threads(but=("chaos",)):
         for seed in (3, 5, 8):
             made = structured_graph(seed, host.ops, devices=CPUS[:2])
-            wanted = alive(reference_values(made, graphmill.default_host()))
+            reference = alive(reference_values(made, graphmill.default_host()))
             sessions.append(open_session(made, host, "DEFAULT"))
             threads += [
-                threading.Thread(target=work, args=(sessions[-1], made, wanted)) for _ in range(2)
+                threading.Thread(target=work, args=(sessions[-1], made, reference))
+                for _ in range(2)
             ]
         for thread in threads:
             thread.start()

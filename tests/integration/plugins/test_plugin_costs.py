@@ -33,11 +33,11 @@ def test_fifty_installed_plugins_cost_little_more_than_their_import() -> None:
 
 
 def test_unrequested_device_type_costs_nothing() -> None:
-    asked: list[object] = []
+    configs: list[object] = []
 
     class Factory(DeviceFactory):
         def create_devices(self, config, name_prefix):
-            asked.append(config)
+            configs.append(config)
             return []
 
     class Plugin:
@@ -62,7 +62,7 @@ def test_unrequested_device_type_costs_nothing() -> None:
 
     plain, unused = graphmill.Host(), graphmill.Host(plugins=[Plugin()])
     assert kernel_calls(plain) == kernel_calls(unused)
-    assert len(asked) == 1  # once a session, and never for a step
+    assert len(configs) == 1  # once a session, and never for a step
 
 
 def test_kernel_lookup_happens_at_executor_build_only(monkeypatch) -> None:

@@ -163,10 +163,10 @@ def test_python3_of_a_command_is_the_interpreter_that_was_requested(
     python.write_text('#!/bin/sh\necho "asked: $*"\n')
     python.chmod(0o755)
     monkeypatch.setattr(script, "ROOT", tree)
-    asked = script.Python(python, (3, 11, 0))
+    requested = script.Python(python, (3, 11, 0))
     limits = tmp_path / "limits.txt"
     line = "python3 -m venv .venv; echo limits: $PIP_CONSTRAINT"
-    assert script.run(script.Command("x", line, None), asked, limits) == 0
+    assert script.run(script.Command("x", line, None), requested, limits) == 0
     printed = capfd.readouterr().out.splitlines()
     assert printed[1:3] == ["asked: -m venv .venv", f"limits: {limits}"]
     assert printed[3] == "(Python 3.11.0 with nothing installed)"

@@ -296,12 +296,12 @@ def test_description_that_fails_does_not_hide_the_error(plugin_graph: Any) -> No
 
 
 def test_description_is_not_asked_for_without_a_question() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
     graph = queue_graph()
     with graphmill.Session(graph=graph) as session, pytest.MonkeyPatch.context() as patch:
         from graphmill.runtime.steps.waits import Wait
 
-        patch.setattr(Wait, "record", lambda wait: asked.append("record"))
+        patch.setattr(Wait, "record", lambda wait: calls.append("record"))
         session.run([], targets=["put"])
         assert session.run("out:0") == -1.0
-    assert asked == []
+    assert calls == []

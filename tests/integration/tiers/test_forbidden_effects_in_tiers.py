@@ -134,8 +134,8 @@ FEEDS = {"f": "string: ''", "i": "int32: 0", "n": "int32: 1", "p": "bool: True",
 
 
 def feeds(path: Path, **others: Any) -> dict[str, Any]:
-    given = {"f": str(path).encode(), "i": 0, "n": 1, "p": True, "x": 2.0, **others}
-    return {f"{name}:0": value for name, value in given.items()}
+    values = {"f": str(path).encode(), "i": 0, "n": 1, "p": True, "x": 2.0, **others}
+    return {f"{name}:0": value for name, value in values.items()}
 
 
 def session_of(program: Program, tier: str, *forbidden: str) -> graphmill.Session:
@@ -204,13 +204,13 @@ def test_function_is_refused_when_it_is_called_and_not_before(
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_callable_is_refused_in_each_step(name: str, tier: str, secret: Path) -> None:
-    program, given = PROGRAMS[name], feeds(secret)
+    program, fed = PROGRAMS[name], feeds(secret)
     made: list[Any] = []
 
     def run(session: graphmill.Session) -> None:
         if not made:  # a node of the session's own graph is refused here
-            made.append(session.make_callable(program.fetch, feed_list=list(given)))
-        made[0](*given.values())
+            made.append(session.make_callable(program.fetch, feed_list=list(fed)))
+        made[0](*fed.values())
 
     with session_of(program, tier, "fs.read") as session:
         for _ in range(STEPS):
@@ -222,11 +222,11 @@ def test_callable_is_refused_in_each_step(name: str, tier: str, secret: Path) ->
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_partial_run_is_refused(name: str, tier: str, secret: Path) -> None:
-    program, given = PROGRAMS[name], feeds(secret)
+    program, fed = PROGRAMS[name], feeds(secret)
 
     def run(session: graphmill.Session) -> None:
-        handle = session.partial_run_setup([program.fetch], list(given))
-        session.partial_run(handle, program.fetch, given)
+        handle = session.partial_run_setup([program.fetch], list(fed))
+        session.partial_run(handle, program.fetch, fed)
 
     with session_of(program, tier, "fs.read") as session:
         for _ in range(STEPS):
@@ -277,8 +277,8 @@ def test_function_that_no_executor_runs_is_refused(name: str, tier: str) -> None
     send = maker.graph_def.library.function[0].node_def[0]
     send.op = "Mine>Send"
     send.attr.clear()
-    for given, value in {"x": "float32: 2", "v": "float32[3]"}.items():
-        maker.placeholder(given, parse_input(value, {}, given))
+    for input_name, value in {"x": "float32: 2", "v": "float32[3]"}.items():
+        maker.placeholder(input_name, parse_input(value, {}, input_name))
     maker.node(parse_node(node, {}))
     fed = {"x:0": 2.0, "v:0": np.ones(3)}
     with graphmill.Session(graph=maker.graph_def, host=host) as session:

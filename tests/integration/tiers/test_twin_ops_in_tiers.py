@@ -75,10 +75,12 @@ def refused_iteration(graph: graphmill.Graph, x: Any) -> Any:
 def add_function(graph: graphmill.Graph, name: str, args: str, compute: Callable[..., Any]) -> None:
     body = graphmill.Graph()
     with body.as_default():
-        given = [body.placeholder(dtype, (), f"a{i}") for i, dtype in enumerate(args.split())]
-        results = compute(*given)
+        placeholders = [
+            body.placeholder(dtype, (), f"a{i}") for i, dtype in enumerate(args.split())
+        ]
+        results = compute(*placeholders)
     taken = [(tensor.op, tensor.value_index) for tensor in results]
-    graph.library.add(function_def(name, body, [tensor.op for tensor in given], taken))
+    graph.library.add(function_def(name, body, [tensor.op for tensor in placeholders], taken))
 
 
 def called(call: Callable[..., Any]) -> Callable[[graphmill.Graph, Any], Any]:
@@ -244,8 +246,8 @@ def test_kernel_in_place_of_control_flow_runs_in_every_tier(
     with session(built(build), host, tier) as made:
         assert set(steps(made, host, "y:0", 2.0)) == {expected}
         nodes = made.explain("y:0", ["x:0"]).nodes
-    kept = [node for node in nodes if node.kernel.endswith(override.__name__)]
-    assert kept
-    for node in kept:
+    overridden = [node for node in nodes if node.kernel.endswith(override.__name__)]
+    assert overridden
+    for node in overridden:
         assert node.tier == INTERPRETED
         assert tier == "off" or "has no lowering" in node.tier_reason

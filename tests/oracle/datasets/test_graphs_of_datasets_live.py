@@ -70,17 +70,17 @@ def test_graphs_are_those_of_tensorflow(build):
         ours = session.run(text.name)
     assert names(ours) == names(theirs)
     with tf.Graph().as_default() as graph:
-        given = v1.placeholder(tf.string, ())
-        variant = experimental.dataset_from_graph(given)
+        placeholder = v1.placeholder(tf.string, ())
+        variant = experimental.dataset_from_graph(placeholder)
         again = tf.data.experimental.from_variant(variant, dataset.element_spec)
         iterator = v1.data.make_initializable_iterator(again)
         values = tf.nest.flatten(iterator.get_next())
         with v1.Session() as session:
-            session.run(iterator.initializer, {given: ours})
+            session.run(iterator.initializer, {placeholder: ours})
             found = elements(lambda: session.run(values), tf.errors.OutOfRangeError)
     assert found == expected
     with graphmill.Session(graph=graph.as_graph_def().SerializeToString()) as session:
-        feeds = {given.name: np.array(theirs, object)}
+        feeds = {placeholder.name: np.array(theirs, object)}
         session.run([], feeds, targets=[iterator.initializer.name])
         fetches = [value.name for value in values]
         assert elements(lambda: session.run(fetches), graphmill.errors.OutOfRangeError) == expected

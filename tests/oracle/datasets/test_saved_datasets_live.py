@@ -82,11 +82,11 @@ def test_a_saved_dataset_is_loaded(tmp_path, compression, shards, writer):
     def load():
         return tf.data.Dataset.load(str(tmp_path / "made"), compression=compression)
 
-    given = RUNS[writer](save)
-    assert given == run_in_tensorflow(source)
+    written = RUNS[writer](save)
+    assert written == run_in_tensorflow(source)
     loaded = {name: run(load) for name, run in RUNS.items()}
     assert loaded["graphmill"] == loaded["tensorflow"]
-    assert sorted(loaded["graphmill"]) == sorted(given)
+    assert sorted(loaded["graphmill"]) == sorted(written)
 
 
 def test_files_are_those_of_tensorflow(tmp_path):
@@ -129,11 +129,11 @@ def test_snapshots_are_exchanged_by_hash(tmp_path, writer):
     experimental = pytest.importorskip("tensorflow.python.ops.gen_experimental_dataset_ops")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experimental, "snapshot_dataset_v2", with_hash(77))
-        given = RUNS[writer](lambda: snapshot(source()))
+        written = RUNS[writer](lambda: snapshot(source()))
         (reader,) = set(RUNS) - {writer}
         found = RUNS[reader](lambda: snapshot(source().map(fail)))
     assert hash_of(tmp_path) == 77
-    assert sorted(found) == sorted(given)
+    assert sorted(found) == sorted(written)
 
 
 def fail(number, *others):

@@ -36,10 +36,10 @@ def smooth_cases():
         if case.program is not None or case.error or ops.get(case.op).is_stateful:
             continue
         try:
-            asked = question(case, REQUEST)
+            prepared = question(case, REQUEST)
         except SpecError:
             continue
-        if {value.dtype.name for value in asked.smooth.values()} & {"float32", "complex64"}:
+        if {value.dtype.name for value in prepared.smooth.values()} & {"float32", "complex64"}:
             yield case
 
 

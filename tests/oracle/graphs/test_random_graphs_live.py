@@ -25,7 +25,9 @@ def test_sessions_agree(seed, tf, graphmill_host):
         expected = session.run(list(made.fetches), made.feeds)
     with Session(graph=made.graph_def, host=graphmill_host) as session:
         results = session.run(list(made.fetches), made.feeds)
-    for name, want, have in zip(made.fetches, expected, results, strict=True):
+    for name, expected_value, actual_value in zip(made.fetches, expected, results, strict=True):
         where = f"{made.name}, {name}"
-        assert np.asarray(have).dtype == np.asarray(want).dtype, where
-        np.testing.assert_allclose(have, want, rtol=2e-4, atol=2e-3, err_msg=where)
+        assert np.asarray(actual_value).dtype == np.asarray(expected_value).dtype, where
+        np.testing.assert_allclose(
+            actual_value, expected_value, rtol=2e-4, atol=2e-3, err_msg=where
+        )

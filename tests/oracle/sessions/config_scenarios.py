@@ -131,9 +131,12 @@ def cost_models(runtime: Runtime) -> Any:
 
 def optimized(options: dict[str, Any] | None, rewrites: dict[str, Any] | None) -> dict[str, Any]:
     """Return a config with optimizer options, or with options of rewrites."""
-    given: dict[str, Any] = {"optimizerOptions": {"optLevel": "L0", **(options or {})}}
-    given["rewriteOptions"] = {"minGraphNodes": -1, **(rewrites or {"disableMetaOptimizer": True})}
-    return {"graphOptions": given}
+    graph_options: dict[str, Any] = {"optimizerOptions": {"optLevel": "L0", **(options or {})}}
+    graph_options["rewriteOptions"] = {
+        "minGraphNodes": -1,
+        **(rewrites or {"disableMetaOptimizer": True}),
+    }
+    return {"graphOptions": graph_options}
 
 
 @shows(
@@ -230,8 +233,13 @@ def session_metadata(runtime: Runtime) -> Any:
     with start(3) as session:
         metadata = runtime.messages.RunMetadata()
         session.run("sum:0", run_metadata=metadata)
-        given = metadata.session_metadata
-        return [given.name, given.version, outcome(lambda: start(3)), outcome(lambda: start(-1))]
+        session_options = metadata.session_metadata
+        return [
+            session_options.name,
+            session_options.version,
+            outcome(lambda: start(3)),
+            outcome(lambda: start(-1)),
+        ]
 
 
 @shows("experimental.disable_output_partition_graphs")
@@ -266,8 +274,8 @@ def timeout(runtime: Runtime) -> Any:
 @shows("output_partition_graphs", message="RunOptions")
 def partition_graphs(runtime: Runtime) -> Any:
     found = []
-    for wanted in (False, True):
-        options = {"outputPartitionGraphs": wanted}
+    for outputs_graphs in (False, True):
+        options = {"outputPartitionGraphs": outputs_graphs}
         metadata = runtime.traced(SUM, "sum:0", PLAIN, options)
         names = {node.name for part in metadata.partition_graphs for node in part.node}
         found.append(sorted(names & {"one", "two", "sum"}))

@@ -69,8 +69,8 @@ class Runtime:
 
         def run() -> Any:
             with self.session_of(nodes, config) as session:
-                given = self.message("RunOptions", options) if options else None
-                return session.run(fetches, options=given)
+                run_options = self.message("RunOptions", options) if options else None
+                return session.run(fetches, options=run_options)
 
         return outcome(run)
 

@@ -158,8 +158,8 @@ def as_default(runtime: Runtime, kind: str) -> Any:
     session, api = start(runtime, kind), runtime.api
     outside = api.get_default_session()
     found = [outside is session]
-    with session.as_default() as given:
-        found += [given is session, api.get_default_session() is session]
+    with session.as_default() as entered:
+        found += [entered is session, api.get_default_session() is session]
         found.append(plain(session.graph.get_tensor_by_name("sum:0").eval({"x:0": 3})))
         found.append(session.graph.get_operation_by_name("nothing").run({"x:0": 3}))
     found.append(api.get_default_session() is outside)

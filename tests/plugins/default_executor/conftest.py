@@ -93,13 +93,13 @@ class Drive:
             self.dead.append(name)
             self.propagator.node_done(item, iteration, True, item.dead_outputs, self.ready)
         else:
-            given = outputs.get(item.node.name, (1,) * item.num_outputs)
-            if callable(given):
-                given = given(iteration.number)
-            if len(given) == 1 and given[0] is not DEAD:
-                self.propagator.output_done(item, iteration, given[0], self.ready)
+            values = outputs.get(item.node.name, (1,) * item.num_outputs)
+            if callable(values):
+                values = values(iteration.number)
+            if len(values) == 1 and values[0] is not DEAD:
+                self.propagator.output_done(item, iteration, values[0], self.ready)
             else:
-                self.propagator.node_done(item, iteration, False, given, self.ready)
+                self.propagator.node_done(item, iteration, False, values, self.ready)
         self.propagator.validate()
         if isinstance(self.propagator, Propagator):
             counts = [len(frame.iterations) for frame in self.propagator.frames.values()]

@@ -69,24 +69,24 @@ class Bench:
         self.log: list[str] = []
 
     def _kernel(self, node: Any) -> OpKernel:
-        given = self.kernels.get(node.name, lambda *inputs: inputs[0] if inputs else ONE)
+        function = self.kernels.get(node.name, lambda *inputs: inputs[0] if inputs else ONE)
         kind = "plain"
-        if isinstance(given, tuple):
-            kind, given = given
+        if isinstance(function, tuple):
+            kind, function = function
 
         def compute(*inputs: Any, **keywords: Any) -> Any:
             self.log.append(node.name)
-            return given(*inputs, **keywords)
+            return function(*inputs, **keywords)
 
         definition = KernelDef(
             (node.op,),
-            given,
+            function,
             async_=kind == "async",
             stateful=kind != "plain",
             expensive=kind == "pooled",
         )
         if kind == "pooled":
-            definition = KernelDef((node.op,), given, expensive=True)
+            definition = KernelDef((node.op,), function, expensive=True)
         return OpKernel(compute, definition, node.name, node.op, self.device)
 
     def args(self, *values: Any, retvals: int = 1, **fields: Any) -> ExecutorArgs:

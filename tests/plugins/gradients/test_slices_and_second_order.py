@@ -27,7 +27,7 @@ def dense(gradient):
 
 
 @pytest.mark.parametrize(
-    ("through", "wanted"),
+    ("through", "expected"),
     [
         (lambda x: ops.math.mat_mul(x, [[1.0, 0, 0], [0, 2.0, 0], [0, 0, 1.0]]), [[2, 4, 2]]),
         (lambda x: ops.math.cumsum(x, 1), [[6, 4, 2]]),
@@ -38,20 +38,20 @@ def dense(gradient):
     ],
     ids=["MatMul", "Cumsum", "ReverseV2", "SegmentSum", "Identity", "Print"],
 )
-def test_rows_that_were_read_twice(through, wanted) -> None:
+def test_rows_that_were_read_twice(through, expected) -> None:
     def build(graph, x):
         y = ops.array.gather_v2(through(x), [0, 0], 0)
         return dense(graphmill.gradients(y, [x])[0])
 
-    np.testing.assert_array_equal(evaluate(build), [*wanted, [0, 0, 0]])
+    np.testing.assert_array_equal(evaluate(build), [*expected, [0, 0, 0]])
 
 
 def test_slices_are_passed_to_gradient_functions_that_accept_them() -> None:
-    given = []
+    received = []
 
     @graphmill.gradient("Tanh", slices=True)
     def tanh_gradient(_op, dy):
-        given.append(dy)
+        received.append(dy)
         return dy
 
     host = graphmill.Host()
@@ -61,7 +61,7 @@ def test_slices_are_passed_to_gradient_functions_that_accept_them() -> None:
         x = graph.placeholder("float64", X.shape, name="x")
         y = ops.array.gather_v2(ops.math.tanh(x), [0, 0], 0)
         graphmill.gradients(y, [x], host=host)
-    assert not isinstance(given[0], graphmill.Tensor)
+    assert not isinstance(received[0], graphmill.Tensor)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_random_graphs_whose_variables_are_all_written_in_place_e7(
 ) -> None:
     from graphmill_plugins.jit.programs import compiler
 
-    monkeypatch.setattr(compiler, "LEAST_BYTES", 0)
+    monkeypatch.setattr(compiler, "MIN_BYTES", 0)
     for seed in range(100, 110):
         assert not find_jit_difference(kind, seed, graphmill_host)
 
@@ -61,11 +61,11 @@ def test_straight_line_code_gives_the_same_bits_e7(kind: str, graphmill_host: Ho
 
 
 def wrong_ones(cases: Iterable[Case], host: Host) -> list[str]:
-    asked: Any = runner("jit", host)
+    runner_of_jit: Any = runner("jit", host)
     wrong = []
     for case in cases:
         try:
-            difference = verdict(case, asked.run, "jit")
+            difference = verdict(case, runner_of_jit.run, "jit")
         except NotApplicableError:
             continue
         if difference:

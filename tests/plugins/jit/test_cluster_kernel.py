@@ -316,12 +316,12 @@ def test_a_program_that_fails_leaves_variables_as_they_were(
     with HotSession(COUNTER) as session:
         session.run([], targets=["start_v", "start_w"])
         session.run([], feeds(0, 1), ["also"])
-        kept = CompiledCluster._run
+        original_run = CompiledCluster._run
 
-        def fail(self: CompiledCluster, *given: Any) -> Any:
+        def fail(self: CompiledCluster, *args: Any) -> Any:
             if self._written:
                 monkeypatch.setattr(self, "_program", raises(jax.errors.JaxRuntimeError("gone")))
-            return kept(self, *given)
+            return original_run(self, *args)
 
         monkeypatch.setattr(CompiledCluster, "_run", fail)
         session.run([], feeds(0, 1), ["also"])

@@ -63,9 +63,9 @@ def variables(states: list[str], *, resource: bool) -> list[str]:
 def training(op: str) -> tuple[Any, list[str]]:
     """Return a graph that updates the rows `ids` by `op`, and its states."""
     states = list(RULES[rule_of(op)].states)
-    given = [arg.name for arg in OPS.get(op).input_args]
-    scalars = [scalar(n, SCALARS.get(n, 0)) for n in given if n not in (*states, "grad", "indices")]
-    inputs = [{"grad": "sum", "indices": "u[0]"}.get(name, name) for name in given]
+    names = [arg.name for arg in OPS.get(op).input_args]
+    scalars = [scalar(n, SCALARS.get(n, 0)) for n in names if n not in (*states, "grad", "indices")]
+    inputs = [{"grad": "sum", "indices": "u[0]"}.get(name, name) for name in names]
     nodes = [*variables(states, resource=op.startswith("Resource")), *SUMS, *scalars]
     return graph_def(*nodes, f"train = {op}({', '.join(inputs)})", **INPUTS), states
 

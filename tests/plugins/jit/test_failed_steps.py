@@ -108,10 +108,10 @@ def test_no_step_waits_for_a_compilation(monkeypatch):
     may_go_on, has_begun = threading.Event(), threading.Event()
     compile_program = compiler.compile_program
 
-    def wait(*given):
+    def wait(*args):
         has_begun.set()
         assert may_go_on.wait(TIMEOUT)
-        return compile_program(*given)
+        return compile_program(*args)
 
     monkeypatch.setattr(compiler, "compile_program", wait)
     graph = graph_def("a = Mul(x, x)", "y = AddV2(a, x)", x="float32[2]")

@@ -67,8 +67,8 @@ def call_jax(bind_kernel: Callable[..., OpKernel]) -> Callable[..., Any]:
         moving = [at for at, value in enumerate(inputs) if not isinstance(value, int | tuple)]
 
         def traced(*values: Any) -> Any:
-            given = dict(zip(moving, values, strict=True))
-            return kernel.compute(*(given.get(at, array) for at, array in enumerate(arrays)))
+            by_position = dict(zip(moving, values, strict=True))
+            return kernel.compute(*(by_position.get(at, array) for at, array in enumerate(arrays)))
 
         with jax.enable_x64(True):
             result = jax.jit(traced)(*(arrays[at] for at in moving))

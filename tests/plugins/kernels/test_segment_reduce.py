@@ -19,12 +19,12 @@ from graphmill_plugins.kernels.segment_reduce import (
 def test_rounds_combine_like_sequential_updates(ufunc, count):
     random = np.random.default_rng(count)
     places, rows = random.integers(0, 9, count), random.random((count, 3))
-    want, got = np.ones((9, 3)), np.ones((9, 3))
-    ufunc.at(want, places, rows)
+    expected, actual = np.ones((9, 3)), np.ones((9, 3))
+    ufunc.at(expected, places, rows)
     order = np.argsort(places, kind="stable")
     ids = places[order]
-    combine_in_rounds(ufunc, got, ids, run_starts(ids), rows, order)
-    np.testing.assert_array_equal(got, want)
+    combine_in_rounds(ufunc, actual, ids, run_starts(ids), rows, order)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("ufunc", [np.add, np.maximum])
@@ -33,11 +33,11 @@ def test_runs_of_wide_rows_combine_as_one_by_one(ufunc, in_order):
     random = np.random.default_rng(1)
     ids, rows = np.sort(random.integers(0, 5, 40)), random.random((40, 100))
     order = None if in_order else random.permutation(40)
-    want, got = np.zeros((6, 100)), np.zeros((6, 100))
-    ufunc.at(want, ids, rows if order is None else rows[order])
+    expected, actual = np.zeros((6, 100)), np.zeros((6, 100))
+    ufunc.at(expected, ids, rows if order is None else rows[order])
     assert are_wide(rows)
-    combine_runs(ufunc, got, ids, run_starts(ids), rows, order)
-    np.testing.assert_allclose(got, want, rtol=1e-12)
+    combine_runs(ufunc, actual, ids, run_starts(ids), rows, order)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
 def test_starts_of_runs():

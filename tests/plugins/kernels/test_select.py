@@ -31,9 +31,9 @@ def operands(dtype, layout):
 def test_select_is_where(dtype, layout):
     mask, t, e = operands(dtype, layout)
     for other in (e, e[:1], e.dtype.type(3)):
-        got, want = select(mask, t, other), np.where(mask, t, other)
-        assert got.dtype == want.dtype
-        assert got.tobytes() == want.tobytes()
+        actual, expected = select(mask, t, other), np.where(mask, t, other)
+        assert actual.dtype == expected.dtype
+        assert actual.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
@@ -41,9 +41,9 @@ def test_select_is_where(dtype, layout):
 def test_unselected_elements_are_multiplied_by_zero(dtype, layout):
     mask, t, _ = operands(dtype, layout)
     with np.errstate(all="ignore"):
-        got, want = passed(np, mask, t), t * mask
-    assert got.dtype == t.dtype
-    np.testing.assert_array_equal(got, want)
+        actual, expected = passed(np, mask, t), t * mask
+    assert actual.dtype == t.dtype
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_inputs_are_not_written():

@@ -14,14 +14,14 @@ from graphmill_plugins.kernels.small_axis import are_short, log_softmax, reduced
 def test_reductions(shape, ufunc, keep_dims):
     x = np.random.default_rng(0).random(shape)
     assert are_short(x)
-    want = ufunc.reduce(x, axis=-1, keepdims=keep_dims)
-    np.testing.assert_allclose(reduced(ufunc, x, None, keep_dims=keep_dims), want, rtol=1e-12)
+    expected = ufunc.reduce(x, axis=-1, keepdims=keep_dims)
+    np.testing.assert_allclose(reduced(ufunc, x, None, keep_dims=keep_dims), expected, rtol=1e-12)
 
 
 def test_logarithms_of_shares():
     x = np.random.default_rng(0).standard_normal((50, 50, 3))
-    want = x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
-    np.testing.assert_allclose(log_softmax(x), want, rtol=1e-12)
+    expected = x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+    np.testing.assert_allclose(log_softmax(x), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(2048,), (2000, 1), (100, 100), (10, 10), (0, 4)])

@@ -13,9 +13,9 @@ from graphmill_plugins.kernels.sparse._sparse import order_of
 @pytest.mark.parametrize("least", [0, -2])
 def test_order_is_numpy_s(rank, most, least):
     indices = np.random.default_rng(rank).integers(least, most, (200, rank))
-    want = np.lexsort(indices.T[::-1])
-    assert order_of(indices).tolist() == want.tolist()
-    assert order_of(indices[want]).tolist() == list(range(200))
+    expected = np.lexsort(indices.T[::-1])
+    assert order_of(indices).tolist() == expected.tolist()
+    assert order_of(indices[expected]).tolist() == list(range(200))
 
 
 def test_nothing_and_no_columns_are_in_order():

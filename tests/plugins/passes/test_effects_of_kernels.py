@@ -13,14 +13,14 @@ from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_nodes import parse_function, parse_node
 
 
-def host_with(*given: Any) -> graphmill.Host:
+def host_with(*definitions: Any) -> graphmill.Host:
     """Return a host with third-party kernels."""
 
     class Plugin:
         @staticmethod
         @graphmill.hookimpl
         def graphmill_register_kernels(kernels: Any) -> None:
-            for kernel in given:
+            for kernel in definitions:
                 kernels.add(kernel)
 
     return graphmill.Host(plugins=[Plugin])

@@ -14,7 +14,7 @@ def config(policy: str = "", *allow: str) -> proto.ConfigProto:
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "wanted"),
+    ("message", "options", "expected"),
     [
         (config(), {}, None),
         (config(), {"is_loaded": True}, []),
@@ -34,12 +34,12 @@ def config(policy: str = "", *allow: str) -> proto.ConfigProto:
     ],
 )
 def test_rules_follow_from_configuration_arguments_and_origin(
-    given: proto.ConfigProto, options: dict[str, object], wanted: list[str] | None
+    message: proto.ConfigProto, options: dict[str, object], expected: list[str] | None
 ) -> None:
-    before = given.SerializeToString()
-    found = rules_of(with_access(given, **options))  # type: ignore[arg-type]
-    assert (None if found is None else found.texts()) == wanted
-    assert given.SerializeToString() == before
+    before = message.SerializeToString()
+    found = rules_of(with_access(message, **options))  # type: ignore[arg-type]
+    assert (None if found is None else found.texts()) == expected
+    assert message.SerializeToString() == before
 
 
 def test_contradictions_are_refused() -> None:

@@ -18,10 +18,10 @@ def test_rule_has_an_absolute_path_without_links(
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    wanted = Rule("fs.read", str(tmp_path / "real"))
+    expected = Rule("fs.read", str(tmp_path / "real"))
     for path in ("link", "./real/", "real/../link", f"{tmp_path}//link", "~/link"):
-        assert Rule.parse(f"fs.read:{path}") == wanted
-    assert Rule.parse(f"fs.read:file://{tmp_path}/link") == wanted
+        assert Rule.parse(f"fs.read:{path}") == expected
+    assert Rule.parse(f"fs.read:file://{tmp_path}/link") == expected
 
 
 def test_rule_of_a_url_stays_one() -> None:

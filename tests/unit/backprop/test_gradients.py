@@ -88,9 +88,9 @@ def test_an_op_without_gradient_function_is_differentiated_by_jax(graph: graphmi
     x = graph.placeholder("float32", (2, 2))
     (dx,) = graphmill.gradients(ops.linalg.einsum([x, x], equation="ij,jk->ik"), x)
     assert "SymbolicGradient" in {node.op for node in graph}
-    given = np.array([[1, 2], [3, 4]], "f")
+    matrix = np.array([[1, 2], [3, 4]], "f")
     ones = np.ones((2, 2), "f")
-    np.testing.assert_allclose(values(graph, dx, {x: given}), ones @ given.T + given.T @ ones)
+    np.testing.assert_allclose(values(graph, dx, {x: matrix}), ones @ matrix.T + matrix.T @ ones)
 
 
 def test_an_op_without_any_gradient_is_a_lookup_error(graph: graphmill.Graph) -> None:

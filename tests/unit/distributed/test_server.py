@@ -37,14 +37,14 @@ def test_without_a_cluster_it_is_alone_on_the_loopback_interface() -> None:
 
 @pytest.mark.parametrize("form", [lambda m: m, lambda m: m.SerializeToString()])
 def test_a_cluster_may_be_a_message_or_its_bytes(form: Any) -> None:
-    given = definition(TWO_JOBS, "ps", 3).cluster
-    assert definition(form(given), "worker", 1).cluster == given
+    cluster = definition(TWO_JOBS, "ps", 3).cluster
+    assert definition(form(cluster), "worker", 1).cluster == cluster
 
 
 def test_a_server_def_says_all_and_arguments_override_it() -> None:
-    given = definition(TWO_JOBS, "worker", 1)
-    assert definition(given) == given
-    assert definition(given, "ps", 3).job_name == "ps"
+    server_def = definition(TWO_JOBS, "worker", 1)
+    assert definition(server_def) == server_def
+    assert definition(server_def, "ps", 3).job_name == "ps"
 
 
 @pytest.mark.parametrize(

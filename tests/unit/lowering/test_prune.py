@@ -202,7 +202,7 @@ def test_s4_exactly_the_ancestors_up_to_the_feeds_are_kept(
     fetches = data.draw(st.lists(st.sampled_from(tensors), min_size=1, max_size=4))
     targets = data.draw(st.lists(st.sampled_from([node.name for node in full]), max_size=2))
     found = client(feeds, fetches, targets, full=full)
-    kept = [n for n in found.graph if n.op not in ("_Arg", "_Retval")]
+    nodes = [n for n in found.graph if n.op not in ("_Arg", "_Retval")]
 
     # The same by the rules, edge by edge, on the full graph.
     fed = {(full.node(name.split(":")[0]), int(name.split(":")[1])) for name in feeds}
@@ -224,7 +224,7 @@ def test_s4_exactly_the_ancestors_up_to_the_feeds_are_kept(
         if grown == expected:
             break
         expected = grown
-    assert {node.name for node in kept} == {node.name for node in expected}
+    assert {node.name for node in nodes} == {node.name for node in expected}
     ends = [node for node in found.graph if node.op == "_Retval"]
     assert len(ends) == len(fetches)
     roots = [*ends, *(found.graph.node(t) for t in targets)]

@@ -18,8 +18,8 @@ def config(**values: object):
 
 
 def test_settings_are_python_values() -> None:
-    given = config(size=7, share=0.5, strict=True, path=b"a/b")
-    assert plugin_settings(given, "mine") == {
+    message = config(size=7, share=0.5, strict=True, path=b"a/b")
+    assert plugin_settings(message, "mine") == {
         "size": 7,
         "share": 0.5,
         "strict": True,
@@ -33,10 +33,10 @@ def test_settings_of_others_do_not_count() -> None:
 
 
 def test_a_setting_of_another_kind_is_refused() -> None:
-    given = proto.ConfigProto()
-    entry = given.graph_options.rewrite_options.custom_optimizers.add(name="mine")
+    message = proto.ConfigProto()
+    entry = message.graph_options.rewrite_options.custom_optimizers.add(name="mine")
     entry.parameter_map["shape"].shape.dim.add(size=3)
     with pytest.raises(
         errors.InvalidArgumentError, match="'shape' of plugin mine must be a number"
     ):
-        plugin_settings(given, "mine")
+        plugin_settings(message, "mine")

@@ -33,7 +33,7 @@ class Step:
 
     def join(self, device: int, on: int | None = None, **changes: Any) -> None:
         place = device if on is None else on
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "kind": "Reduce",
             "group_key": 7,
             "group_size": 2,
@@ -51,7 +51,7 @@ class Step:
             self.outcomes[device] = result, error
             self.has_outcome.release()
 
-        request = CollectiveRequest(**(given | changes))
+        request = CollectiveRequest(**(defaults | changes))
         self.collectives.execute_async(request, self.cancellation, done)
 
 

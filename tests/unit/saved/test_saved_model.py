@@ -344,8 +344,8 @@ def test_sparse_tensors_are_three_arrays(maker: Maker) -> None:
         info.coo_sparse.dense_shape_tensor_name = f"{prefix}shape:0"
     with load(maker.write()) as model:
         call = model.signatures["sparse"]
-        given = (np.array([[1, 2]]), np.array([5.0], np.float32), np.array([3, 4]))
-        for part, expected in zip(call(s=given)["t"], given, strict=True):
+        parts = (np.array([[1, 2]]), np.array([5.0], np.float32), np.array([3, 4]))
+        for part, expected in zip(call(s=parts)["t"], parts, strict=True):
             np.testing.assert_array_equal(part, expected)
         with pytest.raises(errors.InvalidArgumentError, match="tuple of 3 arrays"):
             call(s=X)

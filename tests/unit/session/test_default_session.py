@@ -102,8 +102,8 @@ def test_interactive_session_without_graph_has_one_to_build_in() -> None:
 @pytest.mark.parametrize("kind", ["message", "bytes"])
 def test_graph_of_a_session_of_a_message_can_be_built_on(graph: Any, kind: str) -> None:
     message = graph.as_graph_def()
-    given = message if kind == "message" else message.SerializeToString()
-    with graphmill.Session(graph=given) as session:
+    graph_message = message if kind == "message" else message.SerializeToString()
+    with graphmill.Session(graph=graph_message) as session:
         assert session.run("y:0", {"x:0": 1.0}) == 2
         assert isinstance(session.graph, graphmill.Graph)
         assert session.graph is session.graph

@@ -158,11 +158,11 @@ def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
 @pytest.mark.parametrize("is_expensive", [False, True])
 def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
     """The cost of a loop, recognised by traits, depends on the kernels of its device."""
-    asked = []
+    queries = []
 
     def try_find(op_def: Any, attrs: Any, device_type: str, backends: Any) -> Any:
         del op_def, attrs
-        asked.append((device_type, backends))
+        queries.append((device_type, backends))
         return SimpleNamespace(definition=SimpleNamespace(expensive=is_expensive))
 
     events = RandomEvents(0)
@@ -175,7 +175,7 @@ def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
     item = SimpleNamespace(graph=SimpleNamespace(nodes=[node]), device=device)
     events.executors.items = events.executors.serving = (item,)  # type: ignore[assignment]
     events.hot_steps.prepare(events.executors)
-    assert asked == [("NPU", ("mine",))]
+    assert queries == [("NPU", ("mine",))]
     assert events.executors.hot.state is (HotState.COUNTING if is_expensive else HotState.HOT)
 
 

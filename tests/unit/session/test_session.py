@@ -58,8 +58,8 @@ def test_s1_one_cpu_by_default_or_device_count() -> None:
 
 def test_s1_a_config_may_be_a_message_bytes_or_a_dict() -> None:
     config = ConfigProto(device_count={"CPU": 2, "GPU": 0})
-    for given in (config, config.SerializeToString(), {"device_count": {"CPU": 2, "GPU": 0}}):
-        with graphmill.Session(config=given) as session:
+    for one in (config, config.SerializeToString(), {"device_count": {"CPU": 2, "GPU": 0}}):
+        with graphmill.Session(config=one) as session:
             assert sum(d.device_type == "CPU" for d in session.list_devices()) == 2
 
 

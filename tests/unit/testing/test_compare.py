@@ -18,8 +18,8 @@ def answer(values, dtype="float32"):
     return Answer((np.asarray(values, dtype),), (dtype,))
 
 
-def says(want, got, the_case=None, backend="numpy"):
-    return difference(the_case or case(), want, got, backend)
+def says(expected, actual, the_case=None, backend="numpy"):
+    return difference(the_case or case(), expected, actual, backend)
 
 
 def test_equal_answers_do_not_differ():
@@ -27,7 +27,7 @@ def test_equal_answers_do_not_differ():
 
 
 @pytest.mark.parametrize(
-    ("want", "got", "words"),
+    ("expected", "actual", "words"),
     [
         (answer([1.0]), answer([1.0], "float64"), "dtype float64, expected float32"),
         (answer([1.0]), answer([[1.0]]), r"shape \[1, 1\], expected \[1\]"),
@@ -46,10 +46,10 @@ def test_equal_answers_do_not_differ():
         (answer([1.0]), Answer(), "0 outputs, expected 1"),
     ],
 )
-def test_all_kinds_of_difference_are_reported(want, got, words):
+def test_all_kinds_of_difference_are_reported(expected, actual, words):
     import re
 
-    assert re.search(words, says(want, got))
+    assert re.search(words, says(expected, actual))
 
 
 def test_one_ulp_is_accepted_and_a_thousandth_is_not():
@@ -69,9 +69,9 @@ def test_a_wrong_infinity_is_reported_without_a_tolerance():
 
 
 def test_sums_are_measured_by_their_largest_element():
-    want, got = answer([1e3, 1e-5]), answer([1e3, 2e-5])
-    assert says(want, got)
-    assert says(want, got, case(op="MatMul")) == ""
+    expected, actual = answer([1e3, 1e-5]), answer([1e3, 2e-5])
+    assert says(expected, actual)
+    assert says(expected, actual, case(op="MatMul")) == ""
 
 
 def test_a_case_may_widen_its_bound():

@@ -13,24 +13,24 @@ def test_answers_round_trip(tmp_path):
     bfloat = np.array([1.5, np.nan], numpy_dtype("bfloat16"))
     values = (np.array(3, np.int64), np.zeros((0, 2), np.float32), strings, bfloat)
     dtypes = ("int64", "float32", "string", "bfloat16")
-    given = {
+    stored = {
         "a": Stored("1", Answer(values, dtypes)),
         "b": Stored("2", Answer(error="InvalidArgument", message="not kept")),
     }
-    write_answers(tmp_path / "x.npz", given, "a test")
+    write_answers(tmp_path / "x.npz", stored, "a test")
     back = read_answers(tmp_path / "x.npz")
     assert back["b"] == Stored("2", Answer(error="InvalidArgument"))
     assert back["a"].answer.dtypes == dtypes
-    for value, want in zip(back["a"].answer.outputs, values, strict=True):
-        assert value.dtype == want.dtype
-        assert value.shape == want.shape
-        assert value.tolist() == want.tolist() or np.isnan(want.astype(float)).any()
+    for value, expected in zip(back["a"].answer.outputs, values, strict=True):
+        assert value.dtype == expected.dtype
+        assert value.shape == expected.shape
+        assert value.tolist() == expected.tolist() or np.isnan(expected.astype(float)).any()
 
 
 def test_the_same_answers_make_the_same_file(tmp_path):
-    given = {"a": Stored("1", Answer((np.arange(3),), ("int64",)))}
+    stored = {"a": Stored("1", Answer((np.arange(3),), ("int64",)))}
     for name in ("x", "y"):
-        write_answers(tmp_path / f"{name}.npz", given, "a test")
+        write_answers(tmp_path / f"{name}.npz", stored, "a test")
     assert (tmp_path / "x.npz").read_bytes() == (tmp_path / "y.npz").read_bytes()
 
 

@@ -22,8 +22,8 @@ pytest.importorskip("google_crc32c")
 class Creator(train.ChiefSessionCreator):
     """A creator that fails at first, and stores its sessions."""
 
-    def __init__(self, *given: Any, failures: Any = (), **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, failures: Any = (), **named: Any) -> None:
+        super().__init__(*args, **named)
         self.failures = list(failures)
         self.made: list[graphmill.Session] = []
 
@@ -69,13 +69,13 @@ class Program:
 
         kernels.add(may_fail)
 
-    def creator(self, failures: Any = (), **given: Any) -> Creator:
+    def creator(self, failures: Any = (), **options: Any) -> Creator:
         """A creator whose first sessions fail."""
-        named = {k: given.pop(k) for k in ("checkpoint_dir",) if k in given}
-        return Creator(self.scaffold(**given), host=self.host, failures=failures, **named)
+        named = {k: options.pop(k) for k in ("checkpoint_dir",) if k in options}
+        return Creator(self.scaffold(**options), host=self.host, failures=failures, **named)
 
-    def scaffold(self, **given: Any) -> train.Scaffold:
-        return train.Scaffold(graph=self.graph, **given)
+    def scaffold(self, **options: Any) -> train.Scaffold:
+        return train.Scaffold(graph=self.graph, **options)
 
 
 @pytest.fixture
@@ -139,8 +139,8 @@ def test_hooks_may_request_options(program: Program) -> None:
     creator = program.creator()
     metadata = graphmill.RunMetadata()
     with train.MonitoredSession(creator, [hook]) as session:
-        given = graphmill.RunOptions(timeout_in_ms=60_000)
-        session.run(program.step, {program.x: 1.0}, options=given, run_metadata=metadata)
+        run_options = graphmill.RunOptions(timeout_in_ms=60_000)
+        session.run(program.step, {program.x: 1.0}, options=run_options, run_metadata=metadata)
     ((options, of_hook),) = seen
     assert (options.trace_level, options.timeout_in_ms) == (3, 60_000)
     assert of_hook.step_stats.dev_stats
@@ -293,14 +293,14 @@ def test_a_timer_goes_by_seconds_or_by_steps() -> None:
 
 
 def test_the_training_session_saves_for_the_chief(program: Program, tmp_path: Path) -> None:
-    given = {"checkpoint_dir": tmp_path, "save_checkpoint_steps": 1, "recovery_wait_secs": 0}
+    options = {"checkpoint_dir": tmp_path, "save_checkpoint_steps": 1, "recovery_wait_secs": 0}
     with train.MonitoredTrainingSession(
-        scaffold=program.scaffold(), host=program.host, **given
+        scaffold=program.scaffold(), host=program.host, **options
     ) as session:
         session.run(program.step, {program.x: 1.0})
     assert train.latest_checkpoint(tmp_path) == f"{tmp_path}/model.ckpt-1"
     with train.MonitoredTrainingSession(
-        scaffold=program.scaffold(), host=program.host, **given
+        scaffold=program.scaffold(), host=program.host, **options
     ) as session:
         assert session.run(program.step, {program.x: 1.0}) == 2
 

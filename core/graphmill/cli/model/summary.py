@@ -90,21 +90,21 @@ class ModelSummary:
     outputs: tuple[Port, ...] = field(default=())
 
 
-def summarize_meta_graph(loaded: LoadedMetaGraph, known: OpRegistry) -> ModelSummary:
-    """Summarize a MetaGraph; `known` are the ops of the host."""
+def summarize_meta_graph(loaded: LoadedMetaGraph, ops: OpRegistry) -> ModelSummary:
+    """Summarize a MetaGraph; `ops` are those of the host."""
     meta = loaded.meta_graph_def
     return _contents(
         meta.graph_def,
-        known,
+        ops,
         tags=tuple(sorted(loaded.tags)),
         producer=meta.meta_info_def.tensorflow_version,
         signatures=signatures_of(meta.signature_def),
     )
 
 
-def summarize_graph(loaded: LoadedGraph, known: OpRegistry) -> ModelSummary:
-    """Summarize a bare graph; `known` are the ops of the host."""
-    return _contents(loaded.graph_def, known, tags=(), producer="", signatures={})
+def summarize_graph(loaded: LoadedGraph, ops: OpRegistry) -> ModelSummary:
+    """Summarize a bare graph; `ops` are those of the host."""
+    return _contents(loaded.graph_def, ops, tags=(), producer="", signatures={})
 
 
 def signatures_of(signature_defs: Mapping[str, SignatureDef]) -> dict[str, Signature]:
@@ -125,7 +125,7 @@ def signatures_of(signature_defs: Mapping[str, SignatureDef]) -> dict[str, Signa
     }
 
 
-def port_of_tensor(graph_def: GraphDef, known: OpRegistry, name: str) -> Port:
+def port_of_tensor(graph_def: GraphDef, ops: OpRegistry, name: str) -> Port:
     """Return any tensor of a graph as an input: `x:1`, or `x` for the first output of node `x`.
 
     Raises:
@@ -139,7 +139,7 @@ def port_of_tensor(graph_def: GraphDef, known: OpRegistry, name: str) -> Port:
     node = nodes[node_name]
     if node.op in _PLACEHOLDERS:
         return replace(_placeholder(node, graph_def.versions.producer), name=name)
-    for port in _outputs(node, known):
+    for port in _outputs(node, ops):
         if port.tensor == tensor:
             return replace(port, name=name)
     return Port(name, tensor, "", None)
@@ -172,7 +172,7 @@ def choose_signature(signatures: Mapping[str, Signature], key: str | None, model
 
 def _contents(
     graph_def: GraphDef,
-    known: OpRegistry,
+    ops: OpRegistry,
     *,
     tags: tuple[str, ...],
     producer: str,
@@ -191,7 +191,7 @@ def _contents(
             for node in graph_def.node
             if node.op in _PLACEHOLDERS
         ),
-        outputs=tuple(_ends(graph_def, known)),
+        outputs=tuple(_ends(graph_def, ops)),
     )
 
 
@@ -214,18 +214,18 @@ def _placeholder(node: NodeDef, producer: int) -> Port:
     return Port(node.name, f"{node.name}:0", dtype, shape)
 
 
-def _ends(graph_def: GraphDef, known: OpRegistry) -> Iterator[Port]:
+def _ends(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:
     """Yield the outputs of nodes that compute a result and have no consumer."""
     consumed = {name.lstrip("^").split(":")[0] for node in graph_def.node for name in node.input}
     for node in graph_def.node:
         if node.name in consumed or node.op in _NO_RESULT or node.name.startswith(_RESTORING):
             continue
-        yield from _outputs(node, known)
+        yield from _outputs(node, ops)
 
 
-def _outputs(node: NodeDef, known: OpRegistry) -> Iterator[Port]:
+def _outputs(node: NodeDef, ops: OpRegistry) -> Iterator[Port]:
     """Yield the outputs of a node up to the first list output."""
-    op_def = known.find(node.op)
+    op_def = ops.find(node.op)
     for index, arg in enumerate(op_def.output_args if op_def else ()):
         if arg.is_list:
             return

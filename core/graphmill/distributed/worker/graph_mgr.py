@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.runtime.devices.device_mgr import DeviceMgr
 
-MANY: Final = 256
+WARNING_COUNT: Final = 256
 """Number of graphs above which idle graphs are dropped."""
 IDLE_SECONDS: Final = 3600.0
 """Seconds since its last run after which a graph is idle."""
@@ -93,7 +93,7 @@ class GraphMgr:
             graph.release()
 
     def _drop_idle(self) -> None:
-        if len(self._graphs) <= MANY:
+        if len(self._graphs) <= WARNING_COUNT:
             return
         limit = time.monotonic() - IDLE_SECONDS
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from graphmill.runtime.process import effects
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-_KEPT: Final = 256 << 20  # bytes that are free at the end of the heap and not returned
+_MAX_FREE_BYTES: Final = 256 << 20  # bytes that are free at the end of the heap and not returned
 _ON_THE_HEAP: Final = (
     128 << 20,
     32 << 20,
@@ -25,7 +25,7 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = _mallopt()
     return any(mallopt(_M_MMAP_THRESHOLD, size) for size in _ON_THE_HEAP) and bool(
-        mallopt(_M_TRIM_THRESHOLD, _KEPT)
+        mallopt(_M_TRIM_THRESHOLD, _MAX_FREE_BYTES)
     )
 
 

@@ -59,13 +59,13 @@ class ResourceMgr:
         """
         key = (kind or type(resource), name)
         with self._lock:
-            held = self._containers.setdefault(container or self.default_container, {})
-            if key in held:
+            resources = self._containers.setdefault(container or self.default_container, {})
+            if key in resources:
                 raise AlreadyExistsError(
                     f"resource {container or self.default_container}/{name} "
                     f"({key[0].__name__}) already exists"
                 )
-            held[key] = resource
+            resources[key] = resource
 
     def lookup_or_create(
         self, container: str, name: str, kind: type[_Resource], factory: Callable[[], _Resource]
@@ -76,8 +76,8 @@ class ResourceMgr:
             InvalidArgumentError: the factory did not return a `kind`.
         """
         with self._lock:
-            held = self._containers.setdefault(container or self.default_container, {})
-            resource: _Resource | None = held.get((kind, name))
+            resources = self._containers.setdefault(container or self.default_container, {})
+            resource: _Resource | None = resources.get((kind, name))
             if resource is not None:
                 return resource
             created = factory()
@@ -86,7 +86,7 @@ class ResourceMgr:
                     f"the factory of {name!r} created a {type(created).__name__}, "
                     f"not a {kind.__name__}"
                 )
-            held[kind, name] = created
+            resources[kind, name] = created
             return created
 
     def delete(self, container: str, name: str, kind: type[Any]) -> None:
@@ -96,45 +96,45 @@ class ResourceMgr:
             NotFoundError: there is no resource of that container, name and type.
         """
         with self._lock:
-            held = self._containers.get(container or self.default_container, {})
-            if (kind, name) not in held:
+            resources = self._containers.get(container or self.default_container, {})
+            if (kind, name) not in resources:
                 raise NotFoundError(self._missing(container, name, kind))
-            del held[kind, name]
+            del resources[kind, name]
             self.generation += 1
 
     def clear_container(self, container: str) -> None:
         """Remove all resources of a container; a container that does not exist counts as empty."""
         with self._lock:
-            held = self._containers.pop(container or self.default_container, None)
+            resources = self._containers.pop(container or self.default_container, None)
             self.generation += 1
-        del held  # outside of the lock: the destructor of a resource may look up others
+        del resources  # outside of the lock: the destructor of a resource may look up others
 
     def clear(self) -> None:
         """Remove all resources of all containers."""
         with self._lock:
-            held = dict(self._containers)
+            containers = dict(self._containers)
             self._containers.clear()
             self.generation += 1
-        del held
+        del containers
 
     def names(self, container: str = "") -> list[tuple[str, str]]:
         """Return (type name, resource name) of everything in a container, sorted."""
         with self._lock:
-            held = self._containers.get(container or self.default_container, {})
-            return sorted((kind.__name__, name) for kind, name in held)
+            resources = self._containers.get(container or self.default_container, {})
+            return sorted((kind.__name__, name) for kind, name in resources)
 
     def containers(self) -> list[str]:
         """Return the names of the containers that are not empty."""
         with self._lock:
-            return sorted(name for name, held in self._containers.items() if held)
+            return sorted(name for name, resources in self._containers.items() if resources)
 
     def _missing(self, container: str, name: str, kind: type[Any]) -> str:
         container = container or self.default_container
-        held = self._containers.get(container)
-        if not held:
+        resources = self._containers.get(container)
+        if not resources:
             return (
                 f"Container {container} does not exist. "
                 f"(Could not find resource: {container}/{name})"
             )
-        near = suggest(name, [other_name for other, other_name in held if other is kind])
+        near = suggest(name, [other_name for other, other_name in resources if other is kind])
         return f"Resource {container}/{name}/{kind.__name__} does not exist{near}"

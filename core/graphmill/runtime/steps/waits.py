@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.op_kernel_context import OpKernelContext
     from graphmill.runtime.steps.cancellation import CancellationManager
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 class WaitRecord(NamedTuple):
@@ -99,8 +99,8 @@ class _OnCancel:
 
 def waits_text(waits: Sequence[WaitRecord]) -> str:
     """Return the first waits as one text; "" for none."""
-    more = len(waits) - _MOST_NAMED
-    text = "; ".join(map(str, waits[:_MOST_NAMED]))
+    more = len(waits) - _MAX_NAMED
+    text = "; ".join(map(str, waits[:_MAX_NAMED]))
     return f"{text}; {more} more nodes wait" if more > 0 else text
 
 

@@ -52,7 +52,7 @@ class AllocatorTests:
     @rows("R2", "S12")
     def test_exceeding_the_limit_is_resource_exhausted(self, allocator: Allocator) -> None:
         """Exceeding the limit is RESOURCE_EXHAUSTED with sizes; smaller requests still succeed."""
-        held = allocator.allocate(self.limit - 10)
+        block = allocator.allocate(self.limit - 10)
         with pytest.raises(errors.ResourceExhaustedError, match=str(self.limit)) as caught:
             allocator.allocate(11)
         assert str(self.limit - 10) in str(caught.value), (
@@ -60,7 +60,7 @@ class AllocatorTests:
         )
         small = allocator.allocate(10)
         allocator.deallocate(small)
-        allocator.deallocate(held)
+        allocator.deallocate(block)
         allocator.deallocate(allocator.allocate(self.limit))
 
     @rows("R2")
@@ -98,19 +98,19 @@ class AllocatorTests:
     def test_any_order_of_calls(self, allocator: Allocator, seed: int) -> None:
         """After a random sequence of calls the statistics equal a simple count."""
         draw = random.Random(seed)
-        held: list[tuple[Any, int]] = []
+        blocks: list[tuple[Any, int]] = []
         for _ in range(200):
             size = draw.randrange(self.limit // 4)
-            used = sum(amount for _, amount in held)
-            if held and draw.random() < 0.4:
-                memory, _ = held.pop(draw.randrange(len(held)))
+            used = sum(amount for _, amount in blocks)
+            if blocks and draw.random() < 0.4:
+                memory, _ = blocks.pop(draw.randrange(len(blocks)))
                 allocator.deallocate(memory)
             elif used + size <= self.limit:
-                held.append((allocator.allocate(size), size))
+                blocks.append((allocator.allocate(size), size))
             else:
                 with pytest.raises(errors.ResourceExhaustedError):
                     allocator.allocate(size)
-            assert allocator.stats().bytes_in_use == sum(amount for _, amount in held)
+            assert allocator.stats().bytes_in_use == sum(amount for _, amount in blocks)
 
     @rows("R2")
     def test_statistics_are_exact_with_threads(self, allocator: Allocator) -> None:

@@ -214,9 +214,9 @@ class DeviceTests:
         metadata = proto.RunMetadata()
         options = proto.RunOptions(trace_level=proto.RunOptions.FULL_TRACE)
         with Session(graph=graph, host=host, config=config) as session:
-            got = session.run(y, {x: _X}, options=options, run_metadata=metadata)
-        np.testing.assert_allclose(got, np.maximum(_X @ _W + 1, 0), rtol=1e-5)
-        assert isinstance(got, np.ndarray)
+            result = session.run(y, {x: _X}, options=options, run_metadata=metadata)
+        np.testing.assert_allclose(result, np.maximum(_X @ _W + 1, 0), rtol=1e-5)
+        assert isinstance(result, np.ndarray)
         requested = parse_device_name(name)
         ran = {
             parse_device_name(stats.device).type
@@ -326,9 +326,9 @@ class DeviceTests:
 
             def steps(number: int) -> None:
                 for _ in range(10):
-                    got = float(call(np.full(5, number, np.float32)))
-                    if got != 5.0 * (number * number + number):
-                        wrong.append(got)
+                    result = float(call(np.full(5, number, np.float32)))
+                    if result != 5.0 * (number * number + number):
+                        wrong.append(result)
 
             threads = [threading.Thread(target=steps, args=(n,)) for n in range(4)]
             for thread in threads:
@@ -436,13 +436,13 @@ class DeviceTests:
             thread.start()
             assert faults.has_arrived.wait(30), "the slow kernel was never called"
             try:
-                got = within(
+                result = within(
                     lambda: session.run(relu, {x: _X}), "a step concurrent with a slow one", 10
                 )
             finally:
                 faults.let_go()
                 thread.join()
-        assert got.shape == _X.shape
+        assert result.shape == _X.shape
         assert slow[0].shape == (2, 2)
 
 

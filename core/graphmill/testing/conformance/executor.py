@@ -106,8 +106,8 @@ class ExecutorTests(SeededSuite):
                 layer = [later[i] + later[(i + 1 + depth) % 6] for i in range(6)]
             total = math.add_n(layer, name="total")
         with Session(graph=graph, host=host, config=config) as session:
-            got = within(lambda: session.run(total, {x: 1.0}), "a step of waiting kernels")
-        assert got == 21 * 8
+            result = within(lambda: session.run(total, {x: 1.0}), "a step of waiting kernels")
+        assert result == 21 * 8
 
     @rows("E6")
     def test_every_node_runs_once(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
@@ -177,9 +177,9 @@ class ExecutorTests(SeededSuite):
 
             def steps(number: int) -> None:
                 for _ in range(10):
-                    got = float(call(np.float32(number)))
-                    if got != number * number + number:
-                        wrong.append(got)
+                    result = float(call(np.float32(number)))
+                    if result != number * number + number:
+                        wrong.append(result)
 
             threads = [threading.Thread(target=steps, args=(n,), daemon=True) for n in range(4)]
             for thread in threads:
@@ -199,8 +199,9 @@ class ExecutorTests(SeededSuite):
         built = program.build(graph)
         with Session(graph=graph, host=host, config=config) as session:
             for x in (0, 5):
-                got = within(lambda: built.run(session, x), f"a step of {program.name}")  # noqa: B023
-                assert got == program.expected(x), program.name
+                step = f"a step of {program.name}"
+                result = within(lambda: built.run(session, x), step)  # noqa: B023
+                assert result == program.expected(x), program.name
 
     @rows("E7")
     def test_dead_tokens(self, host: Host, config: Any, probe_ops: ProbeOps) -> None:
@@ -261,8 +262,8 @@ class ExecutorTests(SeededSuite):
                 parallel_iterations=parallel,
             )
         with Session(graph=graph, host=host, config=config) as session:
-            got = within(lambda: session.run(total, {n: 20}), "a loop that waits")
-        assert got == sum(i * i for i in range(20))
+            result = within(lambda: session.run(total, {n: 20}), "a loop that waits")
+        assert result == sum(i * i for i in range(20))
 
     @rows("E1")
     def test_unsupported_graph_is_refused(self, host: Host, config: Any) -> None:
@@ -391,8 +392,9 @@ class ExecutorTests(SeededSuite):
             _, total = while_loop(lambda i, _: math.less(i, n), body, [0, 1.0])
         with Session(graph=graph, host=host, config=config) as session:
             for trips in (6, 0):
-                got = within(lambda: session.run(total, {n: trips}), "a loop on two devices")  # noqa: B023
-                assert got == 2.0**trips
+                step = "a loop on two devices"
+                result = within(lambda: session.run(total, {n: trips}), step)  # noqa: B023
+                assert result == 2.0**trips
 
     @rows("S8")
     def test_partial_runs(self, host: Host, config: Any) -> None:
@@ -407,17 +409,17 @@ class ExecutorTests(SeededSuite):
         with Session(graph=graph, host=host, config=config) as session:
             handles = [session.partial_run_setup([first, second], [a, b]) for _ in range(2)]
             for offset, handle in enumerate(handles):
-                got = within(
+                result = within(
                     lambda: session.partial_run(handle, first, {a: 1.0 + offset}),  # noqa: B023
                     "the first half of a partial run",
                 )
-                assert got == 2.0 * (1 + offset)
+                assert result == 2.0 * (1 + offset)
             for offset, handle in enumerate(handles):
-                got = within(
+                result = within(
                     lambda: session.partial_run(handle, second, {b: 10.0}),  # noqa: B023
                     "the second half of a partial run",
                 )
-                assert got == 2.0 * (1 + offset) + 10
+                assert result == 2.0 * (1 + offset) + 10
 
     @rows("E12")
     def test_statistics_name_the_nodes(self, host: Host, config: Any) -> None:

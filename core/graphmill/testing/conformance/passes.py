@@ -86,8 +86,8 @@ class PassTests(SeededSuite):
         graph = Graph()
         built = program.build(graph)
         with Session(graph=graph, host=hosts[1], config=config) as session:
-            got = within(lambda: built.run(session, 3), f"a step of {program.name}")
-        assert got == program.expected(3), program.name
+            result = within(lambda: built.run(session, 3), f"a step of {program.name}")
+        assert result == program.expected(3), program.name
 
     @rows("P4")
     def test_effects_are_neither_lost_nor_doubled(

@@ -99,10 +99,10 @@ class PluginTests:
             declared = [n for n in TierRunner(host, "off").nodes(case) if _is_declared(host, n)]
             if not declared:
                 continue
-            got = _run(host, "eager", case)
-            if not got.compiled.isdisjoint(node.name for node in declared):
+            run = _run(host, "eager", case)
+            if not run.compiled.isdisjoint(node.name for node in declared):
                 return
-            reasons += [f"{case.id}: {reason}" for reason in got.reasons or ["no reason given"]]
+            reasons += [f"{case.id}: {reason}" for reason in run.reasons or ["no reason given"]]
         if not reasons:
             pytest.skip("no selected kernel declares how it is compiled")
         op = op_cases[0].op

@@ -61,10 +61,10 @@ class RendezvousTests:
     @rows("R1")
     def test_receive_first(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A receiver waits for its value."""
-        got = _Receiver(receiver, _key("e"))
-        assert not got.has_ended.is_set()
+        receiving = _Receiver(receiver, _key("e"))
+        assert not receiving.has_ended.is_set()
         rendezvous.send(_key("e"), HOST, np.float32(3))
-        assert got.result() == (3, False, None)
+        assert receiving.result() == (3, False, None)
 
     @rows("R1", "E7")
     def test_deadness_crosses(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
@@ -115,20 +115,20 @@ class RendezvousTests:
     def test_cancellation_ends_a_wait(self, rendezvous: Rendezvous, receiver: Rendezvous) -> None:
         """A cancelled receiver is notified once; the value may still be sent."""
         manager = CancellationManager()
-        got = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
+        receiving = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
         manager.start_cancel()
-        assert isinstance(got.result()[2], errors.CancelledError)
+        assert isinstance(receiving.result()[2], errors.CancelledError)
         rendezvous.send(_key("e"), HOST, np.int32(1))
         assert within(lambda: receiver.recv(_key("e"), HOST), "a receive")[0] == 1
-        assert got.calls == 1
+        assert receiving.calls == 1
 
     @rows("R1", "E13")
     def test_a_wait_after_cancellation_ends_at_once(self, receiver: Rendezvous) -> None:
         """A receive that starts after the cancellation fails at once."""
         manager = CancellationManager()
         manager.start_cancel()
-        got = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
-        assert isinstance(got.result()[2], errors.CancelledError)
+        receiving = _Receiver(receiver, _key("e"), TransferArgs(cancellation=manager))
+        assert isinstance(receiving.result()[2], errors.CancelledError)
 
     @rows("R1")
     @pytest.mark.parametrize("seed", range(3))
@@ -138,14 +138,14 @@ class RendezvousTests:
         """Concurrent sends and receives in random order match one to one."""
         draw = random.Random(seed)
         keys = [_key(f"e{index}") for index in range(120)]
-        got: list[_Receiver] = []
+        receivers: list[_Receiver] = []
 
         def send(part: list[str]) -> None:
             for key in part:
                 rendezvous.send(key, HOST, key)
 
         def receive(part: list[str]) -> None:
-            got.extend(_Receiver(receiver, key) for key in part)
+            receivers.extend(_Receiver(receiver, key) for key in part)
 
         threads = []
         for work in (send, receive):
@@ -158,9 +158,9 @@ class RendezvousTests:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sorted(one.key for one in got) == sorted(keys)
-        assert all(one.result() == (one.key, False, None) for one in got)
-        assert all(one.calls == 1 for one in got)
+        assert sorted(one.key for one in receivers) == sorted(keys)
+        assert all(one.result() == (one.key, False, None) for one in receivers)
+        assert all(one.calls == 1 for one in receivers)
 
 
 class _Receiver:

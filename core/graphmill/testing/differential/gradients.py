@@ -55,11 +55,11 @@ def judge(
         return unsaid, ""
     if expected.error == NO_GRADIENT:  # JAX may differentiate the kernel here
         return "TensorFlow has no gradient", ""
-    got = ask(text)
-    if got.error == NO_CASE and FAILS in got.message:  # the values differ, not the gradients
+    actual = ask(text)
+    if actual.error == NO_CASE and FAILS in actual.message:  # the values differ, not the gradients
         return "only graphmill fails", ""
-    detail = difference(expected, got)
-    if expected.error and not got.error:
+    detail = difference(expected, actual)
+    if expected.error and not actual.error:
         return "only TensorFlow refuses", ""
     (case,) = parse_cases(text, "sweep")
     if detail and not strict and any(entry.covers(case.op, detail) for entry in accepted()):

@@ -121,6 +121,6 @@ def _are_refusals(expected: Answer, actual: Answer) -> bool:
     return {expected.error, error} <= _REFUSALS
 
 
-def _is_fault(got: Answer) -> bool:
+def _is_fault(answer: Answer) -> bool:
     """Return whether a kernel crashed on an input that it should have refused."""
-    return got.error == "Internal" and "the kernel " in got.message
+    return answer.error == "Internal" and "the kernel " in answer.message

@@ -170,8 +170,8 @@ def slice_(op: ForwardOp, dy: Gradient) -> list[Tensor | None]:
     """Pad with zeros to the input's shape."""
     before = op.inputs[1]
     shape = math.cast(op.shape(op.inputs[0]), DstT=before.dtype.base_dtype)
-    taken = math.cast(op.shape(op.outputs[0]), DstT=before.dtype.base_dtype)
-    paddings = array.transpose(array.pack([before, shape - taken - before]), [1, 0])
+    size = math.cast(op.shape(op.outputs[0]), DstT=before.dtype.base_dtype)
+    paddings = array.transpose(array.pack([before, shape - size - before]), [1, 0])
     return [array.pad(as_dense(dy), paddings), None, None]
 
 

@@ -26,7 +26,7 @@ from graphmill_plugins.jit.programs.compiled_cluster import (
     first_line,
 )
 from graphmill_plugins.jit.programs.compiler_options import compiler_options_for
-from graphmill_plugins.jit.programs.donation import LEAST_BYTES
+from graphmill_plugins.jit.programs.donation import MIN_BYTES
 from graphmill_plugins.jit.programs.guard_program import guard_program_for
 from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
 from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_loops
@@ -168,7 +168,7 @@ def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCac
     large = tuple(
         index
         for index, variable in enumerate(layout.written)
-        if state[variable.slot].nbytes >= LEAST_BYTES
+        if state[variable.slot].nbytes >= MIN_BYTES
         and closed.out_avals[index].shape == state[variable.slot].shape
         and closed.out_avals[index].dtype == state[variable.slot].dtype
     )
@@ -196,7 +196,7 @@ def _mark_donatable(layout: Layout, closed: Any) -> None:
         and counts[jaxpr.outvars[index]] == 1
         and jaxpr.outvars[index] not in inputs
         and jaxpr.outvars[index].aval.dtype.kind in _NUMPY_KINDS
-        and bytes_of(jaxpr.outvars[index]) >= LEAST_BYTES
+        and bytes_of(jaxpr.outvars[index]) >= MIN_BYTES
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Variable
     from graphmill_plugins.jit.programs.memory import HostMemory
 
-LEAST_BYTES: Final = 64 << 10
+MIN_BYTES: Final = 64 << 10
 """The minimum size in bytes of a donated variable; smaller ones are not worth the bookkeeping."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_MANY: Final = 8  # calls from which on the longest is an outlier; below, it may be typical
+_MIN_CALLS: Final = 8  # calls from which on the longest is an outlier; below, it may be typical
 
 
 class CallTimes:
@@ -41,6 +41,6 @@ class CallTimes:
         """
         if not varies or not self.count:
             return self._shortest
-        if self.count < _MANY:
+        if self.count < _MIN_CALLS:
             return self._total // self.count
         return (self._total - self._longest) // (self.count - 1)

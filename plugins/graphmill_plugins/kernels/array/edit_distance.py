@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
-_MANY: Final = 2048  # pairs of elements from which on NumPy is faster than a Python loop
+_MIN_NUMPY_PAIRS: Final = 2048  # pairs of elements from which on NumPy is faster than a Python loop
 
 
 @kernel("EditDistance", host=True)
@@ -78,7 +78,7 @@ def _sequences(indices: Value, values: Value) -> dict[tuple[int, ...], list[Any]
 
 def _distances(pairs: Sequence[tuple[list[Any], list[Any]]]) -> list[float]:
     """Return the distance of each pair of sequences."""
-    if sum(len(a) * len(b) for a, b in pairs) < _MANY:
+    if sum(len(a) * len(b) for a, b in pairs) < _MIN_NUMPY_PAIRS:
         return [_levenshtein(a, b) for a, b in pairs]
     return _levenshtein_of_all(pairs)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_ARGWHERE_SIZE = 64  # elements up to which `np.argwhere` is faster
-_MANY = 2048  # integers from which on a hash table is faster than sorting
+_MIN_HASHED = 2048  # integers from which on a hash table is faster than sorting
 _MAX_HASH_ROUNDS = 16  # attempts, after which the remaining values are sorted
 _SPREADING = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Fibonacci hashing
 _WIDEST = 8  # largest range of values per element at which a table is faster than sorting
@@ -39,7 +39,7 @@ def _first_occurrences(x: Value) -> tuple[Value, Value]:
         low, high = int(x.min()), int(x.max())
         if high - low < _WIDEST * x.size:
             return _first_occurrences_in_table(x, low, high)
-        if x.size > _MANY:
+        if x.size > _MIN_HASHED:
             return _with_inverse(_first_of_each_by_hash(x))
     if is_narrow(x.dtype):
         x = x.astype(np.float32)  # not every narrow float sorts NaN in NumPy

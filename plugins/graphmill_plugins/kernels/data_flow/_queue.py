@@ -153,16 +153,16 @@ class Dequeue(Attempt):
 
     def run(self, queue: Queue) -> int:
         """Take the available elements."""
-        taken = self._taken
-        if queue.is_closed and len(queue.entries) < self._count - len(taken):
+        entries = self._taken
+        if queue.is_closed and len(queue.entries) < self._count - len(entries):
             outcome = self._run_closed(queue)
             if outcome is not None:
                 return outcome
-        available = min(queue.available, self._count - len(taken))
+        available = min(queue.available, self._count - len(entries))
         if queue.dequeues_atomically and available < self._count:
             return _BLOCKED
-        taken += [queue.take() for _ in range(available)]
-        if len(taken) == self._count:
+        entries += [queue.take() for _ in range(available)]
+        if len(entries) == self._count:
             return _COMPLETE
         return _PROGRESSED if available > 0 else _BLOCKED
 

@@ -134,8 +134,8 @@ class Barrier(Store):
             raise InvalidArgumentError(f"num_elements must not be negative, got {count}")
         if len(self.ready) < count:
             return None
-        taken, self.ready = self.ready[:count], self.ready[count:]
-        return taken
+        entries, self.ready = self.ready[:count], self.ready[count:]
+        return entries
 
 
 @kernel("Barrier", stateful=True, effects=_STATE)
@@ -231,20 +231,20 @@ class BarrierTakeManyKernel:
         count = scalar_int("num_elements", num_elements)
 
         def take() -> tuple[Any] | None:
-            taken = barrier.take(count, allows_fewer=self._allows_fewer)
-            return None if taken is None else (_stacked(ctx, barrier, taken),)
+            entries = barrier.take(count, allows_fewer=self._allows_fewer)
+            return None if entries is None else (_stacked(ctx, barrier, entries),)
 
         barrier.submit(take, done, ctx.wait(lambda: f"{count} elements of {barrier}"), is_take=True)
 
 
 def _stacked(
-    ctx: OpKernelContext, barrier: Barrier, taken: list[tuple[int, bytes, list[Value]]]
+    ctx: OpKernelContext, barrier: Barrier, entries: list[tuple[int, bytes, list[Value]]]
 ) -> tuple[Any, ...]:
-    indices = np.array([index for index, _, _ in taken], np.int64)
-    keys = string_array([key for _, key, _ in taken])
+    indices = np.array([index for index, _, _ in entries], np.int64)
+    keys = string_array([key for _, key, _ in entries])
     components = []
     for component, dtype in enumerate(barrier.dtypes):
-        values = [parts[component] for _, _, parts in taken]
+        values = [parts[component] for _, _, parts in entries]
         if values:
             shape = shape_of_value(values[0], dtype)
         else:

@@ -29,13 +29,13 @@ def evaluator(
         values: dict[tuple[Node, int], Any] = {}
         results: list[Any] = [None] * len(body.ret_types)
         for node in order:
-            taken = [values[edge.src, edge.src_output] for edge in node.in_edges]
+            inputs = [values[edge.src, edge.src_output] for edge in node.in_edges]
             if node.op == "_Arg":
                 values[node, 0] = args[node.attrs["index"]]
             elif node.op == "_Retval":
-                results[node.attrs["index"]] = taken[0]
+                results[node.attrs["index"]] = inputs[0]
             else:
-                outputs = computes[node](*taken)
+                outputs = computes[node](*inputs)
                 if not isinstance(outputs, (tuple, list)):
                     outputs = (outputs,)
                 for index in range(node.num_outputs):

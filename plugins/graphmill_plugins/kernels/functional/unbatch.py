@@ -135,7 +135,7 @@ class WaitingRows:
 
     def _drop_old_rows(self) -> None:
         now = self._clock()
-        self._rows = {key: kept for key, kept in self._rows.items() if kept[0] > now}
+        self._rows = {key: rows for key, rows in self._rows.items() if rows[0] > now}
 
     def _wait(self, key: int, done: Done, cancellation: Cancellation | None) -> None:
         """Start the timer of a step, and watch for its cancellation."""

@@ -17,7 +17,7 @@ from graphmill_plugins.kernels.image.boxes import Limits, check_limits, iou_of, 
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MANY_CLASSES: Final = 4  # from so many classes on, overlaps of shared boxes are cached
+_MIN_CACHED_CLASSES: Final = 4  # from so many classes on, overlaps of shared boxes are cached
 _MAX_SHARED_BOXES: Final = 1 << 13  # boxes up to which all pairs may be compared
 _AT_ONCE: Final = 16
 
@@ -50,7 +50,7 @@ def _positive(name: str, value: Value) -> int:
 def _selected(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]:
     """Return coordinates, scores and classes of the selected boxes of one image, best first."""
     count = scores.shape[1]
-    if boxes.shape[1] == 1 and count >= _MANY_CLASSES and len(boxes) <= _MAX_SHARED_BOXES:
+    if boxes.shape[1] == 1 and count >= _MIN_CACHED_CLASSES and len(boxes) <= _MAX_SHARED_BOXES:
         chosen = _SharedBoxes(boxes[:, 0], scores, limits).selected()
     else:
         by_class = (

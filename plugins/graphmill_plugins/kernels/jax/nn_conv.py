@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 _MAX_GATHERED_WINDOWS = 64
-_MANY_CHANNELS = 64
+_MIN_HEAVY_CHANNELS = 64
 _VOLUME = 3  # spatial axes
 _MAX_SHIFTED_TAPS = 25
 _MAX_SHIFTED_CHANNELS = 4
@@ -64,7 +64,7 @@ def _dense(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> Value:
     images), and blocks as large as the stride for few channels (the first layer for RGB images).
     """
     windows = x.shape[0] * math.prod(axis.out for axis in axes)
-    is_heavy = windows <= _MAX_GATHERED_WINDOWS and x.shape[-1] >= _MANY_CHANNELS
+    is_heavy = windows <= _MAX_GATHERED_WINDOWS and x.shape[-1] >= _MIN_HEAVY_CHANNELS
     is_small = math.prod(axis.kernel for axis in axes) <= _MAX_SHIFTED_TAPS
     is_thin = is_small and x.shape[-1] == 1
     has_blocks = is_small and x.shape[-1] <= _MAX_SHIFTED_CHANNELS and all(map(_is_strided, axes))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.nn.conv.plan import ConvPlan
 
 _MAX_SPREAD_TAPS: Final = 25
-_MANY_WINDOWS: Final = 1 << 10
+_MIN_WINDOWS: Final = 1 << 10
 _VOLUME: Final = 3  # axes
 
 
@@ -124,7 +124,7 @@ def _is_product(plan: ConvPlan) -> bool:
     XLA's transposed convolution takes up to four times as long where there are many windows.
     """
     is_one_tap = all(axis.kernel == 1 and not axis.before and not axis.after for axis in plan.axes)
-    return is_one_tap and plan.groups == 1 and math.prod(plan.out[:-1]) >= _MANY_WINDOWS
+    return is_one_tap and plan.groups == 1 and math.prod(plan.out[:-1]) >= _MIN_WINDOWS
 
 
 def _by_platform(

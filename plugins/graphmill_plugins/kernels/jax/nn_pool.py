@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
     from graphmill_plugins.kernels.nn.window import Axis
 
-_MANY_TAPS = 24  # along one axis; for more, XLA's `reduce_window` keeps the program small
+_MAX_TAPS = 24  # along one axis; for more, XLA's `reduce_window` keeps the program small
 
 
 def _reduce(
@@ -34,7 +34,7 @@ def _reduce(
 ) -> Value:
     """Reduce the windows of channels-last `x`; padding holds `empty`."""
     pads = [(0, 0), *((axis.before, axis.after) for axis in axes), (0, 0)]
-    if any(axis.kernel > _MANY_TAPS for axis in axes):
+    if any(axis.kernel > _MAX_TAPS for axis in axes):
         # XLA has fast paths for these functions, not for lambdas.
         known = lax.max if function is jnp.maximum else lax.add
         window = (1, *(axis.kernel for axis in axes), 1)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.nn.pool.plan import PoolPlan
     from graphmill_plugins.kernels.nn.window import Axis
 
-_MANY_TAPS: Final = 49
+_MAX_TAPS: Final = 49
 
 
 def _window_arguments(axes: Sequence[Axis]) -> tuple[Any, Any, Any]:
@@ -41,7 +41,7 @@ def _window_arguments(axes: Sequence[Axis]) -> tuple[Any, Any, Any]:
 
 def _max_gradient(x: Value, out: Value, gradient: Value, axes: Sequence[Axis]) -> Value:
     taps = math.prod(axis.kernel for axis in axes)
-    if taps <= _MANY_TAPS or x.dtype.kind in "iu" or len(axes) == 3:
+    if taps <= _MAX_TAPS or x.dtype.kind in "iu" or len(axes) == 3:
         return _max_gradient_by_taps(x, out, gradient, axes)
     window, strides, pads = _window_arguments(axes)
     start = np.asarray(lowest(x.dtype), x.dtype)
@@ -98,7 +98,7 @@ def inner(values: Value, axes: Sequence[Axis]) -> Value:
 def _avg_gradient(shape: Sequence[int], gradient: Value, axes: Sequence[Axis]) -> Value:
     dtype, wide = gradient.dtype, widen(gradient.dtype)
     share = gradient.astype(wide) / window_counts(axes, wide)
-    if max(axis.kernel for axis in axes) > _MANY_TAPS:
+    if max(axis.kernel for axis in axes) > _MAX_TAPS:
         return _avg_gradient_by_windows(shape, share, axes).astype(dtype)
     for position, axis in enumerate(axes, 1):
         parts = [spread(share, axis, tap, position) for tap in range(axis.kernel)]

@@ -81,7 +81,7 @@ _SMALL: Final = _Tiles(
 _MIN_CHANNELS: Final = 32
 _MIN_SIZE: Final = 12
 _MAX_WEIGHTS: Final = 1 << 20  # elements; their transform is up to four times as large
-_MANY_TILES: Final = 32  # with fewer large tiles, reading the larger weights costs the savings
+_MIN_LARGE_TILES: Final = 32  # with fewer large tiles, reading the larger weights costs the savings
 
 
 def is_worth_it(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> bool:
@@ -105,7 +105,7 @@ def is_worth_it(x: Value, kernel: Value, axes: Sequence[Axis], groups: int) -> b
 def winograd(x: Value, kernel: Value, axes: Sequence[Axis]) -> Value:
     """Convolve channels-last `x` (N, H, W, C) with `kernel` (3, 3, C, O) and stride one."""
     count = x.shape[0] * math.prod(-(-axis.out // _LARGE.step) for axis in axes)
-    tiles = _LARGE if count >= _MANY_TILES else _SMALL
+    tiles = _LARGE if count >= _MIN_LARGE_TILES else _SMALL
     return _convolve(tiles, x, _transform(tiles, kernel), axes)
 
 

@@ -110,7 +110,7 @@ def _numpy_sum(ufunc: np.ufunc) -> Callable[..., Reduction]:
     return make
 
 
-_MANY = 4096  # elements from which on `_LANES` pay off
+_MIN_LANE_ELEMENTS = 4096  # elements from which on `_LANES` pay off
 _LANES = 512  # partial products that are computed side by side
 
 
@@ -121,7 +121,7 @@ def _numpy_product(_xp: ArrayNamespace, T: np.dtype[Any], keep_dims: bool) -> Re
         return plain
 
     def product(x: Value, indices: Value) -> Value:
-        if x.size < _MANY:
+        if x.size < _MIN_LANE_ELEMENTS:
             return plain(x, indices)
         axes = _axes(indices, x.ndim)
         if are_short(x) and axes == (x.ndim - 1,):

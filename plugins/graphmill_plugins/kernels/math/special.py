@@ -66,7 +66,7 @@ _ERF_Q = tuple(
     )
 )
 _ERF_LIMIT = np.float32(4)
-_ERF_FEW = 32  # elements up to which `math.erf` is faster
+_MAX_MATH_ERF = 32  # elements up to which `math.erf` is faster
 _WORTH_SHARING = 1 << 17  # elements, which take a few tenths of a millisecond
 _ERF_BLOCK = 1 << 15  # elements; a block and its temporaries fit the second-level cache
 
@@ -83,7 +83,7 @@ def _horner(x: Value, coefficients: tuple[np.float32, ...], out: Value) -> None:
 def erf_float32(x: Value) -> Value:
     """Compute erf of float32 values block by block, accurate to about three ulps."""
     flat = x.reshape(-1)
-    if flat.size <= _ERF_FEW:
+    if flat.size <= _MAX_MATH_ERF:
         few = [math.erf(value) for value in flat.tolist()]
         return np.array(few, np.float32).reshape(x.shape)
     result = np.empty(flat.shape, np.float32)
@@ -121,7 +121,7 @@ _ERFC = (
 
 def erfc_float32(x: Value) -> Value:
     """Compute 1 - erf of float32 values in float64, so that small results stay accurate."""
-    if x.size <= _ERF_FEW:
+    if x.size <= _MAX_MATH_ERF:
         few = [math.erfc(value) for value in x.ravel().tolist()]
         return np.array(few, np.float32).reshape(x.shape)
     far = np.abs(x.astype(np.float64))

@@ -127,14 +127,14 @@ def find_fields(message: Any, names: Sequence[str], *, extensions: bool) -> list
     Raises:
         InvalidArgumentError: the message has no such field.
     """
-    known = dict(message.fields_by_name)
+    by_name = dict(message.fields_by_name)
     if extensions:
         all_extensions = message.file.pool.FindAllExtensions(message)
-        known = {extension.full_name: extension for extension in all_extensions} | known
+        by_name = {extension.full_name: extension for extension in all_extensions} | by_name
     for name in names:
-        if name not in known:
+        if name not in by_name:
             raise InvalidArgumentError(f"unknown field {name} of message {message.full_name}")
-    return [known[name] for name in names]
+    return [by_name[name] for name in names]
 
 
 def check_type(field: Any, dtype: np.dtype[Any]) -> None:

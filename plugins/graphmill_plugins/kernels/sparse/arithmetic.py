@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Value
 
-_FEW = 2000  # elements that are added one by one as fast as run by run
+_MAX_SINGLE_SUMS = 2000  # elements that are added one by one as fast as run by run
 _REAL = {"T": dtypes.REAL}
 _NUMBERS = {"T": dtypes.NUMERIC}
 _SUMMED = {
@@ -276,7 +276,7 @@ def _reduce(ufunc: Any) -> Callable[..., Value]:
         reduction = _Reduction(indices, values, shape, axes, keep_dims)
         check_size(reduction.sizes, itemsize=values.dtype.itemsize)
         out = np.zeros(math.prod(reduction.sizes), values.dtype)
-        if ufunc is np.add and len(values) <= _FEW and not is_narrow(values.dtype):
+        if ufunc is np.add and len(values) <= _MAX_SINGLE_SUMS and not is_narrow(values.dtype):
             np.add.at(out, reduction.flat, values)
         else:
             positions, combined = reduction.combined(ufunc, values)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TYPES = {"T": (*dtypes.FLOATING, *dtypes.COMPLEX, dtypes.int32)}
 
 # With so many products, SciPy's speed pays for its import, which takes a tenth of a second.
-_MANY: Final = 1 << 19
+_MIN_BLOCKED_PRODUCTS: Final = 1 << 19
 
 
 def _check(indices: Value, values: Value, shape: Value, b: Value) -> tuple[int, int]:
@@ -80,7 +80,7 @@ def sparse_tensor_dense_matmul(
     if not b.size:  # no element of b is read, so the indices do not matter
         return xp.zeros((sizes[0], b.shape[1]), values.dtype)
     if xp is np:
-        multiply = _multiply if len(rows) * b.shape[1] < _MANY else _multiply_many
+        multiply = _multiply if len(rows) * b.shape[1] < _MIN_BLOCKED_PRODUCTS else _multiply_many
         return multiply(sizes, indices, wide, dense).astype(values.dtype, copy=False)
     result = xp.zeros((sizes[0], b.shape[1]), summed)
     products = wide[:, None] * dense[indices[:, 1]]

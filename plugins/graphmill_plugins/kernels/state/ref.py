@@ -58,8 +58,8 @@ def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -
     """Store `value`; with `validate_shape` its shape must be that of the variable."""
     del ctx
     if validate_shape:
-        held = ref.value
-        expected = ref.shape if held is None else shape_of_value(held, ref.dtype)
+        current = ref.value
+        expected = ref.shape if current is None else shape_of_value(current, ref.dtype)
         actual = shape_of_value(value, ref.dtype)
         if not is_compatible(expected, actual):
             raise errors.InvalidArgumentError(
@@ -75,9 +75,9 @@ def assign(ctx: OpKernelContext, ref: Ref, value: Value, validate_shape: bool) -
 
 def _update(ref: Ref, value: Value, function: Any) -> Ref:
     with ref.lock:
-        held = initialized(ref)
-        check_same_shape(ref.name, held, value)
-        ref.value = function(held, value)
+        current = initialized(ref)
+        check_same_shape(ref.name, current, value)
+        ref.value = function(current, value)
     return ref
 
 

@@ -182,9 +182,9 @@ def assign_variable(
 def _update(resource: Value, value: Value, function: Callable[[Value, Value], Value]) -> None:
     variable = variable_of(resource)
     with variable.lock:
-        held = variable.value
-        check_same_shape(resource.name, held, value)
-        variable.value = function(held, value)
+        current = variable.value
+        check_same_shape(resource.name, current, value)
+        variable.value = function(current, value)
 
 
 @kernel("AssignAddVariableOp", stateful=True, effects=("state",), traces_variables=True)
@@ -203,8 +203,10 @@ def assign_sub_variable(ctx: OpKernelContext, resource: Value, value: Value) -> 
 def var_is_initialized(ctx: OpKernelContext, resource: Value) -> Value:
     """Return whether the variable exists and has been assigned."""
     del ctx
-    held = resource.resource
-    return np.bool_(held is not None and (not isinstance(held, Variable) or held.is_initialized))
+    current = resource.resource
+    return np.bool_(
+        current is not None and (not isinstance(current, Variable) or current.is_initialized)
+    )
 
 
 @kernel("VariableShape", stateful=True, effects=("state",), traces_variables=True)
@@ -218,18 +220,18 @@ def variable_shape(ctx: OpKernelContext, resource: Value, out_type: np.dtype[Any
 @kernel("DestroyResourceOp", stateful=True, effects=("state",))
 def destroy_resource(ctx: OpKernelContext, resource: Value, ignore_lookup_error: bool) -> None:
     """Remove a resource; later uses of its handles are errors."""
-    held = resource.resource
-    is_missing = held is None or (isinstance(held, Variable) and held.value is None)
+    current = resource.resource
+    is_missing = current is None or (isinstance(current, Variable) and current.value is None)
     if is_missing and not ignore_lookup_error:
         raise errors.NotFoundError(f"Resource {resource.container}/{resource.name} does not exist")
-    if held is None:
+    if current is None:
         return
-    if ctx.resources.find(resource.container, resource.name, type(held)) is held:
-        ctx.resources.delete(resource.container, resource.name, type(held))
-    if isinstance(held, Variable):
+    if ctx.resources.find(resource.container, resource.name, type(current)) is current:
+        ctx.resources.delete(resource.container, resource.name, type(current))
+    if isinstance(current, Variable):
         # Existing handles refer to the variable itself, not to the resource manager.
-        with held.lock:
-            held.value = None
+        with current.lock:
+            current.value = None
     resource.resource = None
 
 

@@ -110,12 +110,12 @@ def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> N
             _combine_into(ufunc, changed, index, without_nan(ufunc, updates))
 
 
-def _combine_into(ufunc: np.ufunc, held: Any, index: Any, updates: Any) -> None:
+def _combine_into(ufunc: np.ufunc, current: Any, index: Any, updates: Any) -> None:
     """Combine updates into an array at `index`: one index array, or one for each axis."""
     if (
         isinstance(index, np.ndarray)
         and index.size > _MAX_UNSORTED_UPDATES
-        and held.ndim > 1
+        and current.ndim > 1
         and updates.ndim
     ):
         flat = index.reshape(-1)
@@ -123,10 +123,10 @@ def _combine_into(ufunc: np.ufunc, held: Any, index: Any, updates: Any) -> None:
         ids = flat[order]
         starts = run_starts(ids)
         if are_short(starts, ids.size):
-            rows = updates.reshape((ids.size, *held.shape[1:]))
-            combine_in_rounds(ufunc, held, ids, starts, rows, order)
+            rows = updates.reshape((ids.size, *current.shape[1:]))
+            combine_in_rounds(ufunc, current, ids, starts, rows, order)
             return
-    ufunc.at(held, index, updates)
+    ufunc.at(current, index, updates)
 
 
 def _scattered(operation: str, value: Any, index: Any, updates: Any) -> Any:
@@ -136,10 +136,10 @@ def _scattered(operation: str, value: Any, index: Any, updates: Any) -> Any:
     return getattr(value.at[index], _AT_METHODS[operation])(updates)
 
 
-def _pairs(held: Any, index: Any, updates: Any) -> Any:
+def _pairs(current: Any, index: Any, updates: Any) -> Any:
     """Yield (index, update) pairs, for operations without an in-place ufunc."""
     first = index[0] if isinstance(index, tuple) else index
-    rest = held.shape[len(index) if isinstance(index, tuple) else 1 :]
+    rest = current.shape[len(index) if isinstance(index, tuple) else 1 :]
     updates = np.broadcast_to(updates, (*np.shape(first), *rest))
     for position in np.ndindex(np.shape(first)):
         key = (

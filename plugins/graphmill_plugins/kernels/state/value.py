@@ -108,11 +108,11 @@ def initialized(variable: Variable) -> Value:
     return value
 
 
-def check_same_shape(name: str, held: Value, value: Value) -> None:
+def check_same_shape(name: str, current: Value, value: Value) -> None:
     """Raise InvalidArgumentError unless an update has the shape of the variable."""
-    if held.shape != value.shape:
+    if current.shape != value.shape:
         raise errors.InvalidArgumentError(
-            f"Cannot update variable {name!r} with shape {shape_text(held.shape)} using a "
+            f"Cannot update variable {name!r} with shape {shape_text(current.shape)} using a "
             f"Tensor with shape {shape_text(value.shape)}, shapes must be equal."
         )
 

@@ -200,13 +200,13 @@ class TensorArray:
                 )
             elements.extend([None] * (index + 1 - len(elements)))
         self._check_shape(index, value)
-        held = elements[index]
-        if index in self._read or type(held) is _Cleared:
+        current = elements[index]
+        if index in self._read or type(current) is _Cleared:
             raise InvalidArgumentError(
                 f"TensorArray {self.name}: Could not write to TensorArray index {index} because "
                 "it has already been read."
             )
-        if held is None:
+        if current is None:
             elements[index] = value
         elif self.is_gradient:
             self._add(index, value)
@@ -230,15 +230,15 @@ class TensorArray:
                 self._element_shape = shape
 
     def _add(self, index: int, value: Value) -> None:
-        held = self._elements[index]
-        known, shape = self._shape_of(held), shape_of_value(value, self.dtype)
+        current = self._elements[index]
+        known, shape = self._shape_of(current), shape_of_value(value, self.dtype)
         if known != shape:
             raise InvalidArgumentError(
                 f"TensorArray {self.name}: Could not aggregate to TensorArray index {index} "
                 f"because the existing shape is {shape_text(known)} but the new input shape "
                 f"is {shape_text(shape)}."
             )
-        if isinstance(held, _Zeros):
+        if isinstance(current, _Zeros):
             self._elements[index] = value
             return
         if self.dtype.kind not in "fiuc":
@@ -246,11 +246,11 @@ class TensorArray:
                 f"TensorArray {self.name} cannot add up values of {self.dtype.name}"
             )
         if index in self._summed:
-            held += value
+            current += value
         else:
-            held = self._xp.add(held, value)
+            current = self._xp.add(current, value)
             self._summed.add(index)
-        self._elements[index] = held
+        self._elements[index] = current
         self._may_have_gradient = False
 
     def _read_one(self, index: int) -> Value:

@@ -270,13 +270,13 @@ class _Ascent:
             return _shuffled(self._batch.size)
         rng = np.random.default_rng()
         counts = np.zeros(self._batch.size, np.int64)
-        taken: list[int] = []
+        indices: list[int] = []
         for one in rng.choice(self._batch.size, size=2 * self._batch.size, p=weights / total):
-            if len(taken) < self._batch.size and rng.random() <= 0.1 ** int(counts[one]):
+            if len(indices) < self._batch.size and rng.random() <= 0.1 ** int(counts[one]):
                 counts[one] += 1
-                taken.append(int(one))
+                indices.append(int(one))
         unseen = sorted(np.flatnonzero(counts == 0).tolist(), key=lambda one: -weights[one])
-        return [*taken, *unseen][: self._batch.size]
+        return [*indices, *unseen][: self._batch.size]
 
     def _importance(self, example: int) -> float:
         loss, batch = self._loss, self._batch

@@ -54,7 +54,7 @@ class DotDimensions(NamedTuple):
             )
 
     @staticmethod
-    def free(rank: int, *taken: Sequence[int]) -> tuple[int, ...]:
+    def free(rank: int, *used_axes: Sequence[int]) -> tuple[int, ...]:
         """Return the dimensions that are neither contracted nor batched."""
-        used = {axis for axes in taken for axis in axes}
+        used = {axis for axes in used_axes for axis in axes}
         return tuple(axis for axis in range(rank) if axis not in used)

@@ -45,21 +45,21 @@ def _sizes(shape: Any) -> Sequence[int]:
 
 def _exported(args: Sequence[Value], attrs: Mapping[str, Any]) -> Any:
     """Return the program as an `Exported` of `jax.export`, for arguments of these shapes."""
-    taken = tuple(jax.core.ShapedArray(np.shape(arg), arg.dtype) for arg in args)
+    arg_shapes = tuple(jax.core.ShapedArray(np.shape(arg), arg.dtype) for arg in args)
     layouts = tuple(
         jax.core.ShapedArray(_sizes(shape), np.dtype(dtype))
         for shape, dtype in zip(attrs["Sout"], attrs["Tout"], strict=True)
     )
     described = {
         "fun_name": "XlaCallModule",
-        "in_tree": jax.tree.structure((taken, {})),
-        "in_avals": taken,
+        "in_tree": jax.tree.structure((arg_shapes, {})),
+        "in_avals": arg_shapes,
         "out_tree": jax.tree.structure(layouts),
         "out_avals": layouts,
         "_has_named_shardings": False,
-        "_in_named_shardings": (None,) * len(taken),
+        "_in_named_shardings": (None,) * len(arg_shapes),
         "_out_named_shardings": (None,) * len(layouts),
-        "in_shardings_hlo": (None,) * len(taken),
+        "in_shardings_hlo": (None,) * len(arg_shapes),
         "out_shardings_hlo": (None,) * len(layouts),
         "nr_devices": 1,
         "platforms": tuple(name.lower() for name in attrs["platforms"]) or ("cpu",),
@@ -68,13 +68,15 @@ def _exported(args: Sequence[Value], attrs: Mapping[str, Any]) -> Any:
         "disabled_safety_checks": (),
         "mlir_module_serialized": encode(attrs["module"]),
         "calling_convention_version": attrs["version"],
-        "module_kept_var_idx": tuple(range(len(taken))),
+        "module_kept_var_idx": tuple(range(len(arg_shapes))),
         "uses_global_constants": len(attrs["platforms"]) > 1,
         "_get_vjp": None,
     }
     # Which fields describe shardings depends on the version of JAX.
-    known = {field.name for field in fields(_export.Exported)}
-    return _export.Exported(**{name: value for name, value in described.items() if name in known})
+    field_names = {field.name for field in fields(_export.Exported)}
+    return _export.Exported(
+        **{name: value for name, value in described.items() if name in field_names}
+    )
 
 
 def _call(attrs: Mapping[str, Any], args: Sequence[Value]) -> list[Value]:

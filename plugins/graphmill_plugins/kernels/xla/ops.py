@@ -85,9 +85,9 @@ def _placed(xp: ArrayNamespace, x: Value, axis: int, source: Any, fill: Value) -
     if not x.shape[axis]:
         shape = (*x.shape[:axis], len(source), *x.shape[axis + 1 :])
         return xp.broadcast_to(fill, shape)
-    taken = xp.take(x, np.maximum(source, 0), axis=axis)
+    values = xp.take(x, np.maximum(source, 0), axis=axis)
     shape = (1,) * axis + (-1,) + (1,) * (x.ndim - axis - 1)
-    return xp.where((source >= 0).reshape(shape), taken, fill)
+    return xp.where((source >= 0).reshape(shape), values, fill)
 
 
 @kernel("XlaPad", static=("padding_low", "padding_high", "padding_interior"))

@@ -89,8 +89,8 @@ def xla_scatter(
     batch = starts.shape[:-1]
     absent = {*dimensions.inserted, *dimensions.operand_batch}
     windows = [axis for axis in range(operand.ndim) if axis not in absent]
-    taken = sorted(dimensions.window)
-    sizes = dict(zip(windows, (updates.shape[axis] for axis in taken), strict=True))
+    window_axes = sorted(dimensions.window)
+    sizes = dict(zip(windows, (updates.shape[axis] for axis in window_axes), strict=True))
     indices = np.zeros((*batch, *sizes.values()), np.int64)
     inside = np.ones(batch, np.bool_)
     for axis, full in enumerate(operand.shape):
@@ -111,7 +111,7 @@ def xla_scatter(
             )
         indices += start * math.prod(operand.shape[axis + 1 :])
     rest = [axis for axis in range(updates.ndim) if axis not in dimensions.window]
-    values = np.transpose(updates, (*rest, *taken))
+    values = np.transpose(updates, (*rest, *window_axes))
     whole = np.broadcast_to(inside.reshape((*batch, *(1,) * len(windows))), indices.shape)
     flat = np.array(operand).reshape(-1)
     combine_at(flat, indices[whole], values[whole], function_of(ctx, "update", update_computation))

@@ -133,7 +133,7 @@ def test_closed_connection_notifies_callers(cluster: Cluster) -> None:
     worker = cluster.workers[cluster.tasks[0].name]
     worker.close()
     outcome: list[Any] = []
-    worker.get_status(proto.GetStatusRequest(), lambda *given: outcome.append(given))
+    worker.get_status(proto.GetStatusRequest(), lambda *args: outcome.append(args))
     ((response, error),) = outcome
     assert response is None
     assert isinstance(error, errors.CancelledError)

@@ -45,9 +45,9 @@ def loop_of(cond: Build, body: Build, first: Sequence[Any]) -> graphmill.Graph:
         graph.library.add(function_def(name, inner, [arg.op for arg in args], results))
     with graph.as_default():
         x = graph.placeholder("int32", (), "x")
-        given = [x if value is None else np.int32(value) for value in first]
+        start = [x if value is None else np.int32(value) for value in first]
         functions = {name: FuncAttr(name, {}) for name in ("cond", "body")}
-        math.add_n(functional.while_(given, **functions), name="y")
+        math.add_n(functional.while_(start, **functions), name="y")
     return graph
 
 
@@ -133,8 +133,8 @@ def test_outputs_of_one_node_that_forwards_are_distinguished(host: graphmill.Hos
     """The outputs of a node that forwards two arguments in swapped order are distinguished."""
 
     def swapping(i: Tensor, x: Tensor, y: Tensor) -> Sequence[Tensor]:
-        given = array.identity_n([x, y, math.add_v2(i, np.int32(1))])
-        return [given[2], given[1], given[0]]
+        outputs = array.identity_n([x, y, math.add_v2(i, np.int32(1))])
+        return [outputs[2], outputs[1], outputs[0]]
 
     graph = loop_of(below(3), swapping, [0, 5, 7])
     body = instantiate_function("body", {}, graph.library, host.ops)

@@ -30,9 +30,9 @@ def load(name: str) -> tuple[bytes, dict[str, Any], list[str], list[Any]]:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_interpreted(functionalizing: Any, name: str) -> None:
-    graph, feeds, fetches, wanted = load(name)
+    graph, feeds, fetches, references = load(name)
     results = functionalizing.run(graph, fetches, feeds)
-    for result, expected in zip(results, wanted, strict=True):
+    for result, expected in zip(results, references, strict=True):
         np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
     assert functionalizing.records
     assert all(record.is_functionalized for record in functionalizing.records)

@@ -242,9 +242,9 @@ ARRAY_NODES = (
 )
 
 
-def arrays(cond: str, **given: Any) -> Any:
+def arrays(cond: str, **options: Any) -> Any:
     cond = cond.replace("l: variant)", "a: resource, f: float32)")
-    return graph(cond, body=ARRAY_BODY, nodes=ARRAY_NODES, **given)
+    return graph(cond, body=ARRAY_BODY, nodes=ARRAY_NODES, **options)
 
 
 @pytest.mark.parametrize("cond", [SMALL, UNBOUNDED], ids=["bounded", "unbounded"])

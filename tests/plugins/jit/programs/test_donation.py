@@ -130,8 +130,8 @@ def test_failure_during_donation_reports_data_loss_s12(session, monkeypatch):
     made = donating(session)
     program = made._program
 
-    def fail(*given):
-        program(*given)
+    def fail(*args):
+        program(*args)
         raise jax.errors.JaxRuntimeError("INTERNAL: no idea")
 
     monkeypatch.setattr(made, "_program", fail)
@@ -149,8 +149,8 @@ def test_interrupt_during_donation_keeps_new_value_s12(session, monkeypatch):
     made = donating(session)
     program = made._program
 
-    def interrupted(*given):
-        results = program(*given)
+    def interrupted(*args):
+        results = program(*args)
         signal.raise_signal(signal.SIGINT)
         return results
 
@@ -265,12 +265,12 @@ def test_a_program_from_the_cache_writes_in_place_too(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_unfinished_donation_restores_old_values(dtype):
     variable = Variable(dtypes.as_dtype(dtype), (4,), "v")
-    given = [jax.jit(lambda x: x + 1)(np.zeros(4, dtype))]
-    before = ref(given[0])
-    variable.value = np.asarray(given[0])
-    remember_array(variable, variable.value, given[0])
+    arrays = [jax.jit(lambda x: x + 1)(np.zeros(4, dtype))]
+    before = ref(arrays[0])
+    variable.value = np.asarray(arrays[0])
+    remember_array(variable, variable.value, arrays[0])
     with variable.lock:
-        donated_values = DonatedValues(memory_of(None), [variable], given, [0])
+        donated_values = DonatedValues(memory_of(None), [variable], arrays, [0])
         assert type(variable) is not Variable
         donated_values.end()
     assert type(variable) is Variable

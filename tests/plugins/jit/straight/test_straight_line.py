@@ -60,15 +60,15 @@ def test_a_loop_is_a_loop_that_can_be_cancelled() -> None:
         made.call(args, np.int32(0), ONE)
 
 
-@pytest.mark.parametrize(("index", "wanted"), [(0, -1), (1, 2), (9, 2), (-1, 2)])
-def test_a_branch_out_of_range_is_the_last_one(index: int, wanted: int) -> None:
+@pytest.mark.parametrize(("index", "expected"), [(0, -1), (1, 2), (9, 2), (-1, 2)])
+def test_a_branch_out_of_range_is_the_last_one(index: int, expected: int) -> None:
     branches = (
         "f(x: float32) -> float32: y = Neg(x); return y",
         "g(x: float32) -> float32: y = AddV2(x, x); return y",
     )
     text = "c = Case(i, [x], Tout=[float32], branches=[f, g])"
     made = straight_line(body(text, functions=branches, i="int32", x="float32"))
-    assert made.call(GOING_ON, np.int32(index), ONE) == (wanted,)
+    assert made.call(GOING_ON, np.int32(index), ONE) == (expected,)
 
 
 def test_of_a_reference_the_value_leaves_r2() -> None:

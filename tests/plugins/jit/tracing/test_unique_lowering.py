@@ -22,7 +22,7 @@ NUMBERS = st.one_of(st.integers(0, 5), st.integers(-(2**31), 2**31 - 2))
 
 
 def program() -> Any:
-    return jax.jit(lambda given: module.distinct(NODE, given))
+    return jax.jit(lambda values: module.distinct(NODE, values))
 
 
 PROGRAM = program()

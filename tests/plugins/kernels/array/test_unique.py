@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphmill_plugins.kernels.array.unique import _MANY, _SPREADING, unique
+from graphmill_plugins.kernels.array.unique import _MIN_HASHED, _SPREADING, unique
 
 INVERSE = pow(_SPREADING, -1, 1 << 64)
 
@@ -20,7 +20,7 @@ INVERSE = pow(_SPREADING, -1, 1 << 64)
     ],
 )
 def test_far_integers_are_numbered_as_they_occur(value_of):
-    numbers = np.random.default_rng(7).integers(0, _MANY, 3 * _MANY)
+    numbers = np.random.default_rng(7).integers(0, _MIN_HASHED, 3 * _MIN_HASHED)
     x = np.array([value_of(number) for number in numbers.tolist()], np.int64)
     seen: dict[int, int] = {}
     expected = [seen.setdefault(value, len(seen)) for value in x.tolist()]

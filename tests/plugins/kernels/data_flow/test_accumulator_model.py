@@ -75,11 +75,11 @@ def test_already_cancelled_taker_fails_immediately(accumulator: DenseAccumulator
 
 
 def test_a_gradient_that_was_given_is_not_written_to(accumulator: DenseAccumulator) -> None:
-    given, taker = value(1), Taker()
-    accumulator.apply(0, given)
+    gradient, taker = value(1), Taker()
+    accumulator.apply(0, gradient)
     accumulator.apply(0, value(2))
     accumulator.take(2, taker)
-    assert given.tolist() == [1]
+    assert gradient.tolist() == [1]
 
 
 def test_row_mean_counts_only_gradients_with_that_row() -> None:

@@ -49,8 +49,8 @@ def test_the_data_service_is_refused(graphmill_host, op, call):
         text = text.replace("nodes =", f"{function}\nnodes =", 1)
     (case,) = parse_cases(text, "t")
     graph = case_graph(case, graphmill_host.ops)
-    given = {"x": [1, 2, 3, 4, 5], "a": b"localhost:1", "p": b"grpc", "i": 7, "t": b"7"}
-    feeds = dict(zip(graph.feeds, given.values(), strict=True))
+    inputs = {"x": [1, 2, 3, 4, 5], "a": b"localhost:1", "p": b"grpc", "i": 7, "t": b"7"}
+    feeds = dict(zip(graph.feeds, inputs.values(), strict=True))
     with (
         graphmill.Session(graph=graph.graph_def, host=graphmill_host) as session,
         pytest.raises(errors.UnimplementedError, match=f"{op} needs a tf.data service"),

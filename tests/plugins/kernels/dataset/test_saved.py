@@ -58,9 +58,9 @@ def test_metadata_of_tensorflow_are_read_and_written(tmp_path):
 @pytest.mark.parametrize("compression", COMPRESSIONS.values())
 def test_written_elements_are_read(tmp_path, compression):
     path = str(tmp_path / "elements")
-    given = [(np.int64(1), b"x" * 200_000, np.ones((0, 2), np.float16))] * 3
+    written = [(np.int64(1), b"x" * 200_000, np.ones((0, 2), np.float16))] * 3
     writer = ElementWriter(path, compression, TYPES, UNRESTRICTED)
-    for element in given:
+    for element in written:
         writer.write(element)
     writer.close()
     found = list(ElementReader(path, compression, TYPES, UNRESTRICTED))

@@ -43,25 +43,25 @@ def int32(value: int) -> Any:
 
 
 def reduce(value: Any, **attrs: Any) -> Any:
-    given: dict[str, Any] = {"group_size": 2, "group_key": 1, "instance_key": 1}
-    given["merge_op"] = "Add"
-    given |= {"final_op": "Id", "subdiv_offsets": [0]}
-    return C.collective_reduce(value, **(given | attrs))
+    defaults: dict[str, Any] = {"group_size": 2, "group_key": 1, "instance_key": 1}
+    defaults["merge_op"] = "Add"
+    defaults |= {"final_op": "Id", "subdiv_offsets": [0]}
+    return C.collective_reduce(value, **(defaults | attrs))
 
 
 VALUES = ([1.0, 5.0, 3.0], [4.0, 2.0, 7.0])
 
 
 @pytest.mark.parametrize(
-    ("merge_op", "wanted"),
+    ("merge_op", "expected"),
     [("Add", [5, 7, 10]), ("Mul", [4, 10, 21]), ("Max", [4, 5, 7]), ("Min", [1, 2, 3])],
 )
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float16", "float64", "int32", "int64"])
-def test_reduce_merges_in_each_dtype(merge_op: str, wanted: list[int], dtype: str) -> None:
+def test_reduce_merges_in_each_dtype(merge_op: str, expected: list[int], dtype: str) -> None:
     kind = dtypes.as_dtype(dtype).as_numpy_dtype
     results = run(lambda i: reduce(const(VALUES[i], kind), merge_op=merge_op))
     assert [result.dtype for result in results] == [kind, kind]
-    assert [result.tolist() for result in results] == [wanted, wanted]
+    assert [result.tolist() for result in results] == [expected, expected]
 
 
 def test_reduce_divides_integers_towards_zero() -> None:
@@ -113,22 +113,22 @@ def keys() -> tuple[Any, Any, Any]:
 def test_gather_joins_in_the_order_of_devices() -> None:
     def make(index: int) -> Any:
         value = const([[index, index + 10]], np.int32)
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "group_size": 2,
             "group_key": 1,
             "instance_key": 1,
             "shape": [2, 2],
         }
-        return C.collective_gather(value, **given)
+        return C.collective_gather(value, **defaults)
 
     assert [result.tolist() for result in run(make)] == [[[0, 10], [1, 11]]] * 2
 
 
 def send_or_receive(index: int, shape: tuple[int, ...] = (2,)) -> Any:
-    given: dict[str, Any] = {"group_size": 2, "group_key": 1, "instance_key": 1}
+    defaults: dict[str, Any] = {"group_size": 2, "group_key": 1, "instance_key": 1}
     if index == 0:
-        return C.collective_bcast_send(const([1, 2]), shape=[2], **given)
-    return C.collective_bcast_recv(T=dtypes.float32, shape=shape, **given)
+        return C.collective_bcast_send(const([1, 2]), shape=[2], **defaults)
+    return C.collective_bcast_recv(T=dtypes.float32, shape=shape, **defaults)
 
 
 def send_or_receive_v2(index: int, shape: tuple[int, ...] = (2,)) -> Any:
@@ -154,7 +154,7 @@ def test_broadcast_refuses_two_senders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "wanted"),
+    ("make", "expected"),
     [
         (
             lambda value: C.collective_reduce_v2(value, *keys(), [], merge_op="Add", final_op="Id"),
@@ -175,10 +175,10 @@ def test_broadcast_refuses_two_senders() -> None:
     ids=["reduce", "gather", "reduce scatter", "all to all"],
 )
 def test_second_versions_take_their_group_from_inputs(
-    make: Callable[[Any], Any], wanted: list[Any]
+    make: Callable[[Any], Any], expected: list[Any]
 ) -> None:
     results = run(lambda index: make(const([[11 * index], [11 * index + 1]], np.int32)))
-    assert [result.tolist() for result in results] == wanted
+    assert [result.tolist() for result in results] == expected
 
 
 def communicate(index: int, rank: int, value: Any, *, reduces: bool) -> Any:
@@ -206,7 +206,7 @@ def test_communicators_refuse_equal_ranks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "index", "base", "wanted"),
+    ("groups", "index", "base", "expected"),
     [
         ([[0, 1], [2, 3]], 2, 1, [2, 2]),
         ([[0, 1], [2, 3]], 0, 1, [2, 1]),
@@ -215,13 +215,13 @@ def test_communicators_refuse_equal_ranks() -> None:
     ],
 )
 def test_assign_group_returns_size_and_key(
-    groups: list[list[int]], index: int, base: int, wanted: list[int]
+    groups: list[list[int]], index: int, base: int, expected: list[int]
 ) -> None:
     (result,) = run(
         lambda _: C.collective_assign_group_v2(const(groups, np.int32), int32(index), int32(base)),
         devices=1,
     )
-    assert list(result) == wanted
+    assert list(result) == expected
 
 
 @pytest.mark.parametrize(("index", "base", "why"), [(4, 1, "is not found"), (0, 0, "reserved")])
@@ -300,7 +300,7 @@ def test_a_device_brings_its_own_collectives(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Device, "collectives", own)
     (result,) = run(lambda _: reduce(const([4])), devices=1)
     assert result.tolist() == [4]
-    assert [asked.partition(",")[0] for asked in own.asked] == ["Reduce of group 1"]
+    assert [request.partition(",")[0] for request in own.asked] == ["Reduce of group 1"]
 
 
 def test_a_step_that_runs_out_of_time_leaves_the_collective() -> None:

@@ -42,10 +42,10 @@ def batched(graphmill_host):
 
 def test_each_caller_gets_its_own_rows_back(batched):
     session, x, y, _ = batched
-    given = [np.full((count, 2), count, np.float32) for count in (3, 5)]
+    batches = [np.full((count, 2), count, np.float32) for count in (3, 5)]
     with ThreadPoolExecutor(2) as pool:
-        calls = [pool.submit(session.run, y, {x: rows}) for rows in given]
-        for call, rows in zip(calls, given, strict=True):
+        calls = [pool.submit(session.run, y, {x: rows}) for rows in batches]
+        for call, rows in zip(calls, batches, strict=True):
             np.testing.assert_array_equal(call.result(), rows * 2)
 
 

@@ -64,8 +64,10 @@ def run(token, inputs, outputs, *, stateful=True):
     graph = graphmill.Graph()
     with graph.as_default():
         feeds = {f"x{i}:0": value for i, value in enumerate(inputs)}
-        given = [graph.placeholder(np.asarray(v).dtype, name=f"x{i}") for i, v in enumerate(inputs)]
-        result = graphmill.py_func(token, given, outputs, stateful=stateful)
+        placeholders = [
+            graph.placeholder(np.asarray(v).dtype, name=f"x{i}") for i, v in enumerate(inputs)
+        ]
+        result = graphmill.py_func(token, placeholders, outputs, stateful=stateful)
     with graphmill.Session(graph=graph.as_graph_def()) as session:  # it is saved by name
         names = [t.name for t in result] if isinstance(result, list) else result.name
         return session.run(names, feeds)

@@ -34,9 +34,9 @@ def test_boxes_that_classes_share(most, overlap):
 @pytest.mark.parametrize("score", [-math.inf, 0.2])
 def test_fading_scores(score):
     own, scores = boxes(300), np.random.default_rng(2).random(300).astype(np.float32)
-    selected, kept = suppress(iou_of(own), scores, Limits(100, 0.5, score, sigma=0.3))
+    selected, new_scores = suppress(iou_of(own), scores, Limits(100, 0.5, score, sigma=0.3))
     left, similarity = dict(enumerate(scores.tolist())), iou_of(own)
-    for box, faded in zip(selected, kept, strict=True):
+    for box, faded in zip(selected, new_scores, strict=True):
         assert faded == pytest.approx(left[box], rel=1e-4)
         assert left[box] >= max(left.values()) * (1 - 1e-4)
         del left[box]

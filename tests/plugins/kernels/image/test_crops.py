@@ -42,13 +42,13 @@ def test_boxes_that_are_not_finite_are_refused(
     with graph.as_default():
         boxes = graph.placeholder("float32", [None, 4], name="boxes")
         result = build(boxes)
-    given = np.float32([[0, 0, 1, 1]])
+    finite = np.float32([[0, 0, 1, 1]])
     config = {"graphmill": {"jit": mode}}
     with graphmill.Session(graph=graph, config=config) as session:
-        assert np.isfinite(session.run(result, {boxes: given})).all()
-        given[0, corner] = value
+        assert np.isfinite(session.run(result, {boxes: finite})).all()
+        finite[0, corner] = value
         with pytest.raises(InvalidArgumentError, match="at least one element that is not finite"):
-            session.run(result, {boxes: given})
+            session.run(result, {boxes: finite})
 
 
 def test_far_boxes_are_extrapolated() -> None:

@@ -53,8 +53,8 @@ def test_small_and_large_windows_agree_on_equal_maxima(window, monkeypatch):
         return nn_pool_grad._max_gradient(x, max_pool(x, axes), gradient, axes)
 
     got = jax.jit(run)(x, gradient)
-    monkeypatch.setattr(nn_pool_grad, "_MANY_TAPS", 0)
-    expected = jax.jit(lambda *given: run(*given))(x, gradient)
+    monkeypatch.setattr(nn_pool_grad, "_MAX_TAPS", 0)
+    expected = jax.jit(lambda *args: run(*args))(x, gradient)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 

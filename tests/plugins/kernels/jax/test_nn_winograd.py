@@ -28,7 +28,7 @@ def compiled(function, x, kernel, axes):
 
 
 def direct(x, kernel, axes):
-    return compiled(lambda *given: convolve(*given, 1), x, kernel, axes)
+    return compiled(lambda *args: convolve(*args, 1), x, kernel, axes)
 
 
 def error(got, expected) -> float:

@@ -26,12 +26,12 @@ def test_taps_are_where_the_definition_says(
     expected = -(-size // stride) if padding == "SAME" else (size - span) // stride + 1
     assert axis.out == expected
     for tap in range(kernel):
-        wanted = [window * stride + tap * dilation for window in range(axis.out)]
-        assert list(range(axis.padded))[axis.taps(tap)] == wanted
+        places = [window * stride + tap * dilation for window in range(axis.out)]
+        assert list(range(axis.padded))[axis.taps(tap)] == places
         windows, inputs = axis.overlap(tap)
         real = [
             (window, place - axis.before)
-            for window, place in enumerate(wanted)
+            for window, place in enumerate(places)
             if 0 <= place - axis.before < size
         ]
         assert [pair[0] for pair in real] == list(range(axis.out))[windows]

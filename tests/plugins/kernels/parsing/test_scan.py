@@ -98,11 +98,11 @@ def test_batches_with_known_layouts_match_the_values(batches):
     headers = Headers(tuple(TYPES))  # keeps what it learns from one batch for the next one
     for batch in batches:
         contents = [
-            example(*[entry(key.encode(), _list_of(key, value)) for key, value in given])
-            for given in batch
+            example(*[entry(key.encode(), _list_of(key, value)) for key, value in features])
+            for features in batch
         ]
         for key in TYPES:
-            expected = [[v for k, v in given if k == key.decode()] for given in batch]
+            expected = [[v for k, v in features if k == key.decode()] for features in batch]
             assert column_rows(headers, contents, key) == expected
 
 
@@ -122,16 +122,16 @@ def test_numbers_of_a_batch_with_known_layouts(sizes, limit):
     for first in (0, 5, 9):
         contents, expected = [], {b"f": [], b"i": [], b"s": []}
         for row in range(first, first + 6):
-            given = {
+            numbers = {
                 b"f": [row + 0.5 + i for i in range(sizes[0])],
                 b"i": [limit - row % 2 * (limit > 127) - (row if limit == 127 else 0)] * sizes[1],
                 b"s": [b"x" * (row % 2), b"y"],
             }
-            lists = {b"f": floats(*given[b"f"]), b"i": integers(*given[b"i"])}
-            lists[b"s"] = texts(*given[b"s"])
+            lists = {b"f": floats(*numbers[b"f"]), b"i": integers(*numbers[b"i"])}
+            lists[b"s"] = texts(*numbers[b"s"])
             keys = sorted(lists, reverse=bool(row % 2))
             contents.append(example(*[entry(key, lists[key]) for key in keys]))
-            for key, values in given.items():
+            for key, values in numbers.items():
                 expected[key].append(values)
         for key in TYPES:
             assert column_rows(headers, contents, key) == expected[key]

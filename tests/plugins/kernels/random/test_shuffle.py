@@ -16,7 +16,7 @@ def test_vectorized_runs_equal_sequential_swaps(size, max_sequential, monkeypatc
     others = np.arange(size - 1) + np.random.default_rng(size).integers(
         0, size - np.arange(size - 1)
     )
-    want = list(range(size))
+    expected = list(range(size))
     for position, other in enumerate(others.tolist()):
-        want[position], want[other] = want[other], want[position]
-    assert _shuffle.swapped(size, others).tolist() == want
+        expected[position], expected[other] = expected[other], expected[position]
+    assert _shuffle.swapped(size, others).tolist() == expected

@@ -40,7 +40,7 @@ def test_sets_with_distant_values(operation: str, first, second) -> None:
     )
     expected = []
     for row in range(6):
-        sets = [{value for place, value in given if place == row} for given in (first, second)]
+        sets = [{value for place, value in pairs if place == row} for pairs in (first, second)]
         made = sorted(OPERATIONS[operation](*sets))
         expected += [(row * FAR, place, value) for place, value in enumerate(made)]
     assert [

@@ -19,12 +19,14 @@ TEXTS = st.lists(st.text("ab _-", max_size=6).map(str.encode), min_size=1, max_s
 def test_without_empty_pieces(delimiters, items):
     pattern = re.compile(b"[" + re.escape(delimiters) + b"]")
     rows = [list(filter(None, pattern.split(item))) for item in items]
-    for got, want in zip(_split_without_empty(items, delimiters), _sparse(rows), strict=True):
-        np.testing.assert_array_equal(got, want)
+    for actual, expected in zip(
+        _split_without_empty(items, delimiters), _sparse(rows), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)
 
 
 @given(items=TEXTS)
 def test_at_a_byte(items):
     rows = [item.split(b"_") for item in items]
-    for got, want in zip(_split_at_byte(items, b"_"), _sparse(rows), strict=True):
-        np.testing.assert_array_equal(got, want)
+    for actual, expected in zip(_split_at_byte(items, b"_"), _sparse(rows), strict=True):
+        np.testing.assert_array_equal(actual, expected)

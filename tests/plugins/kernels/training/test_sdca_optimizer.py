@@ -16,8 +16,8 @@ NONE: list[Any] = []
 
 
 def optimize(*inputs, **attrs):
-    given = {**ATTRS, **attrs}
-    construction: Any = SimpleNamespace(attrs=given, attr=given.__getitem__)
+    all_attrs = {**ATTRS, **attrs}
+    construction: Any = SimpleNamespace(attrs=all_attrs, attr=all_attrs.__getitem__)
     return SdcaOptimizerKernel(construction)(None, *inputs)
 
 
@@ -52,13 +52,13 @@ def test_repeated_passes_close_the_duality_gap(loss, adaptive):
     ],
 )
 def test_inputs_beyond_which_tensorflow_reads_are_refused(changed, message):
-    given = {
+    inputs_by_name = {
         "features": np.ones((2, 2), np.float32),
         "labels": np.ones(2, np.float32),
         "state": np.zeros((2, 4), np.float32),
         "weights": np.ones(2, np.float32),
     }
-    inputs = dense_inputs(**{**given, **changed})
+    inputs = dense_inputs(**{**inputs_by_name, **changed})
     with pytest.raises(InvalidArgumentError, match=message):
         optimize(*inputs, loss_type="squared_loss", adaptive=False)
 

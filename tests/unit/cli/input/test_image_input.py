@@ -69,7 +69,7 @@ def test_integers_keep_the_grey_levels(grey: Source) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shape"),
+    ("layout", "shape"),
     [
         ((-1, 8, 8, 3), (1, 8, 8, 3)),
         ((-1, -1, -1, -1), (1, 8, 8, 1)),
@@ -79,8 +79,8 @@ def test_integers_keep_the_grey_levels(grey: Source) -> None:
         (None, (1, 8, 8, 1)),
     ],
 )
-def test_layouts(grey: Source, wanted: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
-    assert load(grey, InputSpec("image", dtypes.float32, wanted)).shape == shape
+def test_layouts(grey: Source, layout: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
+    assert load(grey, InputSpec("image", dtypes.float32, layout)).shape == shape
 
 
 def test_wrong_size_is_reported_with_both_sizes(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ class FaultyWorker(WorkerInterface):
         return withdraw
 
     def _pass(self, method: str, request: Any, done: Any, *before: Any) -> Any:
-        kept = request
+        copied = request
         if hasattr(request, "CopyFrom"):  # the master clears what is large
-            kept = type(request)()
-            kept.CopyFrom(request)
-        self.asked.append((method, kept))
+            copied = type(request)()
+            copied.CopyFrom(request)
+        self.asked.append((method, copied))
         if self.is_lost or method in self.lost_calls:
             done(None, UnavailableError("Socket closed"))
         elif method not in self.silent:

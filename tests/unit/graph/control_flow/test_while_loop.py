@@ -354,9 +354,19 @@ def test_results_of_another_structure(x: Tensor, start: Any, result: Any, messag
     ],
 )
 def test_wrong_arguments(graph: Graph, arguments: dict[str, Any], message: str) -> None:
-    given = {"cond": lambda i: i < 3, "body": lambda i: i + 1, "loop_vars": [0], **arguments}
+    all_arguments = {
+        "cond": lambda i: i < 3,
+        "body": lambda i: i + 1,
+        "loop_vars": [0],
+        **arguments,
+    }
     with pytest.raises(InvalidArgumentError, match=message):
-        while_loop(given.pop("cond"), given.pop("body"), given.pop("loop_vars"), **given)
+        while_loop(
+            all_arguments.pop("cond"),
+            all_arguments.pop("body"),
+            all_arguments.pop("loop_vars"),
+            **all_arguments,
+        )
 
 
 def test_values_need_a_default_graph() -> None:

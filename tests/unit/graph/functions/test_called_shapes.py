@@ -40,8 +40,8 @@ def function(name: str, args: str, *nodes: str, ret: str) -> str:
 
 
 def node(name: str, op: str, *inputs: str, attrs: str = FLOAT) -> str:
-    given = "".join(f'input: "{one}" ' for one in inputs)
-    return f'node_def {{ name: "{name}" op: "{op}" {given}{attrs} }}'
+    input_lines = "".join(f'input: "{one}" ' for one in inputs)
+    return f'node_def {{ name: "{name}" op: "{op}" {input_lines}{attrs} }}'
 
 
 PRODUCT = function(

@@ -27,8 +27,8 @@ def function(name: str) -> FuncAttr:
 
 def make(op: str, *inputs: object, **attrs: object) -> Node:
     graph = Graph()
-    given = [graph.constant(value) for value in inputs]
-    return graph.create_op(op, given, attrs)
+    constants = [graph.constant(value) for value in inputs]
+    return graph.create_op(op, constants, attrs)
 
 
 def test_branches_share_their_declaration() -> None:

@@ -95,28 +95,28 @@ def test_e10_a_copy_grows_by_itself(library: FunctionLibrary) -> None:
 
 
 def test_g1_library_round_trips() -> None:
-    given = message(function("f"), function("g", "text"), f="g")
-    given.registered_gradients.add(gradient_func="g", registered_op_type="FGrad")
+    library_def = message(function("f"), function("g", "text"), f="g")
+    library_def.registered_gradients.add(gradient_func="g", registered_op_type="FGrad")
     library = FunctionLibrary()
-    library.add_library(given)
+    library.add_library(library_def)
     written = proto.FunctionDefLibrary()
     library.write(written)
-    assert written == given
+    assert written == library_def
 
 
 def test_g2_contents_that_were_cut_out_are_written_back() -> None:
     empty = node_def("c", "Const", dtype="float32", value=np.zeros(0, np.float32))
-    given = message(function_def("f", {}, {}, empty, node_def("other", "NoOp")))
+    library_def = message(function_def("f", {}, {}, empty, node_def("other", "NoOp")))
     large = np.arange(5, dtype=np.float32)
     library = FunctionLibrary()
     cut = {("f", "c", "value"): large, ("", "c", "value"): np.zeros(1)}
-    library.add_library(given, cut)
+    library.add_library(library_def, cut)
     assert list(library.large_tensors) == [("f", "c", "value")]
     written = proto.FunctionDefLibrary()
     library.write(written)
     content = written.function[0].node_def[0].attr["value"].tensor.tensor_content
     assert content == large.tobytes()
-    assert given.function[0].node_def[0].attr["value"].tensor.tensor_content == b""
+    assert library_def.function[0].node_def[0].attr["value"].tensor.tensor_content == b""
 
 
 def body(name: str) -> FunctionBody:

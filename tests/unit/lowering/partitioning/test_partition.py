@@ -233,17 +233,17 @@ def test_control_loops_that_a_master_added_are_taken_p3(devices: DeviceMgr) -> N
             loop(graph, CPU[1], "outer inner", start=switch.output_true)
         return graph
 
-    given = nested()
-    for node in given.nodes:
+    nested_graph = nested()
+    for node in nested_graph.nodes:
         node.device = node.assigned_device = node.device or CPU[0]
-    colocate_control_flow(given)
-    loops = ControlLoops(given, graphmill.default_host().ops)
+    colocate_control_flow(nested_graph)
+    loops = ControlLoops(nested_graph, graphmill.default_host().ops)
     assert not loops.were_given
     loops.add()
-    for node in given.nodes:
+    for node in nested_graph.nodes:
         node.device = node.assigned_device
-    assert ControlLoops(given, graphmill.default_host().ops).were_given
-    expected, found = split(nested(), devices), split(given, devices)
+    assert ControlLoops(nested_graph, graphmill.default_host().ops).were_given
+    expected, found = split(nested(), devices), split(nested_graph, devices)
     assert set(found) == set(expected)
     for name, part in found.items():
         recvs = {n.attrs["tensor_name"]: n.control_inputs[0].name for n in of(part, "_Recv")}

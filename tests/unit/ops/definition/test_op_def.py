@@ -79,7 +79,7 @@ def test_canonical_attrs_of_what_users_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "expected"),
+    ("kind", "value", "expected"),
     [
         ("int", np.int64(3), 3),
         ("float", 0.1, float(np.float32(0.1))),
@@ -104,15 +104,15 @@ def test_canonical_attrs_of_what_users_write() -> None:
         ("int", proto.AttrValue(i=4), 4),
     ],
 )
-def test_canonical_values(kind: str, given: Any, expected: Any) -> None:
-    found = AttrDef("a", kind).canonical(given)
+def test_canonical_values(kind: str, value: Any, expected: Any) -> None:
+    found = AttrDef("a", kind).canonical(value)
     assert found is expected or found == expected
     assert type(found) in (type(expected), ShapeAttr)
     AttrDef("a", kind).check(found)
 
 
 @pytest.mark.parametrize(
-    ("kind", "given"),
+    ("kind", "value"),
     [
         ("int", 1.5),
         ("int", True),
@@ -132,9 +132,9 @@ def test_canonical_values(kind: str, given: Any, expected: Any) -> None:
         ("list(string)", "abc"),
     ],
 )
-def test_type_error_names_op_attr_and_expected_type(kind: str, given: Any) -> None:
+def test_type_error_names_op_attr_and_expected_type(kind: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="attr 'a' of op Op: ") as caught:
-        AttrDef("a", kind).canonical(given, "Op")
+        AttrDef("a", kind).canonical(value, "Op")
     assert caught.value.op == "Op"
 
 

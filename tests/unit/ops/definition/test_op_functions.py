@@ -128,7 +128,7 @@ def test_strings_keep_every_byte(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         (2.5, "'y': expected a value of int32, but 2.5 is float32"),
         (2**40, "does not fit into -2147483648 to 2147483647"),
@@ -139,11 +139,11 @@ def test_strings_keep_every_byte(graph: Graph) -> None:
         ({}, "is not a tensor: it contains dict"),
     ],
 )
-def test_values_that_do_not_fit_add_nothing(graph: Graph, given: Any, message: str) -> None:
+def test_values_that_do_not_fit_add_nothing(graph: Graph, value: Any, message: str) -> None:
     x = graph.placeholder("int32", name="x")
     before = len(graph)
     with pytest.raises(InvalidArgumentError) as caught:
-        gm_ops.math.add_v2(x, given)
+        gm_ops.math.add_v2(x, value)
     assert message in caught.value.message
     assert len(graph) == before
 

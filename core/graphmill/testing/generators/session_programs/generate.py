@@ -46,7 +46,7 @@ KINDS: Final = (
 )
 """The kinds of resources; a program has some of them, and arithmetic."""
 _TRIES: Final = 6
-_MANY_TRIES: Final = 40
+_MAX_TRIES: Final = 40
 
 
 def session_program(seed: int, calls: int = 12) -> Program:
@@ -136,7 +136,7 @@ class _Drawer:
     def _pending(self) -> Iterator[Call]:
         resource = pick(self._chooser, self._resources[:-1])
         session = self._session()
-        for _ in range(_MANY_TRIES):
+        for _ in range(_MAX_TRIES):
             waiting, release = self._step(resource), self._step(resource)
             if waiting.targets == release.targets and not waiting.fetches:
                 continue

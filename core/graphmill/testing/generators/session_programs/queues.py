@@ -60,10 +60,10 @@ class Queue(Resource):
         if self.kind == "PriorityQueue":
             own, components = ["int64", *own], [f"{n}_p", *components]
         types, values = ", ".join(own), ", ".join(components)
-        component_types = ", ".join(self.dtypes)
+        own_types = ", ".join(self.dtypes)
+        options = f"component_types=[{own_types}], capacity={self.capacity}{extra}"
         return [
-            f"{n} = {self.kind}{v}(component_types=[{component_types}], "
-            f"capacity={self.capacity}{extra})",
+            f"{n} = {self.kind}{v}({options})",
             f"{n}_put = QueueEnqueue{v}({n}, [{values}])",
             f"{n}_puts = QueueEnqueueMany{v}({n}, [{values}])",
             f"{n}_get = QueueDequeue{v}({n}, component_types=[{types}])",

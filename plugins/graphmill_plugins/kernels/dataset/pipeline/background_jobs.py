@@ -107,16 +107,16 @@ class Prefetching(ElementIterator):
         self._is_filling = self._is_advancing = False
 
     def __next__(self) -> Element:
-        taken = self._take_buffered()
-        if taken is None:
+        result = self._take_buffered()
+        if result is None:
             with self._source_lock:
-                taken = self._take_buffered()
-                if taken is None:
-                    taken = self._advance()
+                result = self._take_buffered()
+                if result is None:
+                    result = self._advance()
                     with self._lock:
                         self.num_taken += 1
         self._schedule_fill()
-        element, error = taken
+        element, error = result
         if error is not None:
             raise error
         if element is None:
@@ -130,12 +130,12 @@ class Prefetching(ElementIterator):
         """
         waiter = Waiter(done)
         with self._lock:
-            taken = self._pop()
-            if taken is None:
+            result = self._pop()
+            if result is None:
                 self._waiting.append(waiter)
         self._schedule_fill()
-        if taken is not None:
-            done(*taken)
+        if result is not None:
+            done(*result)
             return
         waiter.watch(step, lambda: self._give_up(waiter))
 
@@ -200,14 +200,14 @@ class Prefetching(ElementIterator):
                     if not self._needs_elements():
                         self._is_filling = False
                         return
-                taken = self._advance()
+                result = self._advance()
                 with self._lock:
                     waiter = self._waiting.popleft() if self._waiting else None
                     self.num_taken += waiter is not None
-                    if waiter is None and taken != (None, None):
-                        self._buffer.append(taken)
+                    if waiter is None and result != (None, None):
+                        self._buffer.append(result)
             if waiter is not None:
-                waiter(*taken)
+                waiter(*result)
 
 
 class Waiter:

@@ -200,7 +200,7 @@ class _Beams:
         parent[new], is_double[new], end[new] = prefix[new], end[new] == added, added
         prefix[new] = self.trie.extend((parent[new] * self._classes + added).tolist())
         self._update_positions(count, prefix)
-        for held, value in (
+        for target, value in (
             (self._parent, parent),
             (self._end, end),
             (self._is_double, is_double),
@@ -209,7 +209,7 @@ class _Beams:
             (self.total, totals),
             (self._above, self._position.take(parent)),
         ):
-            held[:count, :width] = value
+            target[:count, :width] = value
 
     def _update_positions(self, count: int, prefix: Any) -> None:
         width = self._width

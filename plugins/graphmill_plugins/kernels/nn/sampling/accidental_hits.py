@@ -41,4 +41,6 @@ def accidental_hits(
             f"accidental hits of shape {shape_text(marks.shape)} do not fit into "
             f"{shape_text(shape)}"
         )
-    return xp.pad(marks, [(0, size - held) for size, held in zip(shape, marks.shape, strict=True)])
+    return xp.pad(
+        marks, [(0, size - length) for size, length in zip(shape, marks.shape, strict=True)]
+    )

@@ -28,10 +28,10 @@ def vectors(channels: int) -> list[Any]:
 def test_inference_scales_and_shifts(call: Callable[..., Any], data_format: str) -> None:
     x = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)
     scale, offset, mean, variance = vectors(5)
-    given = x if data_format == "NHWC" else np.moveaxis(x, 3, 1)
+    images = x if data_format == "NHWC" else np.moveaxis(x, 3, 1)
     out = call(
         "FusedBatchNormV3",
-        given,
+        images,
         scale,
         offset,
         mean,
@@ -59,8 +59,8 @@ def test_training_corrects_the_variance_that_is_kept(call: Callable[..., Any]) -
 def test_a_strided_input_gives_the_same(call: Callable[..., Any]) -> None:
     x = RNG.standard_normal((2, 6, 4, 5)).astype(np.float32)
     for part in (x[:, ::2], x[:, :, :1], x[:0]):
-        got = call("FusedBatchNormV3", part, *(given := vectors(5)), is_training=False)[0]
-        again = call("FusedBatchNormV3", part.copy(), *given, is_training=False)[0]
+        got = call("FusedBatchNormV3", part, *(statistics := vectors(5)), is_training=False)[0]
+        again = call("FusedBatchNormV3", part.copy(), *statistics, is_training=False)[0]
         np.testing.assert_array_equal(got, again)
 
 

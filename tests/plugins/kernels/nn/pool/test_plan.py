@@ -35,9 +35,9 @@ def test_gradient_plan_refuses_outputs_of_another_shape():
 def test_kernel_with_sizes_as_inputs_places_each_of_them_once(monkeypatch):
     placed = []
 
-    def windows(*given):
-        placed.append(given[1:3])
-        return pool_windows(*given)
+    def windows(*args):
+        placed.append(args[1:3])
+        return pool_windows(*args)
 
     monkeypatch.setattr(ops, "pool_windows", windows)
     kernels = pool_kernels("numpy", np, maximum=lambda x, plan: plan, mean=max)
