@@ -206,7 +206,7 @@ def _saved_model(
     signatures = signatures_of(loaded.meta_graph.signature_def)
     if fetches:
         inputs = {
-            port.name: port for found in signatures.values() for port in dense_ports(found.inputs)
+            port.name: port for one in signatures.values() for port in dense_ports(one.inputs)
         }
         outputs, is_closed = tensors_of(fetches), False
     else:
