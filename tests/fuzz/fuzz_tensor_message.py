@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from graphmill import errors, proto
 from graphmill.spi.protos import numpy_to_tensor_proto
-from graphmill_plugins.distributed.wire.tensors import decode_tensor
+from graphmill_plugins._server.tensors import decode_tensor
 
 
 def seeds() -> list[bytes]:

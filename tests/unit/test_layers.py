@@ -63,7 +63,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
 
 FORBIDDEN_IN_CORE = ("graphmill_plugins", "jax", "jaxlib", "grpc")
-SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax")
+SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax", "_server")
 SESSION_DOORS = (
     "graphmill.session.session",
     "graphmill.session.options",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from graphmill.errors import CancelledError, OpError, UnavailableError
+from graphmill_plugins._server.status import error_from_receive, error_from_rpc
 from graphmill_plugins.distributed.credentials import new_channel
 from graphmill_plugins.distributed.heartbeat import Heartbeat, unwatch, watch
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import error_from_receive, error_from_rpc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -20,8 +20,8 @@ from graphmill.errors import (
 from graphmill.spi import DeviceAttributes
 from graphmill.spi.cluster import SessionInterface, copy_message
 from graphmill.spi.protos import proto
+from graphmill_plugins._server.status import error_from_code, in_context
 
-from ..wire.status import error_from_code, in_context
 from ..wire.tensor_messages import (
     RUN_STEP_REQUEST,
     RUN_STEP_RESPONSE,

@@ -13,10 +13,10 @@ import numpy as np
 from graphmill.errors import InternalError, OpError
 from graphmill.spi.cluster import StepResult, WorkerInterface
 from graphmill.spi.protos import proto
+from graphmill_plugins._server.status import error_from_code
 from graphmill_plugins.distributed.connection import Connection
 from graphmill_plugins.distributed.heartbeat import DEFAULT_SECONDS
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import error_from_code
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_GRAPH_REQUEST,
     RUN_GRAPH_RESPONSE,

@@ -20,6 +20,8 @@ from graphmill.spi.cluster import (
     server_policy_of,
 )
 from graphmill.spi.protos import proto
+from graphmill_plugins._server.event_log import log_event
+from graphmill_plugins._server.status import error_message
 from graphmill_plugins.distributed.master.master_session import (
     MasterSession,
     asks_for_metadata,
@@ -27,9 +29,7 @@ from graphmill_plugins.distributed.master.master_session import (
     options_of,
 )
 from graphmill_plugins.distributed.master.session_table import SessionTable
-from graphmill_plugins.distributed.monitoring.event_log import log_event
 from graphmill_plugins.distributed.server.limits import Limits, StepSlots, count_nodes
-from graphmill_plugins.distributed.wire.status import error_message
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_CALLABLE_REQUEST,
     RUN_CALLABLE_RESPONSE,

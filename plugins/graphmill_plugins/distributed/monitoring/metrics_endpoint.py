@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, UnavailableError
 from graphmill.spi import plugin_settings
-from graphmill_plugins.distributed.monitoring.prometheus import CONTENT_TYPE
+from graphmill_plugins._server.prometheus import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

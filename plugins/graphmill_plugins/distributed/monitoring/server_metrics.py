@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.spi.cluster import calls_by_tier
-from graphmill_plugins.distributed.monitoring.prometheus import Metric, Sample
+from graphmill_plugins._server.prometheus import Metric, Sample
+from graphmill_plugins._server.status import code_name
 from graphmill_plugins.distributed.wire.methods import MASTER_METHODS, WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import code_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,12 @@ import grpc
 
 from graphmill.errors import UnavailableError
 from graphmill.spi.protos import proto
+from graphmill_plugins._server.status import error_from_rpc
 from graphmill_plugins.distributed.client.channel import address_of
 from graphmill_plugins.distributed.connection import CHANNEL_OPTIONS
 from graphmill_plugins.distributed.credentials import credentials_of, new_channel
 from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
-from graphmill_plugins.distributed.wire.status import error_from_rpc
 
 UNREACHABLE: Final = "unreachable"
 _AT_ONCE: Final = 32

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import grpc
 
 from graphmill.errors import InternalError, OpError, ResourceExhaustedError
-from graphmill_plugins.distributed.monitoring.event_log import log_event
-from graphmill_plugins.distributed.wire.status import code_name, grpc_status, metadata_of
+from graphmill_plugins._server.event_log import log_event
+from graphmill_plugins._server.status import code_name, grpc_status, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from graphmill.spi.cluster import common_options
-from graphmill_plugins.distributed.monitoring.event_log import write_events
-from graphmill_plugins.distributed.server.address import parse_address
+from graphmill_plugins._server.address import parse_address
+from graphmill_plugins._server.event_log import write_events
+from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.distributed.server.forwarder import Forwarder, tls_context
-from graphmill_plugins.distributed.server.stop_signals import stop_signal
 
 
 @click.command()

@@ -14,14 +14,14 @@ import threading
 from typing import TYPE_CHECKING, Final, Self
 
 from graphmill.errors import InvalidArgumentError, OpError, UnavailableError
+from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins.distributed.credentials import paths_of
-from graphmill_plugins.distributed.monitoring.event_log import log_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from graphmill.spi.protos import proto
-    from graphmill_plugins.distributed.server.address import Address
+    from graphmill_plugins._server.address import Address
 
 _CHUNK: Final = 1 << 18
 _log = logging.getLogger("graphmill.server")

@@ -15,21 +15,21 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from graphmill.errors import FailedPreconditionError, UnavailableError
 from graphmill.spi.cluster import DeviceMgr, ServerInterface, create_devices
+from graphmill_plugins._server.address import Address, address_of
+from graphmill_plugins._server.event_log import log_event
+from graphmill_plugins._server.prometheus import exposition
 from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
 from graphmill_plugins.distributed.master.service import MasterService
 from graphmill_plugins.distributed.monitoring.call_counters import CallCounters
-from graphmill_plugins.distributed.monitoring.event_log import log_event
 from graphmill_plugins.distributed.monitoring.metrics_endpoint import (
     PATH,
     MetricsEndpoint,
     metrics_port,
 )
-from graphmill_plugins.distributed.monitoring.prometheus import exposition
 from graphmill_plugins.distributed.monitoring.server_metrics import ServerMetrics
 from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH, StatusService
-from graphmill_plugins.distributed.server.address import Address, address_of
 from graphmill_plugins.distributed.server.call_threads import CallThreads
 from graphmill_plugins.distributed.server.dispatch import Services
 from graphmill_plugins.distributed.server.limits import Limits, StepSlots

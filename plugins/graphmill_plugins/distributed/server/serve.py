@@ -13,15 +13,15 @@ import click
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.cluster import Server, TFConfigClusterResolver, as_message, common_options
 from graphmill.spi.protos import proto
-from graphmill_plugins.distributed.monitoring.event_log import (
+from graphmill_plugins._server.address import Address
+from graphmill_plugins._server.event_log import (
     FORMATS,
     LEVELS,
     log_event,
     write_events,
 )
+from graphmill_plugins._server.stop_signals import stop_signal
 from graphmill_plugins.distributed.monitoring.metrics_endpoint import SETTING
-from graphmill_plugins.distributed.server.address import Address
-from graphmill_plugins.distributed.server.stop_signals import stop_signal
 
 _JOB = "localhost"
 _log = logging.getLogger("graphmill.server")

@@ -17,9 +17,8 @@ from google.protobuf.message import DecodeError, Message
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.protos import LENGTH, length_delimited, proto, write_varint
-
-from .tensor_contents import TENSOR_FIELD, TensorField, take_contents
-from .tensors import (
+from graphmill_plugins._server.tensor_contents import TENSOR_FIELD, TensorField, take_contents
+from graphmill_plugins._server.tensors import (
     COPIED_BYTES,
     MAX_MESSAGE_BYTES,
     content_header,
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from graphmill.dtypes import DType
     from graphmill.spi import Value
-
-    from .tensors import Part
+    from graphmill_plugins._server.tensors import Part
 
 M = TypeVar("M", bound=Message)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from graphmill.errors import UNAVAILABLE, InternalError, OpError, UnimplementedError
 from graphmill.spi.cluster import StepCall, Worker
 from graphmill.spi.protos import proto
+from graphmill_plugins._server.status import error_message, worker_error_message
 from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.server.limits import Limits, StepSlots
@@ -19,7 +20,6 @@ from graphmill_plugins.distributed.transfer.counters import TransferCounters
 from graphmill_plugins.distributed.transfer.settings import TransferSettings
 from graphmill_plugins.distributed.transfer.tensor_receiver import TensorReceiver
 from graphmill_plugins.distributed.transfer.tensor_sender import TensorSender, transfer_request
-from graphmill_plugins.distributed.wire.status import error_message, worker_error_message
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_GRAPH_REQUEST,
     RUN_GRAPH_RESPONSE,

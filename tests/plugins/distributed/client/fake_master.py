@@ -10,8 +10,8 @@ import grpc
 
 import graphmill
 from graphmill import errors, proto
+from graphmill_plugins._server.status import error_message, grpc_status
 from graphmill_plugins.distributed.wire.methods import MASTER_METHODS
-from graphmill_plugins.distributed.wire.status import error_message, grpc_status
 from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_CALLABLE_REQUEST,
     RUN_CALLABLE_RESPONSE,

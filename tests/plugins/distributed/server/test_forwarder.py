@@ -18,8 +18,8 @@ pytest.importorskip("grpc")
 
 from tests.plugins.distributed.server.test_credentials import OWN, STRANGER, config_with
 
+from graphmill_plugins._server.address import parse_address
 from graphmill_plugins.distributed.credentials import SETTINGS
-from graphmill_plugins.distributed.server.address import parse_address
 from graphmill_plugins.distributed.server.forwarder import Forwarder, tls_context
 
 ANYWHERE = parse_address("127.0.0.1:0")

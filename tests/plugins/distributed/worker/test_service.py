@@ -22,8 +22,8 @@ from graphmill.testing.timeouts import within
 
 grpc = pytest.importorskip("grpc")
 
+from graphmill_plugins._server.status import grpc_status, metadata_of  # noqa: E402
 from graphmill_plugins.distributed.wire.methods import WORKER_METHODS  # noqa: E402
-from graphmill_plugins.distributed.wire.status import grpc_status, metadata_of  # noqa: E402
 from graphmill_plugins.distributed.wire.tensor_messages import (  # noqa: E402
     RECV_TENSOR_RESPONSE,
     RUN_GRAPH_REQUEST,

@@ -56,8 +56,8 @@ ELSEWHERE = {
     ("core/graphmill/cli/commands/doctor.py", "catch_warnings"),
     ("core/graphmill/cli/commands/doctor.py", "simplefilter"),
     # And it ends on SIGTERM and SIGINT as a server does.
-    ("plugins/graphmill_plugins/distributed/server/stop_signals.py", "signal.signal"),
-    ("plugins/graphmill_plugins/distributed/server/stop_signals.py", "set_wakeup_fd"),
+    ("plugins/graphmill_plugins/_server/stop_signals.py", "signal.signal"),
+    ("plugins/graphmill_plugins/_server/stop_signals.py", "set_wakeup_fd"),
 }
 """Calls outside of `runtime/process`; this may only shrink."""
 

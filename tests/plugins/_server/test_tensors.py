@@ -8,7 +8,7 @@ import pytest
 from graphmill import dtypes, errors, proto
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
 from graphmill.spi import ResourceHandle
-from graphmill_plugins.distributed.wire.tensors import decode_tensor, encode_tensor
+from graphmill_plugins._server.tensors import decode_tensor, encode_tensor
 
 FIXED = [dtype for dtype in dtypes.ALL if dtype.size]
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill_plugins.distributed.monitoring.prometheus import Metric, Sample, exposition
+from graphmill_plugins._server.prometheus import Metric, Sample, exposition
 
 _SAMPLE = re.compile(
     r'(?P<name>\w+)(?:\{(?P<labels>(?:\w+="(?:\\.|[^"\\])*",?)*)\})? (?P<value>\S+)'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphmill_plugins.distributed.server.stop_signals import stop_signal
+from graphmill_plugins._server.stop_signals import stop_signal
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 

@@ -6,7 +6,7 @@ import pytest
 
 from graphmill import proto
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.distributed.server.address import Address, address_of, parse_address
+from graphmill_plugins._server.address import Address, address_of, parse_address
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from graphmill_plugins.distributed.monitoring.event_log import (
+from graphmill_plugins._server.event_log import (
     JsonFormatter,
     TextFormatter,
     log_event,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphmill import errors
-from graphmill_plugins.distributed.wire.status import (
+from graphmill_plugins._server.status import (
     MAX_MESSAGE_BYTES,
     error_from_code,
     error_from_receive,

@@ -1,0 +1,1 @@
+"""Parts that every server of graphmill shares: logs, metrics, signals, addresses, tensors."""
