@@ -17,6 +17,7 @@ MODULE_OF: dict[str, str] = {
     "AttrValue": "attr_value_pb2",
     "AutoParallelOptions": "rewriter_config_pb2",
     "BatchingOptions": "config_pb2",
+    "BatchingParameters": "session_bundle_config_pb2",
     "BoundedTensorSpecProto": "struct_pb2",
     "BundleEntryProto": "tensor_bundle_pb2",
     "BundleHeaderProto": "tensor_bundle_pb2",
@@ -30,6 +31,12 @@ MODULE_OF: dict[str, str] = {
     "ChunkMetadata": "chunk_pb2",
     "ChunkedField": "chunk_pb2",
     "ChunkedMessage": "chunk_pb2",
+    "Class": "inference_pb2",
+    "ClassificationRequest": "inference_pb2",
+    "ClassificationResponse": "inference_pb2",
+    "ClassificationResult": "inference_pb2",
+    "Classifications": "inference_pb2",
+    "ClassifyLog": "prediction_log_pb2",
     "CleanupAllRequest": "worker_pb2",
     "CleanupAllResponse": "worker_pb2",
     "CleanupGraphRequest": "worker_pb2",
@@ -76,6 +83,8 @@ MODULE_OF: dict[str, str] = {
     "DictValue": "struct_pb2",
     "Event": "event_pb2",
     "Example": "example_pb2",
+    "ExampleList": "inference_pb2",
+    "ExampleListWithContext": "inference_pb2",
     "Execution": "debug_event_pb2",
     "ExecutorOpts": "worker_pb2",
     "ExtendSessionRequest": "master_pb2",
@@ -85,6 +94,7 @@ MODULE_OF: dict[str, str] = {
     "FeatureLists": "feature_pb2",
     "Features": "feature_pb2",
     "FieldIndex": "chunk_pb2",
+    "FileSystemStoragePathSourceConfig": "model_server_config_pb2",
     "FingerprintDef": "fingerprint_pb2",
     "FloatList": "feature_pb2",
     "FullTypeDef": "full_type_pb2",
@@ -93,6 +103,10 @@ MODULE_OF: dict[str, str] = {
     "FunctionDefLibrary": "function_pb2",
     "FunctionSpec": "saved_object_graph_pb2",
     "GPUOptions": "config_pb2",
+    "GetModelMetadataRequest": "get_model_metadata_pb2",
+    "GetModelMetadataResponse": "get_model_metadata_pb2",
+    "GetModelStatusRequest": "get_model_status_pb2",
+    "GetModelStatusResponse": "get_model_status_pb2",
     "GetStatusRequest": "worker_pb2",
     "GetStatusResponse": "worker_pb2",
     "GetStepSequenceRequest": "worker_pb2",
@@ -105,6 +119,11 @@ MODULE_OF: dict[str, str] = {
     "GraphOptions": "config_pb2",
     "GraphmillOptions": "config_pb2",
     "HistogramProto": "histogram_pb2",
+    "InferParameter": "open_inference_pb2",
+    "InferTensorContents": "open_inference_pb2",
+    "InferenceResult": "inference_pb2",
+    "InferenceTask": "inference_pb2",
+    "Input": "inference_pb2",
     "Int64List": "feature_pb2",
     "InterconnectLink": "device_attributes_pb2",
     "JobDef": "cluster_pb2",
@@ -116,7 +135,9 @@ MODULE_OF: dict[str, str] = {
     "ListDevicesResponse": "master_pb2",
     "ListValue": "struct_pb2",
     "LocalLinks": "device_attributes_pb2",
+    "LogCollectorConfig": "model_server_config_pb2",
     "LogMessage": "event_pb2",
+    "LoggingConfig": "model_server_config_pb2",
     "LoggingRequest": "worker_pb2",
     "LoggingResponse": "worker_pb2",
     "MakeCallableRequest": "master_pb2",
@@ -131,6 +152,22 @@ MODULE_OF: dict[str, str] = {
     "MemoryLogTensorOutput": "log_memory_pb2",
     "MemoryStats": "step_stats_pb2",
     "MetaGraphDef": "meta_graph_pb2",
+    "Metric": "model_management_pb2",
+    "ModelConfig": "model_server_config_pb2",
+    "ModelConfigList": "model_server_config_pb2",
+    "ModelInferRequest": "open_inference_pb2",
+    "ModelInferResponse": "open_inference_pb2",
+    "ModelMetadataRequest": "open_inference_pb2",
+    "ModelMetadataResponse": "open_inference_pb2",
+    "ModelReadyRequest": "open_inference_pb2",
+    "ModelReadyResponse": "open_inference_pb2",
+    "ModelServerConfig": "model_server_config_pb2",
+    "ModelSpec": "model_spec_pb2",
+    "ModelType": "model_server_config_pb2",
+    "ModelVersionStatus": "get_model_status_pb2",
+    "MultiInferenceLog": "prediction_log_pb2",
+    "MultiInferenceRequest": "inference_pb2",
+    "MultiInferenceResponse": "inference_pb2",
     "NameAttrList": "attr_value_pb2",
     "NamedDevice": "device_properties_pb2",
     "NamedTensorProto": "named_tensor_pb2",
@@ -146,6 +183,11 @@ MODULE_OF: dict[str, str] = {
     "PairValue": "struct_pb2",
     "PartialRunSetupRequest": "master_pb2",
     "PartialRunSetupResponse": "master_pb2",
+    "PerTaskSamplingConfig": "model_server_config_pb2",
+    "PredictLog": "prediction_log_pb2",
+    "PredictRequest": "predict_pb2",
+    "PredictResponse": "predict_pb2",
+    "PredictionLog": "prediction_log_pb2",
     "QueueRunnerDef": "queue_runner_pb2",
     "RPCOptions": "rpc_options_pb2",
     "RecvBufRequest": "worker_pb2",
@@ -157,8 +199,15 @@ MODULE_OF: dict[str, str] = {
     "RegisterGraphResponse": "worker_pb2",
     "RegisteredGradient": "function_pb2",
     "RegisteredSaver": "trackable_object_graph_pb2",
+    "RegressLog": "prediction_log_pb2",
+    "Regression": "inference_pb2",
+    "RegressionRequest": "inference_pb2",
+    "RegressionResponse": "inference_pb2",
+    "RegressionResult": "inference_pb2",
     "ReleaseCallableRequest": "master_pb2",
     "ReleaseCallableResponse": "master_pb2",
+    "ReloadConfigRequest": "model_management_pb2",
+    "ReloadConfigResponse": "model_management_pb2",
     "RequestedExitCode": "event_pb2",
     "ResetRequest": "master_pb2",
     "ResetResponse": "master_pb2",
@@ -172,6 +221,7 @@ MODULE_OF: dict[str, str] = {
     "RunOptions": "config_pb2",
     "RunStepRequest": "master_pb2",
     "RunStepResponse": "master_pb2",
+    "SamplingConfig": "model_server_config_pb2",
     "SaveSliceInfoDef": "variable_pb2",
     "SaveableObject": "saved_object_graph_pb2",
     "SavedAsset": "saved_object_graph_pb2",
@@ -194,10 +244,17 @@ MODULE_OF: dict[str, str] = {
     "SequenceExample": "example_pb2",
     "SerializedDType": "types_pb2",
     "ServerDef": "tensorflow_server_pb2",
+    "ServerLiveRequest": "open_inference_pb2",
+    "ServerLiveResponse": "open_inference_pb2",
+    "ServerMetadataRequest": "open_inference_pb2",
+    "ServerMetadataResponse": "open_inference_pb2",
+    "ServerReadyRequest": "open_inference_pb2",
+    "ServerReadyResponse": "open_inference_pb2",
     "SessionLog": "event_pb2",
     "SessionMetadata": "config_pb2",
     "SharedMemory": "tensor_transfer_pb2",
     "SignatureDef": "meta_graph_pb2",
+    "SignatureDefMap": "get_model_metadata_pb2",
     "SourceFile": "debug_event_pb2",
     "SourceMetadata": "event_pb2",
     "StackFrameWithId": "debug_event_pb2",
@@ -265,16 +322,25 @@ if TYPE_CHECKING:
     from graphmill.proto import fingerprint_pb2 as fingerprint_pb2
     from graphmill.proto import full_type_pb2 as full_type_pb2
     from graphmill.proto import function_pb2 as function_pb2
+    from graphmill.proto import get_model_metadata_pb2 as get_model_metadata_pb2
+    from graphmill.proto import get_model_status_pb2 as get_model_status_pb2
     from graphmill.proto import graph_debug_info_pb2 as graph_debug_info_pb2
     from graphmill.proto import graph_pb2 as graph_pb2
     from graphmill.proto import histogram_pb2 as histogram_pb2
+    from graphmill.proto import inference_pb2 as inference_pb2
     from graphmill.proto import kernel_def_pb2 as kernel_def_pb2
     from graphmill.proto import log_memory_pb2 as log_memory_pb2
     from graphmill.proto import master_pb2 as master_pb2
     from graphmill.proto import meta_graph_pb2 as meta_graph_pb2
+    from graphmill.proto import model_management_pb2 as model_management_pb2
+    from graphmill.proto import model_server_config_pb2 as model_server_config_pb2
+    from graphmill.proto import model_spec_pb2 as model_spec_pb2
     from graphmill.proto import named_tensor_pb2 as named_tensor_pb2
     from graphmill.proto import node_def_pb2 as node_def_pb2
     from graphmill.proto import op_def_pb2 as op_def_pb2
+    from graphmill.proto import open_inference_pb2 as open_inference_pb2
+    from graphmill.proto import predict_pb2 as predict_pb2
+    from graphmill.proto import prediction_log_pb2 as prediction_log_pb2
     from graphmill.proto import queue_runner_pb2 as queue_runner_pb2
     from graphmill.proto import resource_handle_pb2 as resource_handle_pb2
     from graphmill.proto import rewriter_config_pb2 as rewriter_config_pb2
@@ -283,6 +349,7 @@ if TYPE_CHECKING:
     from graphmill.proto import saved_object_graph_pb2 as saved_object_graph_pb2
     from graphmill.proto import saved_tensor_slice_pb2 as saved_tensor_slice_pb2
     from graphmill.proto import saver_pb2 as saver_pb2
+    from graphmill.proto import session_bundle_config_pb2 as session_bundle_config_pb2
     from graphmill.proto import splitter_versions_pb2 as splitter_versions_pb2
     from graphmill.proto import status_pb2 as status_pb2
     from graphmill.proto import step_stats_pb2 as step_stats_pb2
@@ -309,6 +376,7 @@ if TYPE_CHECKING:
     from graphmill.proto.attr_value_pb2 import AttrValue as AttrValue
     from graphmill.proto.rewriter_config_pb2 import AutoParallelOptions as AutoParallelOptions
     from graphmill.proto.config_pb2 import BatchingOptions as BatchingOptions
+    from graphmill.proto.session_bundle_config_pb2 import BatchingParameters as BatchingParameters
     from graphmill.proto.struct_pb2 import BoundedTensorSpecProto as BoundedTensorSpecProto
     from graphmill.proto.tensor_bundle_pb2 import BundleEntryProto as BundleEntryProto
     from graphmill.proto.tensor_bundle_pb2 import BundleHeaderProto as BundleHeaderProto
@@ -322,6 +390,12 @@ if TYPE_CHECKING:
     from graphmill.proto.chunk_pb2 import ChunkMetadata as ChunkMetadata
     from graphmill.proto.chunk_pb2 import ChunkedField as ChunkedField
     from graphmill.proto.chunk_pb2 import ChunkedMessage as ChunkedMessage
+    from graphmill.proto.inference_pb2 import Class as Class
+    from graphmill.proto.inference_pb2 import ClassificationRequest as ClassificationRequest
+    from graphmill.proto.inference_pb2 import ClassificationResponse as ClassificationResponse
+    from graphmill.proto.inference_pb2 import ClassificationResult as ClassificationResult
+    from graphmill.proto.inference_pb2 import Classifications as Classifications
+    from graphmill.proto.prediction_log_pb2 import ClassifyLog as ClassifyLog
     from graphmill.proto.worker_pb2 import CleanupAllRequest as CleanupAllRequest
     from graphmill.proto.worker_pb2 import CleanupAllResponse as CleanupAllResponse
     from graphmill.proto.worker_pb2 import CleanupGraphRequest as CleanupGraphRequest
@@ -368,6 +442,8 @@ if TYPE_CHECKING:
     from graphmill.proto.struct_pb2 import DictValue as DictValue
     from graphmill.proto.event_pb2 import Event as Event
     from graphmill.proto.example_pb2 import Example as Example
+    from graphmill.proto.inference_pb2 import ExampleList as ExampleList
+    from graphmill.proto.inference_pb2 import ExampleListWithContext as ExampleListWithContext
     from graphmill.proto.debug_event_pb2 import Execution as Execution
     from graphmill.proto.worker_pb2 import ExecutorOpts as ExecutorOpts
     from graphmill.proto.master_pb2 import ExtendSessionRequest as ExtendSessionRequest
@@ -377,6 +453,7 @@ if TYPE_CHECKING:
     from graphmill.proto.feature_pb2 import FeatureLists as FeatureLists
     from graphmill.proto.feature_pb2 import Features as Features
     from graphmill.proto.chunk_pb2 import FieldIndex as FieldIndex
+    from graphmill.proto.model_server_config_pb2 import FileSystemStoragePathSourceConfig as FileSystemStoragePathSourceConfig
     from graphmill.proto.fingerprint_pb2 import FingerprintDef as FingerprintDef
     from graphmill.proto.feature_pb2 import FloatList as FloatList
     from graphmill.proto.full_type_pb2 import FullTypeDef as FullTypeDef
@@ -385,6 +462,10 @@ if TYPE_CHECKING:
     from graphmill.proto.function_pb2 import FunctionDefLibrary as FunctionDefLibrary
     from graphmill.proto.saved_object_graph_pb2 import FunctionSpec as FunctionSpec
     from graphmill.proto.config_pb2 import GPUOptions as GPUOptions
+    from graphmill.proto.get_model_metadata_pb2 import GetModelMetadataRequest as GetModelMetadataRequest
+    from graphmill.proto.get_model_metadata_pb2 import GetModelMetadataResponse as GetModelMetadataResponse
+    from graphmill.proto.get_model_status_pb2 import GetModelStatusRequest as GetModelStatusRequest
+    from graphmill.proto.get_model_status_pb2 import GetModelStatusResponse as GetModelStatusResponse
     from graphmill.proto.worker_pb2 import GetStatusRequest as GetStatusRequest
     from graphmill.proto.worker_pb2 import GetStatusResponse as GetStatusResponse
     from graphmill.proto.worker_pb2 import GetStepSequenceRequest as GetStepSequenceRequest
@@ -397,6 +478,11 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import GraphOptions as GraphOptions
     from graphmill.proto.config_pb2 import GraphmillOptions as GraphmillOptions
     from graphmill.proto.histogram_pb2 import HistogramProto as HistogramProto
+    from graphmill.proto.open_inference_pb2 import InferParameter as InferParameter
+    from graphmill.proto.open_inference_pb2 import InferTensorContents as InferTensorContents
+    from graphmill.proto.inference_pb2 import InferenceResult as InferenceResult
+    from graphmill.proto.inference_pb2 import InferenceTask as InferenceTask
+    from graphmill.proto.inference_pb2 import Input as Input
     from graphmill.proto.feature_pb2 import Int64List as Int64List
     from graphmill.proto.device_attributes_pb2 import InterconnectLink as InterconnectLink
     from graphmill.proto.cluster_pb2 import JobDef as JobDef
@@ -408,7 +494,9 @@ if TYPE_CHECKING:
     from graphmill.proto.master_pb2 import ListDevicesResponse as ListDevicesResponse
     from graphmill.proto.struct_pb2 import ListValue as ListValue
     from graphmill.proto.device_attributes_pb2 import LocalLinks as LocalLinks
+    from graphmill.proto.model_server_config_pb2 import LogCollectorConfig as LogCollectorConfig
     from graphmill.proto.event_pb2 import LogMessage as LogMessage
+    from graphmill.proto.model_server_config_pb2 import LoggingConfig as LoggingConfig
     from graphmill.proto.worker_pb2 import LoggingRequest as LoggingRequest
     from graphmill.proto.worker_pb2 import LoggingResponse as LoggingResponse
     from graphmill.proto.master_pb2 import MakeCallableRequest as MakeCallableRequest
@@ -423,6 +511,22 @@ if TYPE_CHECKING:
     from graphmill.proto.log_memory_pb2 import MemoryLogTensorOutput as MemoryLogTensorOutput
     from graphmill.proto.step_stats_pb2 import MemoryStats as MemoryStats
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef as MetaGraphDef
+    from graphmill.proto.model_management_pb2 import Metric as Metric
+    from graphmill.proto.model_server_config_pb2 import ModelConfig as ModelConfig
+    from graphmill.proto.model_server_config_pb2 import ModelConfigList as ModelConfigList
+    from graphmill.proto.open_inference_pb2 import ModelInferRequest as ModelInferRequest
+    from graphmill.proto.open_inference_pb2 import ModelInferResponse as ModelInferResponse
+    from graphmill.proto.open_inference_pb2 import ModelMetadataRequest as ModelMetadataRequest
+    from graphmill.proto.open_inference_pb2 import ModelMetadataResponse as ModelMetadataResponse
+    from graphmill.proto.open_inference_pb2 import ModelReadyRequest as ModelReadyRequest
+    from graphmill.proto.open_inference_pb2 import ModelReadyResponse as ModelReadyResponse
+    from graphmill.proto.model_server_config_pb2 import ModelServerConfig as ModelServerConfig
+    from graphmill.proto.model_spec_pb2 import ModelSpec as ModelSpec
+    from graphmill.proto.model_server_config_pb2 import ModelType as ModelType
+    from graphmill.proto.get_model_status_pb2 import ModelVersionStatus as ModelVersionStatus
+    from graphmill.proto.prediction_log_pb2 import MultiInferenceLog as MultiInferenceLog
+    from graphmill.proto.inference_pb2 import MultiInferenceRequest as MultiInferenceRequest
+    from graphmill.proto.inference_pb2 import MultiInferenceResponse as MultiInferenceResponse
     from graphmill.proto.attr_value_pb2 import NameAttrList as NameAttrList
     from graphmill.proto.device_properties_pb2 import NamedDevice as NamedDevice
     from graphmill.proto.named_tensor_pb2 import NamedTensorProto as NamedTensorProto
@@ -438,6 +542,11 @@ if TYPE_CHECKING:
     from graphmill.proto.struct_pb2 import PairValue as PairValue
     from graphmill.proto.master_pb2 import PartialRunSetupRequest as PartialRunSetupRequest
     from graphmill.proto.master_pb2 import PartialRunSetupResponse as PartialRunSetupResponse
+    from graphmill.proto.model_server_config_pb2 import PerTaskSamplingConfig as PerTaskSamplingConfig
+    from graphmill.proto.prediction_log_pb2 import PredictLog as PredictLog
+    from graphmill.proto.predict_pb2 import PredictRequest as PredictRequest
+    from graphmill.proto.predict_pb2 import PredictResponse as PredictResponse
+    from graphmill.proto.prediction_log_pb2 import PredictionLog as PredictionLog
     from graphmill.proto.queue_runner_pb2 import QueueRunnerDef as QueueRunnerDef
     from graphmill.proto.rpc_options_pb2 import RPCOptions as RPCOptions
     from graphmill.proto.worker_pb2 import RecvBufRequest as RecvBufRequest
@@ -449,8 +558,15 @@ if TYPE_CHECKING:
     from graphmill.proto.worker_pb2 import RegisterGraphResponse as RegisterGraphResponse
     from graphmill.proto.function_pb2 import RegisteredGradient as RegisteredGradient
     from graphmill.proto.trackable_object_graph_pb2 import RegisteredSaver as RegisteredSaver
+    from graphmill.proto.prediction_log_pb2 import RegressLog as RegressLog
+    from graphmill.proto.inference_pb2 import Regression as Regression
+    from graphmill.proto.inference_pb2 import RegressionRequest as RegressionRequest
+    from graphmill.proto.inference_pb2 import RegressionResponse as RegressionResponse
+    from graphmill.proto.inference_pb2 import RegressionResult as RegressionResult
     from graphmill.proto.master_pb2 import ReleaseCallableRequest as ReleaseCallableRequest
     from graphmill.proto.master_pb2 import ReleaseCallableResponse as ReleaseCallableResponse
+    from graphmill.proto.model_management_pb2 import ReloadConfigRequest as ReloadConfigRequest
+    from graphmill.proto.model_management_pb2 import ReloadConfigResponse as ReloadConfigResponse
     from graphmill.proto.event_pb2 import RequestedExitCode as RequestedExitCode
     from graphmill.proto.master_pb2 import ResetRequest as ResetRequest
     from graphmill.proto.master_pb2 import ResetResponse as ResetResponse
@@ -464,6 +580,7 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import RunOptions as RunOptions
     from graphmill.proto.master_pb2 import RunStepRequest as RunStepRequest
     from graphmill.proto.master_pb2 import RunStepResponse as RunStepResponse
+    from graphmill.proto.model_server_config_pb2 import SamplingConfig as SamplingConfig
     from graphmill.proto.variable_pb2 import SaveSliceInfoDef as SaveSliceInfoDef
     from graphmill.proto.saved_object_graph_pb2 import SaveableObject as SaveableObject
     from graphmill.proto.saved_object_graph_pb2 import SavedAsset as SavedAsset
@@ -486,10 +603,17 @@ if TYPE_CHECKING:
     from graphmill.proto.example_pb2 import SequenceExample as SequenceExample
     from graphmill.proto.types_pb2 import SerializedDType as SerializedDType
     from graphmill.proto.tensorflow_server_pb2 import ServerDef as ServerDef
+    from graphmill.proto.open_inference_pb2 import ServerLiveRequest as ServerLiveRequest
+    from graphmill.proto.open_inference_pb2 import ServerLiveResponse as ServerLiveResponse
+    from graphmill.proto.open_inference_pb2 import ServerMetadataRequest as ServerMetadataRequest
+    from graphmill.proto.open_inference_pb2 import ServerMetadataResponse as ServerMetadataResponse
+    from graphmill.proto.open_inference_pb2 import ServerReadyRequest as ServerReadyRequest
+    from graphmill.proto.open_inference_pb2 import ServerReadyResponse as ServerReadyResponse
     from graphmill.proto.event_pb2 import SessionLog as SessionLog
     from graphmill.proto.config_pb2 import SessionMetadata as SessionMetadata
     from graphmill.proto.tensor_transfer_pb2 import SharedMemory as SharedMemory
     from graphmill.proto.meta_graph_pb2 import SignatureDef as SignatureDef
+    from graphmill.proto.get_model_metadata_pb2 import SignatureDefMap as SignatureDefMap
     from graphmill.proto.debug_event_pb2 import SourceFile as SourceFile
     from graphmill.proto.event_pb2 import SourceMetadata as SourceMetadata
     from graphmill.proto.debug_event_pb2 import StackFrameWithId as StackFrameWithId
