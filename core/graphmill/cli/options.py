@@ -81,6 +81,7 @@ dir_option = click.option("--dir", "folder", hidden=True, help="MODEL, as in sav
 tags_option = click.option(
     "--tags", "--tag_set", "tags", help="The tags of the SavedModel's MetaGraph, such as serve,gpu."
 )
+"""Add `--tags` to a command."""
 allow_option = click.option(
     "--allow",
     multiple=True,
@@ -88,9 +89,11 @@ allow_option = click.option(
     help="Let the model do this: fs.read:DIR, fs.list:DIR, fs.write:DIR, net, process or python; "
     "may be repeated.",
 )
+"""Add `--allow` to a command."""
 trust_option = click.option(
     "--trust", is_flag=True, help="Let the model do everything that this process may do."
 )
+"""Add `--trust` to a command."""
 signature_option = click.option(
     "--signature", "--signature_def", "signature", help="The key of the signature to use."
 )

@@ -66,6 +66,7 @@ class Signature:
         method_name: the method name in the model's `SignatureDef`.
         inputs: the inputs by name.
         outputs: the outputs by name.
+        defaults: the values of inputs that a caller may leave out.
     """
 
     def __init__(self, name: str, definition: SignatureDef, session: CallableMaker) -> None:
@@ -73,7 +74,7 @@ class Signature:
         self.method_name: str = definition.method_name
         self.inputs = {key: _port(key, info) for key, info in sorted(definition.inputs.items())}
         self.outputs = {key: _port(key, info) for key, info in sorted(definition.outputs.items())}
-        self._defaults = {key: _default(name, key, v) for key, v in definition.defaults.items()}
+        self.defaults = {key: _default(name, key, v) for key, v in definition.defaults.items()}
         self._session = session
         self._call: Callable[..., Any] | None = None
         self._converters = {
@@ -95,7 +96,7 @@ class Signature:
                 shape.
             OpError: the error of the first failing node.
         """
-        values = {**self._defaults, **(inputs or {}), **named}
+        values = {**self.defaults, **(inputs or {}), **named}
         if values.keys() != self.inputs.keys():
             raise self._wrong_inputs(values)
         feeds = [

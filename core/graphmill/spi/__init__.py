@@ -3,8 +3,8 @@
     from graphmill.spi import Device, DeviceFactory, hookimpl
 
 This module has what most plugins need. Its submodules have the rest, by concept: `graphs`,
-`passes`, `gradients`, `kernels`, `executors`, `compilers`, `files`, `checkpoints`, `protos`,
-`cluster` and `process`.
+`passes`, `gradients`, `kernels`, `executors`, `compilers`, `files`, `checkpoints`, `models`,
+`protos`, `cluster` and `process`.
 The built-in plugins import nothing else from graphmill except `graphmill.errors`,
 `graphmill.dtypes` and the functions of `graphmill.ops`.
 

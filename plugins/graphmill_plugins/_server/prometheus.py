@@ -20,10 +20,12 @@ class Sample(NamedTuple):
     Attributes:
         labels: the values of its labels by their names.
         value: the number.
+        suffix: what follows the name of the metric: "_bucket", "_sum" or "_count" of a histogram.
     """
 
     labels: Mapping[str, str]
     value: float
+    suffix: str = ""
 
 
 class Metric(NamedTuple):
@@ -32,13 +34,13 @@ class Metric(NamedTuple):
     Attributes:
         name: its name with the unit, as `graphmill_request_bytes_total`.
         help: its description.
-        kind: "counter" or "gauge".
+        kind: "counter", "gauge" or "histogram".
         samples: its values, by labels.
     """
 
     name: str
     help: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "histogram"]
     samples: Iterable[Sample]
 
 
@@ -48,7 +50,9 @@ def exposition(metrics: Iterable[Metric]) -> str:
     for metric in metrics:
         lines.append(f"# HELP {metric.name} {_escaped(metric.help)}")
         lines.append(f"# TYPE {metric.name} {metric.kind}")
-        lines.extend(f"{metric.name}{_labels(s.labels)} {_number(s.value)}" for s in metric.samples)
+        lines.extend(
+            f"{metric.name}{s.suffix}{_labels(s.labels)} {_number(s.value)}" for s in metric.samples
+        )
     return "\n".join(lines) + "\n"
 
 

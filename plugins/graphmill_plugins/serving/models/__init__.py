@@ -1,0 +1,1 @@
+"""The served models: their configuration, versions, signatures and warm-up."""

@@ -1,0 +1,330 @@
+"""`BatchQueue`: the queue of requests to one signature, which combines them into batches.
+
+A batch takes the requests that have arrived while earlier ones ran: a lone request never waits for
+others (unless `max_wait_seconds` says so), and batches grow with the load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
+
+    from graphmill_plugins.serving.models.served_signature import Arrays
+    from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+
+    Run = Callable[[Arrays, tuple[str, ...]], Arrays]
+
+
+_INLINE_SECONDS: Final = 0.001
+"""Models that take less on average run in the thread of the event loop."""
+_UNKNOWN_SECONDS: Final = 0.005
+"""The assumed average before the first run, so that some runs have to prove it wrong."""
+_WEIGHT: Final = 0.25
+"""The weight of the last run in the average."""
+
+
+class _Request:
+    """A request that waits for its outputs.
+
+    Attributes:
+        inputs: its arrays by name.
+        outputs: the names of the outputs to compute.
+        rows: the common first dimension of its inputs; 0 if it cannot be combined with others.
+        key: requests with equal keys can be combined.
+        arrived: when it was queued, by the clock of the event loop.
+        future: completed with the outputs.
+    """
+
+    __slots__ = ("arrived", "future", "inputs", "key", "outputs", "rows")
+
+    def __init__(
+        self,
+        inputs: Arrays,
+        outputs: tuple[str, ...],
+        arrived: float,
+        future: asyncio.Future[Arrays],
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.arrived = arrived
+        self.future = future
+        self.rows = 0
+        self.key: Any = None
+
+    def find_rows(self) -> None:
+        """Set `rows` and `key`."""
+        rows = {array.shape[0] if array.ndim else 0 for array in self.inputs.values()}
+        self.rows = rows.pop() if len(rows) == 1 else 0
+        self.key = (
+            self.outputs,
+            tuple((array.shape[1:], array.dtype) for array in self.inputs.values()),
+        )
+
+
+class BatchQueue:
+    """The queue of one signature.
+
+    Args:
+        name: of the signature and its model, for errors.
+        run: runs the signature in a thread of `executor`.
+        options: the sizes and waits.
+        executor: has at least `options.num_threads` threads.
+        on_batch: is called with the number of rows of each batch that ran.
+        may_wait: whether a run may wait for something else than processors.
+
+    Threads: all methods are for the thread of the event loop.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Run,
+        options: BatchingOptions,
+        executor: Executor,
+        on_batch: Callable[[int], None],
+        *,
+        may_wait: bool = True,
+    ) -> None:
+        self._name = name
+        self._run = run
+        self._options = options
+        self._executor = executor
+        self._on_batch = on_batch
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Request] = deque()
+        self._running = 0
+        self._is_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed: OpError | None = None
+        self._may_wait = may_wait
+        self._run_seconds = _UNKNOWN_SECONDS
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def submit(self, inputs: Arrays, outputs: tuple[str, ...], timeout: float) -> Arrays:
+        """Return the outputs of a request.
+
+        Args:
+            inputs: the arrays by name, as `ServedSignature.convert` returns them.
+            outputs: the names of the outputs.
+            timeout: for how many seconds to wait.
+
+        Raises:
+            ResourceExhaustedError: too many requests wait.
+            DeadlineExceededError: the outputs were not there in time.
+            UnavailableError: the queue was closed.
+            OpError: the signature failed.
+        """
+        if self._closed is not None:
+            raise self._closed
+        if len(self._waiting) >= self._options.max_queued_requests:
+            raise ResourceExhaustedError(
+                f"{len(self._waiting)} requests wait for {self._name}, which is the limit; try "
+                "again later"
+            )
+        if timeout <= 0:
+            raise self._late(timeout)
+        request = _Request(inputs, outputs, self._loop.time(), self._loop.create_future())
+        if self._options.is_enabled:
+            request.find_rows()
+        self._waiting.append(request)
+        self._schedule()
+        timer = self._loop.call_later(timeout, self._expire, request, timeout)
+        try:
+            return await request.future
+        finally:
+            timer.cancel()
+
+    def close(self, error: OpError | None = None) -> None:
+        """Refuse all requests that wait, and later ones."""
+        self._closed = error or UnavailableError(f"{self._name} is no longer served")
+        if self._timer is not None:
+            self._timer.cancel()
+        for request in self._waiting:
+            _fail(request, self._closed)
+        self._waiting.clear()
+
+    def _late(self, timeout: float) -> DeadlineExceededError:
+        return DeadlineExceededError(
+            f"{self._name} did not answer within {max(timeout, 0):g} s; "
+            f"{len(self._waiting)} requests wait for it"
+        )
+
+    def _expire(self, request: _Request, timeout: float) -> None:
+        _fail(request, self._late(timeout))
+
+    def _schedule(self) -> None:
+        """Dispatch after the other events of this round: they may bring more requests."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._is_scheduled = False
+        while self._running < self._options.num_threads:
+            batch = self._take_batch()
+            if not batch:
+                return
+            self._running += 1
+            if self._run_seconds < _INLINE_SECONDS and not self._may_wait:
+                # Another thread would take longer to begin than the model to run.
+                self._finish(batch, self._timed_results(batch))
+                return  # to the event loop, which calls this again if more requests wait
+            job = self._executor.submit(self._run_batch, batch)
+            del job  # its result arrives by `_finish`
+
+    def _take_batch(self) -> list[_Request]:
+        """Return the requests of the next batch; none if it should wait for more."""
+        waiting = self._waiting
+        while waiting and waiting[0].future.done():  # expired or cancelled
+            waiting.popleft()
+        if not waiting:
+            return []
+        first = waiting[0]
+        if not first.rows or first.rows >= self._options.max_batch_size:
+            return [waiting.popleft()]
+        batch, rows = self._matching(first)
+        if rows < self._options.max_batch_size and self._should_wait(first):
+            return []
+        taken = set(map(id, batch))
+        self._waiting = deque(request for request in waiting if id(request) not in taken)
+        return batch
+
+    def _matching(self, first: _Request) -> tuple[list[_Request], int]:
+        """Return the requests that fit into a batch with the first, in order, and their rows."""
+        batch, rows = [], 0
+        for request in self._waiting:
+            if request.future.done() or request.key != first.key or not request.rows:
+                continue
+            if rows + request.rows > self._options.max_batch_size:
+                break
+            batch.append(request)
+            rows += request.rows
+        return batch, rows
+
+    def _should_wait(self, first: _Request) -> bool:
+        """Return whether a batch waits for more requests; then a timer dispatches it."""
+        if not self._options.max_wait_seconds:
+            return False
+        due = first.arrived + self._options.max_wait_seconds
+        if due <= self._loop.time():
+            return False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._schedule)
+        return True
+
+    def _run_batch(self, batch: Sequence[_Request]) -> None:
+        """Run a batch, in a thread of the executor."""
+        results = self._timed_results(batch)
+        try:
+            self._loop.call_soon_threadsafe(self._finish, batch, results)
+        except RuntimeError:  # the loop was closed: nobody waits any more
+            return
+
+    def _timed_results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
+        started = time.perf_counter()
+        results: Sequence[Arrays | BaseException]
+        try:
+            results = self._results(batch)
+        except BaseException as error:  # noqa: BLE001 - the requests wait for it
+            results = [error] * len(batch)
+        seconds = time.perf_counter() - started
+        self._run_seconds += (seconds - self._run_seconds) * _WEIGHT
+        return results
+
+    def _results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
+        if len(batch) == 1:
+            return [self._run_alone(batch[0])]
+        try:
+            return self._run_together(batch)
+        except (DeadlineExceededError, CancelledError):
+            raise
+        except OpError:
+            # One request may be at fault; the others should not fail with it.
+            return [self._run_alone(request) for request in batch]
+
+    def _run_alone(self, request: _Request) -> Arrays | BaseException:
+        try:
+            if request.rows and self._options.allowed_batch_sizes:
+                return self._run_together([request])[0]
+            return self._run(request.inputs, request.outputs)
+        except OpError as error:
+            return error
+
+    def _run_together(self, batch: Sequence[_Request]) -> list[Arrays]:
+        first = batch[0]
+        rows = sum(request.rows for request in batch)
+        padding = self._padded(rows) - rows
+        together = {}
+        for key, array in first.inputs.items():
+            parts = [request.inputs[key] for request in batch]
+            if padding:
+                parts.append(np.repeat(array[:1], padding, axis=0))
+            together[key] = np.concatenate(parts)
+        outputs = self._run(together, first.outputs)
+        for key, array in outputs.items():
+            if not array.ndim or array.shape[0] != rows + padding:
+                raise InvalidArgumentError(
+                    f"output {key!r} of {self._name} has the shape {list(array.shape)} for a batch "
+                    f"of {rows + padding} rows: its first dimension is not that of the batch. "
+                    "Serve this model without batching"
+                )
+        return _split(outputs, [request.rows for request in batch])
+
+    def _padded(self, rows: int) -> int:
+        sizes = self._options.allowed_batch_sizes
+        return next((size for size in sizes if size >= rows), rows)
+
+    def _finish(self, batch: Sequence[_Request], results: Sequence[Arrays | BaseException]) -> None:
+        self._running -= 1
+        self._on_batch(sum(request.rows for request in batch) or 1)
+        for request, result in zip(batch, results, strict=True):
+            if isinstance(result, BaseException):
+                _fail(request, _as_op_error(result, self._name))
+            elif not request.future.done():
+                request.future.set_result(result)
+        if self._waiting:
+            self._schedule()
+
+
+def _split(outputs: Arrays, rows: Sequence[int]) -> list[Arrays]:
+    """Return the rows of each request; views."""
+    results = []
+    start = 0
+    for count in rows:
+        results.append({key: array[start : start + count] for key, array in outputs.items()})
+        start += count
+    return results
+
+
+def _as_op_error(error: BaseException, name: str) -> OpError:
+    if isinstance(error, OpError):
+        return error
+    made = InternalError(f"{name} failed: {type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+def _fail(request: _Request, error: OpError) -> None:
+    if not request.future.done():
+        request.future.set_exception(error)

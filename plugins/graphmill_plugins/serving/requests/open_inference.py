@@ -1,0 +1,127 @@
+"""The Open Inference Protocol's types, and what its HTTP and gRPC variants share.
+
+Semantics: the V2 inference protocol of KServe, docs/predict-api/v2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, UnimplementedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.dtypes import DType
+    from graphmill.spi.models import TensorSpec
+    from graphmill_plugins.serving.models.model_manager import ModelManager
+    from graphmill_plugins.serving.models.model_version import ModelVersion
+    from graphmill_plugins.serving.models.served_signature import ServedSignature
+
+SERVER_NAME: Final = "graphmill"
+PLATFORM: Final = "tensorflow_savedmodel"
+SIGNATURE_PARAMETER: Final = "signature_name"
+DATATYPES: Final[dict[DType, str]] = {
+    dtypes.bool: "BOOL",
+    dtypes.uint8: "UINT8",
+    dtypes.uint16: "UINT16",
+    dtypes.uint32: "UINT32",
+    dtypes.uint64: "UINT64",
+    dtypes.int8: "INT8",
+    dtypes.int16: "INT16",
+    dtypes.int32: "INT32",
+    dtypes.int64: "INT64",
+    dtypes.float16: "FP16",
+    dtypes.float32: "FP32",
+    dtypes.float64: "FP64",
+    dtypes.bfloat16: "BF16",
+    dtypes.string: "BYTES",
+}
+
+
+class TensorMetadata(NamedTuple):
+    """The metadata of an input or output.
+
+    Attributes:
+        name: its name in the signature.
+        datatype: its type in the protocol, as "FP32".
+        shape: its shape, -1 for a dimension of any size.
+    """
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+def find_version(manager: ModelManager, name: str, version: str | int | None) -> ModelVersion:
+    """Return an available version of a model; the latest for no version.
+
+    Raises:
+        InvalidArgumentError: the version is not a number.
+        NotFoundError: it does not exist, or is not available.
+    """
+    if isinstance(version, str):
+        if version and not (version.isascii() and version.isdigit()):
+            raise InvalidArgumentError(f"{version!r} is not a version; expected a whole number")
+        version = int(version) if version else None
+    return manager.find(name, version)
+
+
+def metadata_of(specs: dict[str, TensorSpec]) -> Iterable[TensorMetadata]:
+    """Yield the metadata of the inputs or outputs of a signature."""
+    for name, spec in specs.items():
+        yield TensorMetadata(name, datatype_of(name, spec.dtype), list(spec.shape or (-1,)))
+
+
+def datatype_of(name: str, dtype: DType) -> str:
+    """Return the protocol's name of a type.
+
+    Raises:
+        UnimplementedError: it has none.
+    """
+    datatype = DATATYPES.get(dtype)
+    if datatype is None:
+        raise UnimplementedError(
+            f"{name!r} is of type {dtype.name}, which the Open Inference Protocol lacks"
+        )
+    return datatype
+
+
+def check_input(signature: ServedSignature, name: str, datatype: str) -> DType:
+    """Return the type of an input, and check that a request states it.
+
+    Raises:
+        InvalidArgumentError: there is no such input, or its type is another.
+    """
+    spec = signature.inputs.get(name)
+    if spec is None:
+        raise InvalidArgumentError(
+            f"signature {signature.name!r} has no input {name!r}; it takes "
+            f"{', '.join(signature.inputs) or 'no inputs'}"
+        )
+    expected = datatype_of(name, spec.dtype)
+    if datatype != expected:
+        raise InvalidArgumentError(
+            f"input {name!r} has the datatype {datatype!r}; expected {expected!r}"
+        )
+    return spec.dtype
+
+
+def check_size(name: str, shape: Iterable[int], count: int) -> tuple[int, ...]:
+    """Return the shape of a tensor, checked against the number of its elements.
+
+    Raises:
+        InvalidArgumentError: a dimension is negative, or the number is another.
+    """
+    sizes = tuple(shape)
+    total = 1
+    for size in sizes:
+        if size < 0:
+            raise InvalidArgumentError(f"the shape of input {name!r} is {list(sizes)}")
+        total *= size
+    if total != count:
+        raise InvalidArgumentError(
+            f"input {name!r} of shape {list(sizes)} has {count} elements; expected {total}"
+        )
+    return sizes

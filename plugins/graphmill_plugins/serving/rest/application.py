@@ -1,0 +1,273 @@
+"""`Application`: the ASGI application with all APIs over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from graphmill.errors import InternalError, OpError
+from graphmill_plugins._server.event_log import log_event
+from graphmill_plugins._server.prometheus import CONTENT_TYPE, exposition
+from graphmill_plugins.serving.rest import inference_api, serving_api
+from graphmill_plugins.serving.rest.http_request import HttpRequest, HttpResponse
+from graphmill_plugins.serving.rest.http_status import error_body, http_status
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from graphmill_plugins.serving.requests.server_core import ServerCore
+
+    Handler = Callable[[ServerCore, HttpRequest], Awaitable[HttpResponse]]
+    Receive = Callable[[], Awaitable[dict[str, Any]]]
+    Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+ACCESS_LOG: Final = logging.getLogger("graphmill.serving.access")
+_log = logging.getLogger("graphmill.serving")
+
+_MODEL: Final = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
+_V2_MODEL: Final = r"/v2/models/([^/]+)(?:/versions/([^/]+))?"
+_ANY_CASE: Final = re.IGNORECASE
+_MAX_ROUTES: Final = 1024
+_CLOSE: Final = ((b"connection", b"close"),)
+"""The rest of a body that is not read ends the connection."""
+_MAX_VERSION_DIGITS: Final = 18
+
+
+class _Route(NamedTuple):
+    """Where a method and path lead.
+
+    Attributes:
+        api: the name of the API, for metrics.
+        handler: answers the request; None if no API has this method and path.
+        model, version, label, verb: see `HttpRequest`.
+        error: answered instead, if the path is malformed.
+    """
+
+    api: str
+    handler: Handler | None
+    model: str = ""
+    version: int | None = None
+    label: str | None = None
+    verb: str = ""
+    error: tuple[int, str] | None = None
+
+
+async def _metrics(core: ServerCore, request: HttpRequest) -> HttpResponse:
+    """Answer Prometheus."""
+    del request
+    text = exposition(core.metrics.collect(core.manager))
+    return HttpResponse(text.encode(), CONTENT_TYPE.encode())
+
+
+_ROUTES: Final[tuple[tuple[str, re.Pattern[str], str, Handler], ...]] = (
+    ("POST", re.compile(f"{_MODEL}:predict", _ANY_CASE), "rest/predict", serving_api.predict),
+    ("POST", re.compile(f"{_MODEL}:classify", _ANY_CASE), "rest/classify", serving_api.classify),
+    ("POST", re.compile(f"{_MODEL}:regress", _ANY_CASE), "rest/regress", serving_api.regress),
+    ("GET", re.compile(f"{_MODEL}/metadata", _ANY_CASE), "rest/metadata", serving_api.metadata),
+    ("GET", re.compile(_MODEL, _ANY_CASE), "rest/status", serving_api.status),
+    ("GET", re.compile("/v1/models(?:/metadata)?", _ANY_CASE), "rest/status", serving_api.status),
+    ("POST", re.compile(f"{_V2_MODEL}/infer"), "v2/infer", inference_api.infer),
+    ("GET", re.compile(f"{_V2_MODEL}/ready"), "v2/ready", inference_api.model_ready),
+    ("GET", re.compile(_V2_MODEL), "v2/metadata", inference_api.model_metadata),
+    ("GET", re.compile("/v2/?"), "v2/server", inference_api.server_metadata),
+    ("GET", re.compile("/v2/health/live"), "v2/health", inference_api.live),
+    ("GET", re.compile("/v2/health/ready"), "v2/health", inference_api.ready),
+    ("GET", re.compile("(?:/monitoring/prometheus)?/metrics"), "metrics", _metrics),
+)
+
+
+class _Disconnected(Exception):  # noqa: N818 - not an error of the server
+    """The client has closed the connection before it had sent its request."""
+
+
+class _Refused(Exception):  # noqa: N818 - an answer
+    """A request is refused before its body is read.
+
+    Args:
+        status: the HTTP status.
+        message: the error.
+        reason: for metrics.
+    """
+
+    def __init__(self, status: int, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class Application:
+    """The application.
+
+    Args:
+        core: the state of the server.
+    """
+
+    def __init__(self, core: ServerCore) -> None:
+        self._core = core
+        self._routes: dict[tuple[str, str], _Route] = {}
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request; ASGI's interface."""
+        core, metrics = self._core, self._core.metrics
+        started = time.perf_counter()
+        method, path = scope["method"], scope["raw_path"].decode("latin-1")
+        route = self._routes.get((method, path)) or self._find_route(method, path)
+        metrics.in_flight += 1
+        reserved = 0
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        try:
+            body, reserved = await self._read_body(scope, receive)
+            request = HttpRequest(route.model, route.version, route.label, route.verb, body)
+            response = await self._answer(route, request)
+        except _Disconnected:
+            metrics.count("", route.api, "499", time.perf_counter() - started)
+            return
+        except _Refused as refusal:
+            metrics.count_refused(refusal.reason)
+            response = _error(refusal.status, str(refusal))
+            headers = _CLOSE if refusal.status == 413 else (*_CLOSE, (b"retry-after", b"1"))
+        finally:
+            metrics.in_flight -= 1
+            metrics.pending_bytes -= reserved
+        await _send(send, response, headers)
+        seconds = time.perf_counter() - started
+        model = route.model if core.manager.is_known(route.model) else ""
+        metrics.count(model, route.api, str(response.status), seconds)
+        if ACCESS_LOG.isEnabledFor(logging.INFO):
+            log_event(
+                ACCESS_LOG, logging.INFO, "request", api=route.api, method=method, path=path,
+                model=route.model, status=response.status, milliseconds=round(seconds * 1000, 3),
+                bytes_received=reserved, bytes_sent=len(response.body),
+                client=scope["client"][0] if scope.get("client") else "",
+            )  # fmt: skip
+
+    async def _answer(self, route: _Route, request: HttpRequest) -> HttpResponse:
+        if route.error is not None:
+            return _error(*route.error)
+        assert route.handler is not None
+        try:
+            return await route.handler(self._core, request)
+        except OpError as error:
+            if isinstance(error, InternalError) and error.__cause__ is not None:
+                _log.error("request failed", exc_info=error)
+            return _error(http_status(error), _message(error))
+        except Exception as error:  # noqa: BLE001 - logged, and answered
+            _log.exception("request failed")
+            return _error(500, f"the server failed: {type(error).__name__}")
+
+    async def _read_body(self, scope: dict[str, Any], receive: Receive) -> tuple[bytes, int]:
+        """Return the body of a request, and how many of the pending bytes it has reserved."""
+        metrics, options = self._core.metrics, self._core.options
+        declared = _content_length(scope["headers"])
+        self._check_size(declared)
+        message = await receive()
+        body = message.get("body", b"")
+        if message["type"] == "http.disconnect":
+            raise _Disconnected
+        if not message["more_body"]:
+            self._check_size(len(body))
+            metrics.pending_bytes += len(body)
+            return body, len(body)
+        reserved = 0
+        parts = [body]
+        received = len(body)
+        try:
+            while True:
+                self._check_size(received)
+                needed = max(declared, received)
+                if metrics.pending_bytes + needed - reserved > options.max_pending_bytes:
+                    raise _Refused(
+                        429,
+                        f"the bodies of requests in progress have {metrics.pending_bytes} bytes; "
+                        f"the limit is {options.max_pending_bytes}. Try again later",
+                        "pending_bytes",
+                    )
+                metrics.pending_bytes += needed - reserved
+                reserved = needed
+                if not message["more_body"]:
+                    return b"".join(parts), reserved
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _Disconnected
+                parts.append(message["body"])
+                received += len(message["body"])
+        except BaseException:
+            metrics.pending_bytes -= reserved
+            raise
+
+    def _check_size(self, size: int) -> None:
+        limit = self._core.options.max_request_bytes
+        if size > limit:
+            raise _Refused(
+                413, f"the request has {size} bytes or more; the limit is {limit}", "request_bytes"
+            )
+
+    def _find_route(self, method: str, path: str) -> _Route:
+        route = _find_route(method, path)
+        if route.error is None:
+            if len(self._routes) >= _MAX_ROUTES:
+                self._routes.clear()
+            self._routes[method, path] = route
+        return route
+
+
+def _find_route(method: str, path: str) -> _Route:
+    matches = [(r, found) for r in _ROUTES if (found := r[1].fullmatch(path)) is not None]
+    for (expected, _, api, handler), found in matches:
+        if method == expected:
+            groups = (*found.groups(), None, None, None)
+            version, label = groups[1], groups[2]
+            if version is not None and (
+                not version.isascii() or not version.isdigit() or len(version) > _MAX_VERSION_DIGITS
+            ):
+                message = f"Failed to convert version: {version} to numeric."
+                return _Route(api, None, error=(400, message))
+            return _Route(
+                api,
+                handler,
+                unquote(groups[0] or ""),
+                None if version is None else int(version),
+                None if label is None else unquote(label),
+            )
+    if matches:
+        allowed = ", ".join(sorted({route[0] for route, _ in matches}))
+        return _Route("", None, error=(405, f"{path} takes {allowed}, not {method}"))
+    if path.startswith("/v1/"):
+        return _Route("", None, error=(400, f"Malformed request: {method} {path}"))
+    return _Route("", None, error=(404, f"there is nothing at {path[:200]}"))
+
+
+def _content_length(headers: list[tuple[bytes, bytes]]) -> int:
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value)  # httptools has refused all other texts
+    return 0
+
+
+def _message(error: OpError) -> str:
+    where = f" (node {error.node})" if error.node else ""
+    return f"{error.message}{where}"
+
+
+def _error(status: int, message: str) -> HttpResponse:
+    return HttpResponse(error_body(message), status=status)
+
+
+async def _send(
+    send: Send, response: HttpResponse, headers: tuple[tuple[bytes, bytes], ...]
+) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": response.status,
+            "headers": [
+                (b"content-type", response.content_type),
+                (b"content-length", b"%d" % len(response.body)),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": response.body})

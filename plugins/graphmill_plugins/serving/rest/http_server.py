@@ -1,0 +1,66 @@
+"""`HttpServer`: uvicorn with the application, on an event loop that runs already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from graphmill_plugins.serving.rest.application import Application
+from graphmill_plugins.serving.rest.bounded_protocol import bounded_protocol
+
+if TYPE_CHECKING:
+    import socket
+
+    from graphmill_plugins.serving.requests.server_core import ServerCore
+
+_BACKLOG = 1024
+
+
+class HttpServer:
+    """Answers HTTP requests.
+
+    Args:
+        core: the state of the server.
+
+    Threads: all methods are for that of the event loop.
+    """
+
+    def __init__(self, core: ServerCore) -> None:
+        options = core.options
+        self._config = uvicorn.Config(
+            Application(core),  # type: ignore[arg-type]
+            http=bounded_protocol(options.receive_seconds),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=options.max_connections + 1,
+            timeout_keep_alive=max(1, round(options.keep_alive_seconds)),
+            backlog=_BACKLOG,
+        )
+        self._server = uvicorn.Server(self._config)
+        self._serving: asyncio.Task[None] | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Accept connections of a socket that listens."""
+        loop = asyncio.get_running_loop()
+        self._serving = loop.create_task(self._server.serve([sock]))
+        while not self._server.started and not self._serving.done():
+            await asyncio.sleep(0)
+        if self._serving.done():
+            await self._serving
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new connections; requests in progress may take `grace` seconds."""
+        if self._serving is None:
+            return
+        # A grace of 0 would mean none at all to uvicorn: its least is a second.
+        self._config.timeout_graceful_shutdown = max(1, round(grace))
+        self._server.should_exit = True
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._serving

@@ -1,0 +1,236 @@
+"""The Open Inference Protocol (V2, KServe) over gRPC."""
+
+from __future__ import annotations
+
+import struct
+from importlib.metadata import version as version_of
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from graphmill import dtypes
+from graphmill.errors import InvalidArgumentError, NotFoundError
+from graphmill.spi.protos import proto
+from graphmill_plugins.serving.requests.open_inference import (
+    PLATFORM,
+    SERVER_NAME,
+    SIGNATURE_PARAMETER,
+    check_input,
+    check_size,
+    datatype_of,
+    find_version,
+    metadata_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from graphmill.dtypes import DType
+    from graphmill_plugins.serving.models.served_signature import ServedSignature
+    from graphmill_plugins.serving.requests.server_core import ServerCore
+
+SERVICE: Final = "inference.GRPCInferenceService"
+_CONTENTS: Final = {
+    dtypes.bool: "bool_contents",
+    dtypes.int8: "int_contents",
+    dtypes.int16: "int_contents",
+    dtypes.int32: "int_contents",
+    dtypes.int64: "int64_contents",
+    dtypes.uint8: "uint_contents",
+    dtypes.uint16: "uint_contents",
+    dtypes.uint32: "uint_contents",
+    dtypes.uint64: "uint64_contents",
+    dtypes.float32: "fp32_contents",
+    dtypes.float64: "fp64_contents",
+    dtypes.string: "bytes_contents",
+}
+_LENGTH: Final = struct.Struct("<I")
+
+
+class InferenceService:
+    """The methods of the service; each takes a request and when the client stops waiting.
+
+    Args:
+        core: the state of the server.
+    """
+
+    def __init__(self, core: ServerCore) -> None:
+        self._core = core
+
+    async def server_live(
+        self, request: proto.ServerLiveRequest, deadline: float | None
+    ) -> proto.ServerLiveResponse:
+        """Answer ServerLive."""
+        del request, deadline
+        return proto.ServerLiveResponse(live=True)
+
+    async def server_ready(
+        self, request: proto.ServerReadyRequest, deadline: float | None
+    ) -> proto.ServerReadyResponse:
+        """Answer ServerReady."""
+        del request, deadline
+        return proto.ServerReadyResponse(ready=self._core.is_ready)
+
+    async def model_ready(
+        self, request: proto.ModelReadyRequest, deadline: float | None
+    ) -> proto.ModelReadyResponse:
+        """Answer ModelReady."""
+        del deadline
+        try:
+            find_version(self._core.manager, request.name, request.version)
+        except NotFoundError:
+            if not self._core.manager.is_known(request.name):
+                raise
+            return proto.ModelReadyResponse(ready=False)
+        return proto.ModelReadyResponse(ready=True)
+
+    async def server_metadata(
+        self, request: proto.ServerMetadataRequest, deadline: float | None
+    ) -> proto.ServerMetadataResponse:
+        """Answer ServerMetadata."""
+        del request, deadline
+        return proto.ServerMetadataResponse(name=SERVER_NAME, version=version_of("graphmill"))
+
+    async def model_metadata(
+        self, request: proto.ModelMetadataRequest, deadline: float | None
+    ) -> proto.ModelMetadataResponse:
+        """Answer ModelMetadata."""
+        del deadline
+        version = find_version(self._core.manager, request.name, request.version)
+        signature = version.signature("")
+        numbers = self._core.manager.available_versions(version.model)
+        response = proto.ModelMetadataResponse(
+            name=version.model, versions=map(str, numbers), platform=PLATFORM
+        )
+        for one in metadata_of(signature.inputs):
+            response.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        for one in metadata_of(signature.outputs):
+            response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        return response
+
+    async def model_infer(
+        self, request: proto.ModelInferRequest, deadline: float | None
+    ) -> proto.ModelInferResponse:
+        """Answer ModelInfer; outputs are raw if the inputs were."""
+        version = find_version(self._core.manager, request.model_name, request.model_version)
+        name = request.parameters[SIGNATURE_PARAMETER].string_param if request.parameters else ""
+        signature = version.signature(name)
+        arrays = _inputs(request, signature)
+        names = [output.name for output in request.outputs]
+        outputs = await self._core.run(version, signature, arrays, names, deadline)
+        response = proto.ModelInferResponse(
+            model_name=version.model, model_version=str(version.number), id=request.id
+        )
+        _fill_outputs(response, outputs, is_raw=bool(request.raw_input_contents))
+        return response
+
+
+def _inputs(
+    request: proto.ModelInferRequest, signature: ServedSignature
+) -> dict[str, NDArray[Any]]:
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise InvalidArgumentError(
+            f"the request has {len(request.inputs)} inputs and {len(raw)} raw_input_contents"
+        )
+    arrays: dict[str, NDArray[Any]] = {}
+    for index, tensor in enumerate(request.inputs):
+        if tensor.name in arrays:
+            raise InvalidArgumentError(f"input {tensor.name!r} occurs twice")
+        dtype = check_input(signature, tensor.name, tensor.datatype)
+        if raw:
+            if tensor.HasField("contents"):
+                raise InvalidArgumentError(
+                    f"input {tensor.name!r} has contents, and the request raw_input_contents"
+                )
+            flat = _from_raw(tensor.name, raw[index], dtype)
+        else:
+            flat = _from_contents(tensor, dtype)
+        arrays[tensor.name] = flat.reshape(check_size(tensor.name, tensor.shape, len(flat)))
+    return arrays
+
+
+def _from_contents(tensor: proto.ModelInferRequest.InferInputTensor, dtype: DType) -> NDArray[Any]:
+    field = _CONTENTS.get(dtype)
+    if field is None:
+        raise InvalidArgumentError(
+            f"input {tensor.name!r} of {tensor.datatype} must be sent as raw_input_contents"
+        )
+    values = getattr(tensor.contents, field)
+    if dtype is dtypes.string:
+        return _objects(list(values))
+    try:
+        return np.array(values, dtype.as_numpy_dtype)
+    except OverflowError as error:
+        raise InvalidArgumentError(
+            f"input {tensor.name!r}: a number does not fit into {dtype.name}: {error}"
+        ) from error
+
+
+def _from_raw(name: str, data: bytes, dtype: DType) -> NDArray[Any]:
+    if dtype is dtypes.string:
+        return _objects(_split_texts(name, data))
+    if len(data) % dtype.size:
+        raise InvalidArgumentError(
+            f"input {name!r} of {dtype.name} has {len(data)} bytes, no multiple of {dtype.size}"
+        )
+    return np.frombuffer(data, dtype.as_numpy_dtype)
+
+
+def _split_texts(name: str, data: bytes) -> list[bytes]:
+    """Return the elements of raw BYTES, each of which follows its length."""
+    texts = []
+    start = 0
+    while start < len(data):
+        end = start + _LENGTH.size
+        if end > len(data):
+            raise InvalidArgumentError(f"the raw contents of input {name!r} are cut off")
+        (size,) = _LENGTH.unpack_from(data, start)
+        start = end + size
+        if start > len(data):
+            raise InvalidArgumentError(f"the raw contents of input {name!r} are cut off")
+        texts.append(data[end:start])
+    return texts
+
+
+def _objects(values: list[bytes]) -> NDArray[np.object_]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _fill_outputs(
+    response: proto.ModelInferResponse, outputs: Mapping[str, Any], *, is_raw: bool
+) -> None:
+    arrays = {name: np.asarray(value) for name, value in outputs.items()}
+    types = {name: _dtype_of(array) for name, array in arrays.items()}
+    is_raw = is_raw or any(dtype not in _CONTENTS for dtype in types.values())
+    for name, array in arrays.items():
+        dtype = types[name]
+        tensor = response.outputs.add(
+            name=name, datatype=datatype_of(name, dtype), shape=array.shape
+        )
+        if is_raw:
+            response.raw_output_contents.append(_to_raw(array, dtype))
+        else:
+            getattr(tensor.contents, _CONTENTS[dtype]).extend(_elements(array, dtype))
+
+
+def _dtype_of(array: NDArray[Any]) -> DType:
+    is_text = array.dtype.hasobject or array.dtype.kind in "SU"
+    return dtypes.string if is_text else dtypes.as_dtype(array.dtype)
+
+
+def _elements(array: NDArray[Any], dtype: DType) -> list[Any]:
+    values: list[Any] = array.reshape(-1).tolist()
+    if dtype is dtypes.string:
+        return [one.encode("utf-8") if isinstance(one, str) else one for one in values]
+    return values
+
+
+def _to_raw(array: NDArray[Any], dtype: DType) -> bytes:
+    if dtype is not dtypes.string:
+        return np.ascontiguousarray(array).tobytes()
+    return b"".join(_LENGTH.pack(len(one)) + one for one in _elements(array, dtype))
