@@ -73,6 +73,12 @@ SYSTEM = {
     "become a program": "import os; os.execv('/bin/true', ['true'])",
     "signal the parent": "import os; os.kill(os.getppid(), 0)",
     "signal everybody": "import os; os.kill(-1, 0)",
+    "let the kernel signal the parent": (
+        "import fcntl, os; fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, os.getppid())"
+    ),
+    "choose the signal of a pipe": "import fcntl, os; fcntl.fcntl(os.pipe()[0], 10, 9)",
+    "choose the parent's processors": "import os; os.sched_setaffinity(os.getppid(), {0})",
+    "change the parent's priority": "import os; os.setpriority(os.PRIO_PROCESS, os.getppid(), 9)",
     "raise a limit": "import resource as r; r.setrlimit(r.RLIMIT_CPU, (-1, -1))",
     "raise a limit of the parent": (
         "import os, resource as r; r.prlimit(os.getppid(), r.RLIMIT_NOFILE, (9, 9))"

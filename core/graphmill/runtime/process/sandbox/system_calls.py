@@ -15,7 +15,7 @@ from typing import Any, Final
 
 _FILES: Final = (
     "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek _llseek close "
-    "close_range dup dup2 dup3 fcntl fcntl64 flock fsync fdatasync ftruncate ftruncate64 fallocate "
+    "close_range dup dup2 dup3 flock fsync fdatasync ftruncate ftruncate64 fallocate "
     "fadvise64 fadvise64_64 copy_file_range sendfile sendfile64 open openat openat2 stat stat64 "
     "fstat fstat64 lstat lstat64 newfstatat fstatat64 statx statfs statfs64 fstatfs fstatfs64 "
     "access faccessat faccessat2 readlink readlinkat getcwd getdents getdents64 mkdir mkdirat "
@@ -28,7 +28,7 @@ _WAITING: Final = (
 _MEMORY: Final = "brk munmap mremap mprotect madvise mincore msync membarrier"
 _THREADS: Final = (
     "futex futex_time64 futex_waitv set_robust_list get_robust_list rseq set_tid_address gettid "
-    "sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler "
+    "sched_yield sched_getaffinity sched_getparam sched_getscheduler "
     "sched_get_priority_max sched_get_priority_min set_thread_area get_thread_area arch_prctl "
     "exit exit_group"
 )
@@ -53,6 +53,9 @@ _MAP_ANONYMOUS: Final = 0x20
 _MAP_TYPE: Final = 0x0F
 _MAP_PRIVATE: Final = 0x02
 _PRCTL: Final = (15, 16, 0x53564D41)  # PR_SET_NAME, PR_GET_NAME, PR_SET_VMA
+_FCNTL: Final = (*range(8), 36, 37, 38, 1030, 1032, 1033, 1034)
+"""Duplicating, flags, locks and seals. With F_SETOWN and F_SETSIG, the kernel would send any signal
+to any process of the user."""
 _IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5450, 0x5451)
 """TCGETS, TIOCGWINSZ, FIONREAD, FIONCLEX, FIOCLEX."""
 
@@ -99,8 +102,11 @@ def _add_with_arguments(library: Any, rules: Any) -> None:
         _add(library, rules, library.ALLOW, name, argument(3, masked, _MAP_ANONYMOUS, 0))
     for name in ("kill", "tgkill"):  # abort() and raise()
         _add(library, rules, library.ALLOW, name, argument(0, equal, own))
-    # Limits may be read, not changed.
-    _add(library, rules, library.ALLOW, "prlimit64", argument(2, equal, 0))
+    # Its own limits may be read, not changed.
+    _add(library, rules, library.ALLOW, "prlimit64", argument(0, equal, 0), argument(2, equal, 0))
+    for name in ("fcntl", "fcntl64"):
+        for command in _FCNTL:
+            _add(library, rules, library.ALLOW, name, argument(1, equal, command))
     for option in _PRCTL:
         _add(library, rules, library.ALLOW, "prctl", argument(0, equal, option))
     for request in _IOCTL:
