@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,8 @@ DEFAULT_RUNS = 300
 def skip_without_library(target: str) -> None:
     if target in LIBRARIES:
         pytest.importorskip(LIBRARIES[target])
+    if target == "isolated_reply" and not hasattr(os, "memfd_create"):
+        pytest.skip("models are isolated on Linux only")
 
 
 @cache
