@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         dtypes,
         errors,
         ops,
+        report,
         saved_model,
         summary,
         tf_record,
@@ -113,6 +114,7 @@ __all__ = [
     "ops",
     "py_func",
     "py_function",
+    "report",
     "reset",
     "saved_model",
     "summary",
@@ -127,7 +129,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("batch", "comparison", "dtypes", "errors", "ops", "saved_model", "summary"),
+    *("batch", "comparison", "dtypes", "errors", "ops", "report", "saved_model", "summary"),
     *("tf_record", "timeline", "train"),
 }
 _HOMES = {

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphmill import files
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
+from graphmill.explain.memory import Lifetime, alive_bytes
 
 if TYPE_CHECKING:
     import os
@@ -29,14 +30,25 @@ if TYPE_CHECKING:
     from graphmill.proto import RunMetadata
     from graphmill.proto.step_stats_pb2 import NodeExecStats, StepStats
 
-__all__ = ["Timeline"]
+__all__ = ["NodeRun", "Timeline", "lifetimes", "node_runs"]
 
 _STEPS = 0  # the process that shows the steps
 _LABEL = re.compile(r"(?P<name>.*?) = (?P<op>[^(]*)\((?P<inputs>[^()]*)\)(?: \((?P<note>.*)\))?")
 
 
-class _Slice(NamedTuple):
-    """A run of a node; times are in nanoseconds."""
+class NodeRun(NamedTuple):
+    """A run of a node in a step; times are in nanoseconds since the epoch.
+
+    Attributes:
+        name, op: the node and its op; the op is empty if the statistics do not name it.
+        inputs: the names of the tensors that it took.
+        note: what its label adds, such as the cluster of which the times are a share.
+        device: full name of its device.
+        thread: number of the thread that ran it.
+        scheduled, start, end: when it became ready, when it began and when it was done.
+        num_bytes: the size of its outputs.
+        outputs: dtype and shape of each output.
+    """
 
     name: str
     op: str
@@ -63,7 +75,7 @@ class Timeline:
         Args:
             step_stats: the statistics of a step, as TensorFlow's class takes them.
         """
-        self._steps: list[tuple[str, list[_Slice]]] = []
+        self._steps: list[tuple[str, list[NodeRun]]] = []
         if step_stats is not None:
             self.add_step(step_stats)
 
@@ -78,16 +90,7 @@ class Timeline:
         Raises:
             InvalidArgumentError: it has no statistics: the step was not traced.
         """
-        stats: Any = getattr(traced, "step_stats", traced)
-        slices = [
-            _slice(device.device, node) for device in stats.dev_stats for node in device.node_stats
-        ]
-        if not slices:
-            raise InvalidArgumentError(
-                "the step has no statistics; run it with RunOptions(trace_level="
-                "RunOptions.FULL_TRACE) and pass its run_metadata"
-            )
-        slices.sort(key=lambda part: (part.start, -part.end))
+        slices = node_runs(traced)
         self._steps.append((name or f"step {len(self._steps)}", slices))
 
     def generate_chrome_trace_format(
@@ -142,12 +145,34 @@ class Timeline:
                 yield from _memory(slices, processes, origin)
 
 
-def _slice(device: str, stats: NodeExecStats) -> _Slice:
+def node_runs(traced: RunMetadata | StepStats) -> list[NodeRun]:
+    """Return the runs of nodes in a traced step, ordered by start; a slice precedes those in it.
+
+    Args:
+        traced: the metadata of a step that ran with `trace_level` FULL_TRACE, or its statistics.
+
+    Raises:
+        InvalidArgumentError: it has no statistics: the step was not traced.
+    """
+    stats: Any = getattr(traced, "step_stats", traced)
+    slices = [
+        _slice(device.device, node) for device in stats.dev_stats for node in device.node_stats
+    ]
+    if not slices:
+        raise InvalidArgumentError(
+            "the step has no statistics; run it with RunOptions(trace_level="
+            "RunOptions.FULL_TRACE) and pass its run_metadata"
+        )
+    slices.sort(key=lambda part: (part.start, -part.end))
+    return slices
+
+
+def _slice(device: str, stats: NodeExecStats) -> NodeRun:
     start = stats.all_start_nanos or stats.all_start_micros * 1000
     length = stats.all_end_rel_nanos or stats.all_end_rel_micros * 1000
     label = _LABEL.fullmatch(stats.timeline_label)
     descriptions = [output.tensor_description for output in stats.output]
-    return _Slice(
+    return NodeRun(
         name=stats.node_name,
         op="" if label is None else label["op"],
         inputs=() if label is None else tuple(filter(None, label["inputs"].split(", "))),
@@ -170,7 +195,7 @@ def _dtype_name(enum: int) -> str:
     return as_dtype(enum).name
 
 
-def _rows(slices: Sequence[_Slice]) -> list[int]:
+def _rows(slices: Sequence[NodeRun]) -> list[int]:
     """Return for each slice, sorted by start, the row of its thread in which slices nest.
 
     A kernel that returns before it is done may overlap with later ones, which viewers cannot show
@@ -180,7 +205,7 @@ def _rows(slices: Sequence[_Slice]) -> list[int]:
     return [_add_to_row(rows.setdefault((part.device, part.thread), []), part) for part in slices]
 
 
-def _add_to_row(rows: list[list[int]], part: _Slice) -> int:
+def _add_to_row(rows: list[list[int]], part: NodeRun) -> int:
     """Add a slice to the first row where it is disjoint from or nested in the others."""
     for number, ends in enumerate(rows):
         while ends and ends[-1] <= part.start:
@@ -192,7 +217,7 @@ def _add_to_row(rows: list[list[int]], part: _Slice) -> int:
     return len(rows) - 1
 
 
-def _node_event(part: _Slice, process: int, thread: int, origin: int) -> dict[str, Any]:
+def _node_event(part: NodeRun, process: int, thread: int, origin: int) -> dict[str, Any]:
     arguments = {
         "name": part.name,
         "op": part.op,
@@ -209,7 +234,7 @@ def _node_event(part: _Slice, process: int, thread: int, origin: int) -> dict[st
 
 
 def _arrows(
-    slices: Sequence[_Slice],
+    slices: Sequence[NodeRun],
     places: Sequence[tuple[int, int]],
     origin: int,
     first: int,
@@ -243,30 +268,41 @@ def _arrows(
             number += 1
 
 
-def _memory(
-    slices: Sequence[_Slice], processes: dict[str, int], origin: int
-) -> Iterable[dict[str, Any]]:
-    """Yield the bytes of outputs that are alive on each device, as counters."""
+def lifetimes(slices: Sequence[NodeRun]) -> list[Lifetime]:
+    """Return how long the outputs of the nodes of a step lived.
+
+    The last consumer of an output releases it; outputs without a consumer live until the end.
+    Buffers inside of kernels are not counted.
+    """
     last_use: dict[str, int] = {}
     for part in slices:
         for name in map(_node_of, part.inputs):
             last_use[name] = max(last_use.get(name, 0), part.end)
-    end = max(part.end for part in slices)
-    changes = []
-    for part in slices:
-        if part.num_bytes:
-            released = max(last_use.get(part.name, end), part.end)
-            changes += [(part.end, part.device, part.num_bytes)]
-            changes += [(released, part.device, -part.num_bytes)]
-    alive = dict.fromkeys(processes, 0)
-    for time, device, change in sorted(changes, key=lambda item: (item[0], -item[2])):
-        alive[device] += change
+    end = max((part.end for part in slices), default=0)
+    return [
+        Lifetime(
+            part.name,
+            part.device,
+            part.num_bytes,
+            part.end,
+            max(last_use.get(part.name, end), part.end),
+        )
+        for part in slices
+        if part.num_bytes
+    ]
+
+
+def _memory(
+    slices: Sequence[NodeRun], processes: dict[str, int], origin: int
+) -> Iterable[dict[str, Any]]:
+    """Yield the bytes of outputs that are alive on each device, as counters."""
+    for time, device, alive in alive_bytes(lifetimes(slices)):
         yield {
             "ph": "C",
             "name": "bytes of outputs",
             "pid": processes[device],
             "ts": (time - origin) / 1000,
-            "args": {"alive": alive[device]},
+            "args": {"alive": alive},
         }
 
 

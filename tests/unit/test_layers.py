@@ -48,6 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "batch",
         "comparison",
         "isolation",
+        "report",
         "summary",
         "saved",
         "saved_model",

@@ -22,6 +22,7 @@ _BUILT_IN = (
     "scan",
     "explain",
     "compare",
+    "report",
     "ops",
     "devices",
     "plugins",

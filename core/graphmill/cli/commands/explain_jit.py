@@ -49,6 +49,29 @@ def record_after(loaded: LoadedModel, sources: Mapping[str, Source], steps: int)
     )
 
 
+def step_values(
+    loaded: LoadedModel, sources: Mapping[str, Source]
+) -> tuple[dict[str, np.ndarray[Any, Any]], bool]:
+    """Return the values of a step by tensor name, and whether some of them are made-up zeros.
+
+    Args:
+        loaded: the model.
+        sources: the sources of inputs, by name.
+
+    Raises:
+        NotFoundError: the model has no such input, or a file does not exist.
+        InvalidArgumentError: a value does not fit its input, or an input cannot be fed zeros.
+    """
+    ports = _fed(loaded, sources)
+    values = {port.tensor: _value(port, sources.get(name)) for name, port in ports.items()}
+    return values, len(sources) < len(values)
+
+
+def note_zeros(error: OpError) -> None:
+    """Add to an error of a step that inputs which are not given are zeros."""
+    error.add_note("inputs without a value are zeros; set one with NAME=VALUE or NAME=@FILE")
+
+
 def jit_data(record: StepRecord, *, with_source: bool) -> dict[str, Any]:
     """Return the report of `--jit` as JSON data."""
     compilations = record.compilations.items()
@@ -138,9 +161,7 @@ def _run(
             background.wait_idle()
     except OpError as error:
         if are_made_up:
-            error.add_note(
-                "inputs without a value are zeros; set one with NAME=VALUE or NAME=@FILE"
-            )
+            note_zeros(error)
         raise
 
 

@@ -1,0 +1,178 @@
+"""`advice_for`: what to try, from what a step did and from what was compiled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphmill.explain.compilation import COMPILED, INTERPRETED
+from graphmill.report.traced_steps import short_device
+from graphmill.report.unit_text import bytes_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from graphmill.explain.step import StepRecord
+    from graphmill.report.traced_steps import TracedStep
+
+_MANY_SIGNATURES: Final = 3
+_LARGE_SHARE: Final = 0.1
+_MOST_OF_IT: Final = 0.5
+_MOST_REASONS: Final = 3
+_FEW_STEPS: Final = 6
+
+
+class Advice(NamedTuple):
+    """One thing to try.
+
+    Attributes:
+        title: what was seen, in one line.
+        text: what to do about it.
+        nodes: nodes that show it.
+    """
+
+    title: str
+    text: str
+    nodes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values, ready for JSON."""
+        return {"title": self.title, "text": self.text, "nodes": list(self.nodes)}
+
+
+def advice_for(record: StepRecord, traced: Sequence[TracedStep]) -> list[Advice]:
+    """Return what to try, the most important first.
+
+    Args:
+        record: how the nodes run.
+        traced: the steps that were traced; none if the report ran none.
+    """
+    return [
+        *_without_steps(record, traced),
+        *_whole_graph(record),
+        *_signatures(record),
+        *_refused(record),
+        *_loops(record),
+        *_interpreted(record, traced),
+        *_slow_nodes(record, traced),
+        *_memory(traced),
+    ]
+
+
+def _without_steps(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Advice]:
+    if not traced:
+        yield Advice(
+            "No step was run",
+            "Times, memory and compiled programs are known after some steps. Run the report with "
+            "--run and values for the inputs, or with steps= in Python.",
+        )
+    elif 0 < record.num_steps < _FEW_STEPS and not record.reason:
+        yield Advice(
+            f"Only {record.num_steps} steps were run",
+            "A graph is compiled after some steps. Run more (--steps 20) to see the final tiers.",
+        )
+
+
+def _whole_graph(record: StepRecord) -> Iterator[Advice]:
+    if record.reason and record.num_steps:
+        yield Advice(
+            "The graph was not built for compilation",
+            f"The reason: {record.reason}. config.graphmill.jit = 'eager' compiles before the "
+            "first step, if compilation is wanted at once.",
+        )
+
+
+def _signatures(record: StepRecord) -> Iterator[Advice]:
+    for compilation in record.compilations.values():
+        for cluster in compilation.clusters:
+            compiled = [one for one in cluster.signatures if one.tier == COMPILED]
+            if len(compiled) >= _MANY_SIGNATURES:
+                seconds = sum(one.seconds for one in compiled)
+                yield Advice(
+                    f"{cluster.name} was compiled {len(compiled)} times, in {seconds:.1f} s",
+                    "Each new shape of its inputs needs another program. Pad the inputs to a few "
+                    "sizes, or batch them by size, so that shapes repeat.",
+                    (cluster.name,),
+                )
+
+
+def _refused(record: StepRecord) -> Iterator[Advice]:
+    for compilation in record.compilations.values():
+        for cluster in compilation.clusters:
+            for signature in cluster.signatures:
+                refused = [one for one in signature.compiles if one.outcome == "refused"]
+                if refused:
+                    yield Advice(
+                        f"{cluster.name} could not be compiled",
+                        f"The reason: {refused[-1].reason}. It runs as straight-line code.",
+                        (cluster.name,),
+                    )
+
+
+def _loops(record: StepRecord) -> Iterator[Advice]:
+    for compilation in record.compilations.values():
+        for region in compilation.regions:
+            if not region.is_functional:
+                kind = "loop" if region.kind == "while" else "conditional"
+                yield Advice(
+                    f"The {kind} {region.name} runs node by node",
+                    f"The reason: {region.reason}. The executor then handles each node of each "
+                    "iteration, which costs more than most nodes compute.",
+                    region.nodes[:_MOST_REASONS],
+                )
+
+
+def _interpreted(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Advice]:
+    """Yield the reasons for which nodes that take much of the time are interpreted."""
+    if not traced or record.reason:
+        return
+    totals = traced[-1].totals
+    whole = sum(total.nanoseconds for total in totals.values())
+    by_reason: dict[str, list[tuple[int, str, str]]] = {}
+    for node in record.nodes:
+        total = totals.get(node.node)
+        if node.tier == INTERPRETED and total is not None:
+            times = by_reason.setdefault(node.tier_reason, [])
+            times.append((total.nanoseconds, node.node, node.op))
+    ranked = sorted(by_reason.items(), key=lambda item: -sum(time for time, _, _ in item[1]))
+    for reason, times in ranked[:_MOST_REASONS]:
+        spent = sum(time for time, _, _ in times)
+        if whole and spent / whole >= _LARGE_SHARE:
+            times.sort(reverse=True)
+            ops = ", ".join(dict.fromkeys(op for _, _, op in times[:_MOST_REASONS]))
+            yield Advice(
+                f"{spent / whole:.0%} of the time is in interpreted nodes: {reason}",
+                f"They take {time_text(spent)}; the slowest are of {ops}. `graphmill explain MODEL "
+                "--jit` lists each of them.",
+                tuple(name for _, name, _ in times[:_MOST_REASONS]),
+            )
+
+
+def _slow_nodes(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Advice]:
+    if not traced:
+        return
+    step = traced[-1]
+    whole = sum(total.nanoseconds for total in step.totals.values())
+    clusters = {one.cluster for one in record.nodes}
+    for total in step.top_by_time(_MOST_REASONS):
+        share = total.nanoseconds / whole if whole else 0.0
+        if share < _MOST_OF_IT or total.node in clusters:
+            continue  # a cluster is what is wanted: nodes that run together
+        text = (
+            f"It runs {total.runs} times in a step. Look whether its inputs can be smaller, or "
+            "whether it can be moved out of a loop."
+        )
+        yield Advice(f"{total.node} takes {share:.0%} of the time", text, (total.node,))
+
+
+def _memory(traced: Sequence[TracedStep]) -> Iterator[Advice]:
+    if not traced:
+        return
+    for device, peak in traced[-1].peaks.items():
+        largest = peak.holders[0]
+        if largest.num_bytes >= 2**20 and largest.num_bytes >= peak.num_bytes / 2:
+            yield Advice(
+                f"{largest.node} holds {bytes_text(largest.num_bytes)} of the "
+                f"{bytes_text(peak.num_bytes)} at the peak on {short_device(device)}",
+                "A smaller batch, or a reduction that comes earlier, lowers the peak.",
+                (largest.node,),
+            )
