@@ -77,10 +77,12 @@ class SignatureRecord(Record):
         state: its state in the compiler's state machine; empty where the compiler has none.
         counts: the number of calls that each tier has served; also as `num_straight`,
             `num_compiled` and `num_checks_failed`.
+        difference: how it differs from the signature before it, such as another shape; empty for
+            the first one.
     """
 
     __slots__ = (
-        *("signature", "tier", "is_wanted", "reason", "seconds", "compiles"),
+        *("signature", "tier", "is_wanted", "reason", "seconds", "compiles", "difference"),
         *("straight_ns", "compiled_ns", "state", "counts"),
     )
     inlined: ClassVar[frozenset[str]] = frozenset({"counts"})
@@ -105,6 +107,7 @@ class SignatureRecord(Record):
         self.straight_ns = 0
         self.compiled_ns = compiled_ns
         self.state = ""
+        self.difference = ""
         self.counts = counts or CallCounts()
 
     @property
@@ -155,7 +158,7 @@ class ClusterRecord(Record):
         self.nodes = nodes
         self.source = ""
         self.signatures = list(signatures)
-        self.story = Story()
+        self.story = Story(owner=name)
 
     @property
     def tier(self) -> str:

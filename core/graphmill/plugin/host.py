@@ -28,6 +28,7 @@ from graphmill.runtime.executor import ExecutorFactory
 from graphmill.runtime.kernels.kernel_registry import KernelRegistry
 from graphmill.runtime.kernels.lowering_registry import LoweringRegistry
 from graphmill.runtime.process import fork
+from graphmill.runtime.process.event_log import DEBUG, apply_environment, is_logged, log_event
 from graphmill.runtime.threads.background_jobs import BackgroundWork
 from graphmill.runtime.threads.thread_pool import SharedThreadPools
 
@@ -125,6 +126,7 @@ class Host:
         self.commands: Registry[object] = Registry(
             "command", hook="graphmill_register_commands", failures=failures
         )
+        apply_environment()
         if load_entry_points:
             self._manager.load_installed()
             self._manager.load_from_environment()
@@ -165,6 +167,10 @@ class Host:
         self._withdraw_refused()
         self.step_observers = self._collect_observers()
         self._note_hooks()
+        for record in self.plugins if is_logged("plugins", DEBUG) else ():
+            counts = {kind: len(names) for kind, names in record.registered.items()}
+            fields = {"plugin": str(record.owner), "status": record.status, "registered": counts}
+            log_event("plugins", DEBUG, "plugin in use", **fields)
 
     def _settle(self, conflicts: Iterable[PluginConflictError]) -> None:
         """Refuse both sides of each conflict; if one side is required, only the optional side."""

@@ -15,6 +15,7 @@ from graphmill.plugin.records import PluginRecord
 from graphmill.plugin.spi_version import spi_problem, spi_problem_of_source
 from graphmill.plugin.version_check import unmet_requirement
 from graphmill.registry import PluginConflictError, PluginError, PluginWarning
+from graphmill.runtime.process.event_log import INFO, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,6 +102,7 @@ class PluginManager:
             PluginError: the plugin is required.
         """
         record.status, record.error, record.exception = status, reason, cause
+        log_event("plugins", INFO, "plugin refused", plugin=str(record.owner), reason=reason)
         if self._hooks.has_plugin(_key(record)):
             self._hooks.unregister(name=_key(record))
         message = f"{record.owner} is not used: {reason}"
@@ -124,6 +126,7 @@ class PluginManager:
             self.records.append(record)
             if discovery.is_disabled(candidate, disabled):
                 record.status = "disabled"
+                log_event("plugins", INFO, "plugin disabled", plugin=str(record.owner))
             else:
                 enabled.append((candidate, record))
         rivals = _rivals(enabled)

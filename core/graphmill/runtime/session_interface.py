@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from graphmill import proto
     from graphmill.access.rules import AccessRules
+    from graphmill.explain.session_stats import SessionStats
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.plugin.host import Host
@@ -188,6 +189,14 @@ class SessionInterface(ABC):
 
         Raises:
             UnimplementedError: the session is on a server, which does not report it.
+        """
+        raise self._unexplained()
+
+    def stats(self) -> SessionStats:
+        """Return what the session has done: steps, calls of tiers, compilations.
+
+        Raises:
+            UnimplementedError: the session is on a server.
         """
         raise self._unexplained()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from graphmill.errors import InternalError
 from graphmill.runtime.checks.validation import is_validation_on
+from graphmill.runtime.process.event_log import DEBUG, is_logged, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,18 +73,23 @@ class Story:
 
     Args:
         length: the maximum number of transitions.
+        owner: what the machines belong to, such as a cluster, in the log `graphmill.jit`.
     """
 
-    __slots__ = ("_transitions",)
+    __slots__ = ("_owner", "_transitions")
 
-    def __init__(self, length: int = STORY_LENGTH) -> None:
+    def __init__(self, length: int = STORY_LENGTH, owner: str = "") -> None:
         self._transitions: deque[Transition] = deque(maxlen=length)
+        self._owner = owner
 
     def add(self, transition: Transition) -> None:
         """Add a transition; the oldest one is dropped if there are too many."""
         transitions = self._transitions
         if not transitions or transitions[-1] != transition:
             transitions.append(transition)
+            if is_logged("jit", DEBUG):
+                fields = {"owner": self._owner} if self._owner else {}
+                log_event("jit", DEBUG, "state changed", **fields, **transition._asdict())
 
     def transitions(self) -> list[Transition]:
         """Return the stored transitions, oldest first."""

@@ -26,6 +26,7 @@ from graphmill.lowering.prune import ClientEnd
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process import fork
+from graphmill.runtime.process.event_log import INFO, is_logged, log_event
 from graphmill.runtime.process.shutdown import watch_for_shutdown
 from graphmill.runtime.resources.session_state import SessionState
 from graphmill.runtime.session_interface import SessionInterface
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from graphmill import proto
     from graphmill.access.broker import Broker
     from graphmill.access.rules import AccessRules
+    from graphmill.explain.session_stats import SessionStats
     from graphmill.explain.step import StepRecord
     from graphmill.graph.graph import Graph
     from graphmill.lowering.callable_options import CallableRewrites
@@ -364,6 +366,12 @@ class DirectSession(SessionInterface):
         if error.node is not None and error.defined_at is None and source is not None:
             error.defined_at = source.location_of(error.node)
 
+    def stats(self) -> SessionStats:
+        """Return what the session has done: steps, calls of tiers, compilations."""
+        from graphmill.explain.session_stats import session_stats
+
+        return session_stats(self)
+
     def explain_all(self) -> list[StepRecord]:
         """Return the records of all signatures in the session's executor caches."""
         from graphmill.explain.step import step_records
@@ -473,6 +481,8 @@ class DirectSession(SessionInterface):
             form=form,
             syncs_devices=syncs_devices(items, form),
         )
+        if is_logged("executor", INFO):
+            _log_executors(self.name, executors)
         if not (is_partial or watches):
             self.hot_steps.prepare(executors)
         return executors
@@ -509,6 +519,19 @@ class DirectSession(SessionInterface):
             if self.is_closed:  # in another thread, perhaps before it could see this one
                 runtime.close()
         return runtime
+
+
+def _log_executors(session: str, executors: ExecutorsAndKeys) -> None:
+    log_event(
+        "executor",
+        INFO,
+        "executors created",
+        session=session,
+        feeds=executors.feeds,
+        fetches=executors.fetches,
+        targets=executors.targets,
+        nodes={item.device.name: len(list(item.graph.nodes)) for item in executors.items},
+    )
 
 
 def watches_of(options: RunOptions | None) -> Sequence[Any]:

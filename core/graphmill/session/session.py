@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from graphmill.explain.session_stats import SessionStats
     from graphmill.explain.step import StepRecord
     from graphmill.graph.builder import Graph as GraphObject
     from graphmill.graph.formats.model_file import LoadedGraph
@@ -338,6 +339,14 @@ class Session:
         """
         _, key = self._signature(fetches, several(feed_list), targets)
         return self._impl.explain(key, build=build)
+
+    def stats(self) -> SessionStats:
+        """Return what the session has done so far: steps, calls of tiers, compilations.
+
+        Raises:
+            UnimplementedError: the session is on a server.
+        """
+        return self._impl.stats()
 
     def step_graph(
         self, fetches: Any, feed_list: Sequence[Any] = (), *, targets: Iterable[Any] = ()

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from graphmill.runtime.process.effects import JAX_GPU_MEMORY as JAX_GPU_MEMORY
     from graphmill.runtime.process.effects import ProcessEffect as ProcessEffect
     from graphmill.runtime.process.environment import variables_set as variables_set
+    from graphmill.runtime.process.event_log import DEBUG as DEBUG
+    from graphmill.runtime.process.event_log import INFO as INFO
+    from graphmill.runtime.process.event_log import is_logged as is_logged
+    from graphmill.runtime.process.event_log import listen as listen
+    from graphmill.runtime.process.event_log import log_event as log_event
+    from graphmill.runtime.process.event_log import stop_listening as stop_listening
     from graphmill.runtime.process.fork import ForkAware as ForkAware
     from graphmill.runtime.process.fork import deferred_forks as deferred_forks
     from graphmill.runtime.process.fork import fork_safe_lock as fork_safe_lock
@@ -38,6 +44,9 @@ else:
             "graphmill.runtime.process.defer_sigint": "DeferredInterrupt",
             "graphmill.runtime.process.effects": "JAX_DISPATCH JAX_GPU_MEMORY ProcessEffect",
             "graphmill.runtime.process.environment": "variables_set",
+            "graphmill.runtime.process.event_log": (
+                "DEBUG INFO is_logged listen log_event stop_listening"
+            ),
             "graphmill.runtime.process.fork": (
                 "ForkAware deferred_forks fork_safe_lock never_destroy track_forks watch_forks"
             ),

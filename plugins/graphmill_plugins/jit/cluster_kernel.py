@@ -66,7 +66,9 @@ class ClusterKernel:
         self._inputs = inputs = Inputs(bodies.main, sources)
         self._sources = list(sources.values())
         self._cached_handles: tuple[int, list[Any]] | None = None
-        self._builder = ProgramBuilder(bodies, inputs, device, attr.cache_dir, attr.cache_bytes)
+        self._builder = ProgramBuilder(
+            construction.node_name, bodies, inputs, device, attr.cache_dir, attr.cache_bytes
+        )
         record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._straight.source
         is_eager = attr.mode == "eager"

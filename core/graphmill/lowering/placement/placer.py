@@ -24,6 +24,7 @@ from graphmill.lowering.placement.colocation import (
     merge_requests,
     takes_reference_or_handle,
 )
+from graphmill.runtime.process.event_log import DEBUG, is_logged, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -116,10 +117,14 @@ def place(
         InvalidArgumentError: a request is malformed or cannot be met, or colocated nodes have
             conflicting requirements; the message lists requests and kernels op by op.
     """
+    records: list[PlacementRecord] = []
     if len(options.devices) == 1:
         _place_on_one(graph, options)
-        return []
-    return _Placer(graph, options, full, {} if pinned is None else pinned).place()
+    else:
+        records = _Placer(graph, options, full, {} if pinned is None else pinned).place()
+    if is_logged("placement", DEBUG):
+        _log_records(graph, records)
+    return records
 
 
 def check_requests(
@@ -442,6 +447,18 @@ def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> Invali
         node=node.name,
         op=node.op,
     )
+
+
+def _log_records(graph: Graph, records: Iterable[PlacementRecord]) -> None:
+    reasons = {record.node: record.reason for record in records}
+    counts: dict[str, int] = {}
+    for node in graph.nodes:
+        device = node.assigned_device
+        counts[device] = counts.get(device, 0) + 1
+        reason = reasons.get(node.name, "the session has one device")
+        fields = {"node": node.name, "op": node.op, "device": device, "reason": reason}
+        log_event("placement", DEBUG, "node placed", **fields)
+    log_event("placement", DEBUG, "graph placed", devices=counts)
 
 
 def _log(text: str) -> None:

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from graphmill.errors import InternalError, OpError
+from graphmill.runtime.process.event_log import DEBUG, is_logged
 from graphmill.runtime.rendezvous import IntraProcessRendezvous, Rendezvous
 
 if TYPE_CHECKING:
@@ -65,10 +66,19 @@ def rendezvous_maker(
                 f"the transport {name!r} of {owner} failed: {type(error).__name__}: {error}",
                 plugin=owner.plugin,
             ) from error
-        return rendezvous
+        return _logged(rendezvous, step_id)
 
     return make
 
 
-def _in_this_process(_: int) -> Rendezvous:
-    return IntraProcessRendezvous()
+def _in_this_process(step_id: int) -> Rendezvous:
+    return _logged(IntraProcessRendezvous(), step_id)
+
+
+def _logged(rendezvous: Rendezvous, step_id: int) -> Rendezvous:
+    """Return a rendezvous that logs each value, if that is wanted when the step begins."""
+    if not is_logged("rendezvous", DEBUG):
+        return rendezvous
+    from graphmill.runtime.logged_rendezvous import LoggedRendezvous  # off by default
+
+    return LoggedRendezvous(rendezvous, step_id)

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from graphmill.spi import COMPILED, CompileRecord
-from graphmill.spi.process import deferred_forks
+from graphmill.spi.process import INFO, deferred_forks, log_event
 from graphmill_plugins.jit.tiers.signature_records import signature_text
 from graphmill_plugins.jit.tiers.states import Event
 
@@ -42,6 +42,7 @@ class ProgramBuilder:
     Threads: any may call; concurrent compilations share only `inputs.static`, which only grows.
 
     Args:
+        name: the name of the cluster, for the log.
         bodies: the cluster.
         inputs: describes the cluster's inputs.
         device: the cluster's device.
@@ -51,12 +52,14 @@ class ProgramBuilder:
 
     def __init__(
         self,
+        name: str,
         bodies: ScheduledBodies,
         inputs: Inputs,
         device: Device,
         cache_folder: str,
         cache_bytes: int,
     ) -> None:
+        self._name = name
         self._bodies = bodies
         self._inputs = inputs
         self._device = device
@@ -77,7 +80,7 @@ class ProgramBuilder:
         memory = compiler.memory_of(self._device)
         folder, max_bytes = self._cache_folder, self._cache_bytes
         cache = compiler.ProgramCache(folder, max_bytes, memory.jax_device) if folder else None
-        cause, reason = "a new signature", ""
+        cause, reason = ": ".join(filter(None, ["a new signature", record.difference])), ""
         for _ in range(_MAX_ATTEMPTS):
             began = perf_counter()
             try:
@@ -88,6 +91,7 @@ class ProgramBuilder:
                 reason = str(error)
                 took = perf_counter() - began
                 record.compiles.append(CompileRecord(took, "refused", cause, reason))
+                self._log(record)
                 if isinstance(error, compiler.KernelFault):
                     return Refusal(Event.COMPILER_RAISED, reason, error.culprit)
                 if not (isinstance(error, compiler.NeedsStatic) and self._learn(error)):
@@ -105,6 +109,20 @@ class ProgramBuilder:
         record.compiles.append(CompileRecord(cluster.seconds, outcome, cause, "", cluster.cache))
         record.seconds = cluster.seconds
         record.signature = signature_text(self._inputs, values)  # more inputs may be static now
+        self._log(record)
+
+    def _log(self, record: SignatureRecord) -> None:
+        """Log the last attempt to compile a signature."""
+        last = record.compiles[-1]
+        fields: dict[str, object] = {
+            "cluster": self._name,
+            "signature": record.signature,
+            "seconds": round(last.seconds, 6),
+            "cause": last.cause,
+        }
+        fields |= {"reason": last.reason} if last.reason else {}
+        fields |= {"cache": last.cache} if last.cache else {}
+        log_event("jit", INFO, last.outcome, **fields)
 
     def _learn(self, needs: NeedsStatic) -> bool:
         """Make required inputs static; return whether any is new."""

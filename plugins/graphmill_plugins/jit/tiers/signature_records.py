@@ -34,10 +34,14 @@ class SignatureRecords:
         self._records = cluster.signatures
         self._shared: dict[str, SignatureRecord] = {}
         self._gone: list[SignatureRecord] = []
+        self._last = ""
 
     def new(self, text: str) -> SignatureRecord:
         """Return the record of a signature that will be compiled."""
-        return self._keep(SignatureRecord(text))
+        record = self._keep(SignatureRecord(text))
+        record.difference = signature_difference(self._last, text) if self._last else ""
+        self._last = text
+        return record
 
     def shared(self, reason: str) -> SignatureRecord:
         """Return the record shared by all signatures that are not compiled for one reason."""
@@ -71,6 +75,23 @@ def show_state(record: SignatureRecord, state: State, cause: str, *, is_wanted: 
         record.reason = cause
     elif state is not State.AWAITING_IDLE:  # that state lasts only some milliseconds
         record.tier, record.reason = STRAIGHT_LINE, cause
+
+
+def signature_difference(before: str, text: str) -> str:
+    """Return how a signature differs from the one before it: `input 1 is int32[3], was int32[2]`.
+
+    Args:
+        before, text: the signatures as `signature_text` returns them.
+    """
+    old, new = before.split(", "), text.split(", ")
+    if len(old) != len(new):
+        return f"it is {text}, was {before}"
+    parts = [
+        f"input {position} is {now}, was {then}"
+        for position, (then, now) in enumerate(zip(old, new, strict=True))
+        if then != now
+    ]
+    return "; ".join(parts) or "a value or a variable that the text shortens differs"
 
 
 def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:
