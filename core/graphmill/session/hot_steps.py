@@ -3,7 +3,7 @@
 The executors of the first steps are created as quickly as possible. When a signature has run
 `after_steps` times, its graph is pruned and lowered again in the background, this time with the
 passes of phase `HOT`, and the executors of that graph take over. This happens before the first step
-if the graph has loops of cheap nodes, and in a deterministic session, so that all steps run alike.
+if the graph is small and has loops, and in a deterministic session, so that all steps run alike.
 Steps that are traced, watched or partial keep the first executors, in which every node is visible.
 """
 
@@ -22,6 +22,7 @@ from graphmill.session.executors_cache import NEVER
 from graphmill.session.hot_states import EXPLAINED, HotEvent, HotState
 
 if TYPE_CHECKING:
+    from graphmill.graph.functions.function_library import FunctionLibrary
     from graphmill.graph.node import Node
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
@@ -39,7 +40,8 @@ _COUNTS: Final = (
     "jit_cache_bytes",
 )
 _AFTER_STEPS: Final = 3
-_MAX_NODES: Final = 2_000  # of a graph that is rebuilt before its first step
+_MAX_NODES: Final = 2_000  # of a graph with v1 loops that is rebuilt before its first step
+_MAX_EXPENSIVE_NODES: Final = 500  # the same with expensive nodes or functions, theirs included
 _NO_STEPS: Final = -1  # value of `after_steps` if graphs are never rebuilt
 _OBSERVED: Final = (
     "the executor {!r} must see each call of a kernel (observes_kernels of its factory is not "
@@ -108,15 +110,15 @@ class HotSteps:
     def prepare(self, executors: ExecutorsAndKeys) -> None:
         """Decide when to rebuild the graph of a new signature; rebuild it now if that pays off.
 
-        A loop of cheap nodes may have so many iterations that one step takes as long as a thousand
-        others, and most of that time is the executor's overhead.
+        A loop may have so many iterations that one step takes as long as a thousand others, and
+        most of that time may be the executor's overhead.
 
         Raises:
             OpError: a pass or a kernel refused the graph, and the mode is `"eager"`.
         """
         if self.after_steps < 0:
             self._send(executors, HotEvent.NOT_ELIGIBLE, self.why_never)
-        elif not self.after_steps or self._has_cheap_loops(executors):
+        elif not self.after_steps or self._has_loops(executors):
             self._send(executors, HotEvent.DUE_IMMEDIATELY)
             self._build(executors)
         else:
@@ -205,17 +207,22 @@ class HotSteps:
         executors.build_at = self.after_steps if hot.state is HotState.COUNTING else NEVER
         executors.serving = (hot.items or executors.items) if _is_hot(hot) else executors.items
 
-    def _has_cheap_loops(self, executors: ExecutorsAndKeys) -> bool:
-        """Return whether the graph has loops, has no expensive node, and is small enough."""
+    def _has_loops(self, executors: ExecutorsAndKeys) -> bool:
+        """Return whether the graph has loops and is small enough to be rebuilt at once."""
         nodes = [(node, item.device) for item in executors.items for node in item.graph.nodes]
-        if len(nodes) > _MAX_NODES or not any(_enters_loop(node) for node, _ in nodes):
+        if len(nodes) > _MAX_NODES or not any(_is_loop(node) for node, _ in nodes):
             return False
+        bodies = max(_num_function_nodes(item.graph.library) for item in executors.items)
+        if len(nodes) + bodies <= _MAX_EXPENSIVE_NODES:
+            return True
         find = self._session.host.kernels.try_find
         kernels = (
             find(node.op_def, node.attrs, device.device_type, device.backends)
             for node, device in nodes
         )
-        return not any(kernel is not None and kernel.definition.expensive for kernel in kernels)
+        return not bodies and not any(
+            kernel is not None and kernel.definition.expensive for kernel in kernels
+        )
 
 
 def validate_hot(executors: ExecutorsAndKeys, after_steps: int) -> None:
@@ -248,8 +255,13 @@ def _is_hot(hot: HotGraph) -> bool:
     return hot.state is HotState.HOT
 
 
-def _enters_loop(node: Node) -> bool:
-    return node.op_def.traits.control_flow is ControlFlow.ENTER
+def _is_loop(node: Node) -> bool:
+    """Return whether a node is a functional loop, or enters a v1 loop."""
+    return node.op_def.is_while or node.op_def.traits.control_flow is ControlFlow.ENTER
+
+
+def _num_function_nodes(library: FunctionLibrary) -> int:
+    return sum(len(library.get(name).node_def) for name in library)
 
 
 def _mode(config: ConfigProto) -> str:

@@ -14,6 +14,7 @@ import graphmill
 from graphmill import proto
 from graphmill.errors import InternalError, UnimplementedError
 from graphmill.explain import explain_all
+from graphmill.graph.functions.function_library import FunctionLibrary
 from graphmill.lowering.plugin_faults import PluginFaultError
 from graphmill.ops.definition.op_def import OpDef
 from graphmill.ops.definition.op_traits import ControlFlow, OpTraits
@@ -155,28 +156,59 @@ def test_two_threads_that_see_the_same_step_submit_one_job() -> None:
     assert len(events.background.jobs) == 1
 
 
-@pytest.mark.parametrize("is_expensive", [False, True])
-def test_loop_cost_depends_on_kernels_of_its_device(is_expensive: bool) -> None:
-    """The cost of a loop, recognised by traits, depends on the kernels of its device."""
-    queries = []
+V1 = OpDef("Mine>Enter", traits=OpTraits(control_flow=ControlFlow.ENTER))
+FUNCTIONAL = graphmill.default_host().ops.get("While")
+PLAIN = graphmill.default_host().ops.get("NoOp")
+
+
+def state_of_new_graph(
+    op_def: OpDef, num_nodes: int, num_function_nodes: int = 0, *, is_expensive: bool = False
+) -> tuple[HotState, set[Any]]:
+    """Return the state of a graph of equal nodes, and for which devices kernels were found."""
+    devices = set()
 
     def try_find(op_def: Any, attrs: Any, device_type: str, backends: Any) -> Any:
         del op_def, attrs
-        queries.append((device_type, backends))
+        devices.add((device_type, backends))
         return SimpleNamespace(definition=SimpleNamespace(expensive=is_expensive))
 
     events = RandomEvents(0)
     events.hot_steps.after_steps = 3
     events.hot_steps._session.host.kernels = SimpleNamespace(try_find=try_find)  # type: ignore[assignment]
-    node = SimpleNamespace(
-        op_def=OpDef("Mine>Enter", traits=OpTraits(control_flow=ControlFlow.ENTER)), attrs={}
-    )
+    library = FunctionLibrary()
+    if num_function_nodes:
+        nodes = [{"name": f"n{i}", "op": "NoOp"} for i in range(num_function_nodes)]
+        library.add(proto.FunctionDef(signature={"name": "f"}, node_def=nodes))
+    nodes = [SimpleNamespace(op_def=op_def, attrs={}) for _ in range(num_nodes)]
+    graph = SimpleNamespace(nodes=nodes, library=library)
     device = SimpleNamespace(device_type="NPU", backends=("mine",))
-    item = SimpleNamespace(graph=SimpleNamespace(nodes=[node]), device=device)
+    item = SimpleNamespace(graph=graph, device=device)
     events.executors.items = events.executors.serving = (item,)  # type: ignore[assignment]
     events.hot_steps.prepare(events.executors)
-    assert queries == [("NPU", ("mine",))]
-    assert events.executors.hot.state is (HotState.COUNTING if is_expensive else HotState.HOT)
+    return events.executors.hot.state, devices
+
+
+@pytest.mark.parametrize("loop", [V1, FUNCTIONAL])
+@pytest.mark.parametrize("is_expensive", [False, True])
+def test_small_graphs_with_loops_are_rebuilt_at_once(loop: OpDef, is_expensive: bool) -> None:
+    """V1 loops are recognised by the traits of an op that TensorFlow lacks."""
+    assert state_of_new_graph(loop, 500, is_expensive=is_expensive)[0] is HotState.HOT
+
+
+def test_graphs_without_loops_are_counted() -> None:
+    assert state_of_new_graph(PLAIN, 5)[0] is HotState.COUNTING
+
+
+def test_larger_graphs_are_rebuilt_at_once_without_expensive_nodes_on_their_device() -> None:
+    devices = {("NPU", ("mine",))}
+    assert state_of_new_graph(V1, 2000) == (HotState.HOT, devices)
+    assert state_of_new_graph(V1, 2000, is_expensive=True) == (HotState.COUNTING, devices)
+    assert state_of_new_graph(V1, 2001)[0] is HotState.COUNTING
+
+
+def test_nodes_of_functions_count() -> None:
+    assert state_of_new_graph(FUNCTIONAL, 100, 400)[0] is HotState.HOT
+    assert state_of_new_graph(FUNCTIONAL, 100, 401)[0] is HotState.COUNTING
 
 
 # ------------------------------------------------------------------------------ faults of plugins

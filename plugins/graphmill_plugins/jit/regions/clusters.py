@@ -18,9 +18,14 @@ from graphmill_plugins.jit.programs.memory import can_compile_for
 from graphmill_plugins.jit.regions.constant_control_edges import move_constant_control_edges
 from graphmill_plugins.jit.regions.contraction import Contraction
 from graphmill_plugins.jit.regions.eligibility import Eligibility
-from graphmill_plugins.jit.regions.grouping import MIN_SIZE, find_clusters, nodes_in_loops, weight
+from graphmill_plugins.jit.regions.grouping import (
+    MAX_SIZE,
+    MIN_SIZE,
+    find_clusters,
+    nodes_in_loops,
+    weight,
+)
 from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
-from graphmill_plugins.jit.regions.splitting import MAX_SIZE
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from graphmill_plugins.jit.ir.invariant_nodes import does_nothing, is_source, is
 from graphmill_plugins.jit.regions.contraction import control_inputs
 from graphmill_plugins.jit.regions.pytree_edges import PytreeEdges
 from graphmill_plugins.jit.regions.shared_structures import shared_structures
-from graphmill_plugins.jit.regions.splitting import MAX_SIZE, READ_BY_SEVERAL, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.regions.eligibility import Eligibility
 
 _CALL_WEIGHT: Final = 100  # weight of a node that calls functions
+MAX_SIZE: Final = 2500
+"""The number of nodes, with those of called functions, above which a cluster is split."""
 MIN_SIZE: Final = 2
 """The smallest number of nodes in a cluster, unless the config sets another."""
 _SWITCHES: Final = (ControlFlow.SWITCH, ControlFlow.SWITCH_N)
@@ -53,7 +54,7 @@ def find_clusters(
         eligibility: decides which nodes can be in a cluster.
         outside: gets the nodes that are in no cluster, with the reason.
         names_variable: whether a node's handles are only of variables.
-        max_size: the number of nodes from which a cluster is split (see `splitting`).
+        max_size: the number of nodes above which a cluster is split (see `splitting`).
     """
     outside = {} if outside is None else outside
     in_loop, waiting = nodes_in_loops(graph), eligibility.waits.among(graph)
@@ -96,8 +97,13 @@ def _parts(
     outside: dict[Node, str],
 ) -> list[list[Node]]:
     """Return the parts of a cluster; the cluster itself if it is small or indivisible."""
+    if sum(map(size_of, members)) <= max_size:
+        return [members]
+    # Imported here: few graphs are that large.
+    from graphmill_plugins.jit.regions.splitting import READ_BY_SEVERAL, split
+
     parts = split(members, size_of, max_size)
-    if len(parts) == 1 or not fits(parts):
+    if not fits(parts):
         return [members]
     inside = {node for part in parts for node in part}
     outside.update({node: READ_BY_SEVERAL for node in members if node not in inside})

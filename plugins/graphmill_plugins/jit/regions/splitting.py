@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Edge, Node
 
-MAX_SIZE: Final = 2500
-"""The number of nodes, with those of called functions, from which a cluster is split."""
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
 
 
 def split(
-    members: Sequence[Node], size_of: Callable[[Node], int], max_size: int = MAX_SIZE
+    members: Sequence[Node], size_of: Callable[[Node], int], max_size: int
 ) -> list[list[Node]]:
-    """Return the parts of a cluster, each in topological order; one if it is small enough.
+    """Return the parts of a cluster, each in topological order.
 
     A node that reads a variable for several parts is in none: as the output of a program its value
     would be copied in each step.
@@ -37,11 +35,9 @@ def split(
     Args:
         members: the cluster, in topological order.
         size_of: the number of operations of a node.
-        max_size: the number of operations from which a cluster is split.
+        max_size: the largest number of operations of a part, about.
     """
     sizes = {node: size_of(node) for node in members}
-    if sum(sizes.values()) <= max_size:
-        return [list(members)]
     last = _writers(members)
     order = _depth_first([node for node in members if node not in last])
     parts = _cut(order, sizes, max_size)

@@ -55,9 +55,8 @@ def members_of(made: Graph) -> list[Node]:
     return [node for node in topological_order(made) if node.op not in ("Placeholder", "_Retval")]
 
 
-def test_cluster_of_the_largest_size_stays_whole() -> None:
-    members = members_of(graph(*TWO_CHAINS, **X))
-    assert split(members, one, 7) == [members]
+def test_cluster_of_the_largest_size_stays_whole(graphmill_host: Host) -> None:
+    assert len(parts_of(graph(*TWO_CHAINS, **X), graphmill_host, 7)) == 1
 
 
 def test_parts_follow_one_path_before_the_next(graphmill_host: Host) -> None:
