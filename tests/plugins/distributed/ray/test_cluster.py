@@ -152,8 +152,8 @@ def test_task_names_peers_it_cannot_find(engine: Any, cluster: RayCluster) -> No
         (0, {}, "tasks is 0, expected the number of workers"),
         ({}, {}, "expected the number of workers"),
         ({"worker": "4"}, {}, "expected the number of workers"),
-        (2, {"port_base": 65535}, "room for 2 tasks"),
-        (2, {"name": "my lab"}, "malformed name"),
+        (2, {"port_base": 65535}, "for 2 ports"),
+        (2, {"name": "my lab"}, "malformed cluster name"),
         (2, {"others": {"worker": {1: "a:1"}}}, "Ray starts /job:worker/task:1"),
     ],
 )

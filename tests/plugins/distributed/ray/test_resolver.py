@@ -98,7 +98,7 @@ def test_targets_name_a_cluster_and_perhaps_a_task() -> None:
     for wrong in ("ray-cluster://", "ray-cluster://lab/ps", "ray-cluster://a b", "grpc://lab"):
         with pytest.raises(InvalidArgumentError, match="malformed target"):
             parse_target(wrong)
-    with pytest.raises(InvalidArgumentError, match="malformed name"):
+    with pytest.raises(InvalidArgumentError, match="malformed cluster name"):
         namespace_of("my lab")
 
 

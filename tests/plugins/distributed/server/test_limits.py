@@ -55,7 +55,7 @@ def test_graphs_are_bounded_when_made_and_when_they_grow() -> None:
     with graphmill.Server(config=config_with(max_graph_nodes=5)) as server:
         with (
             graphmill.Session(server.target, graph=chain(6)) as session,
-            pytest.raises(errors.ResourceExhaustedError, match=r"has 6 nodes .* limit is 5"),
+            pytest.raises(errors.ResourceExhaustedError, match=r"has 6 nodes, .* limit is 5"),
         ):
             session.run("x:0")
         graph = chain(4)
@@ -89,7 +89,7 @@ def test_running_steps_are_bounded() -> None:
     with (
         slots,
         slots,
-        pytest.raises(errors.ResourceExhaustedError, match="2 steps run"),
+        pytest.raises(errors.ResourceExhaustedError, match="2 steps are running"),
         slots,
     ):
         pass

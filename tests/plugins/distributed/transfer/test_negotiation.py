@@ -300,7 +300,7 @@ def test_a_tensor_above_the_receivers_bound_is_refused() -> None:
 
 def test_request_for_unoffered_chunks_is_aborted() -> None:
     expected = proto.TensorTransferRequest(transfer_id=5, max_piece_bytes=1 << 20)
-    with pytest.raises(errors.AbortedError, match="transfer 5 is unknown here"):
+    with pytest.raises(errors.AbortedError, match="transfer 5 is unknown on this worker"):
         sender().piece(expected)
 
 

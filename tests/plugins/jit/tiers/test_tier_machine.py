@@ -463,7 +463,7 @@ def test_story_lists_state_changes_of_signature_with_reasons() -> None:
         cluster.call("a")
     reason = "it will be compiled after 2 calls with inputs of these shapes"
     assert cluster.machine.story().splitlines() == [
-        f"int32['a']: new -> counting (wanted): {reason}",
+        f"int32['a']: new -> counting (eligible): {reason}",
         "int32['a']: counting -> queued (called often): it waits for the compiler",
         "int32['a']: queued -> compiling (compilation started): it is being compiled",
         "int32['a']: compiling -> trial (program ready)",
