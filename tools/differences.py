@@ -55,6 +55,10 @@ fails a test.
 - **`CallableOptions`**: an unknown tensor is `NotFound`, in TensorFlow `InvalidArgument`. A
   connection may start at a tensor that is fed. `fetch_devices` works with and without
   `fetch_skip_sync`.
+- **Queues and barriers**: `QueueDequeueUpTo` of a closed priority queue returns the elements
+  that are left; TensorFlow drops them and reports `OutOfRange`. Closing a closed barrier once
+  more with `cancel_pending_enqueues` ends at once; in TensorFlow it never ends if no element is
+  incomplete.
 - **Errors**: `error.op` is the type of the failing op, and `error.node` the name of its node. In
   TensorFlow `op` is the operation.
 - **Placement**: of a node that no step needs, only the requested device is checked (and nothing
