@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +18,8 @@ from graphmill.cli.options import (
     tags_option,
     trust_option,
 )
-from graphmill.cli.output.formatting import Table, emit
+from graphmill.cli.output.formatting import emit
+from graphmill.cli.output.node_table import node_blocks
 from graphmill.cli.output.progress import stage
 from graphmill.errors import NotFoundError, suggest
 
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.cli.output.formatting import Block
+    from graphmill.explain.node_details import NodeDetails
     from graphmill.explain.step import NodeRecord
+    from graphmill.graph.graph import Graph
     from graphmill.session.session import Session
 
 # Three interpreted steps, one of straight-line code, and enough to compare the tiers.
@@ -39,7 +44,7 @@ _STEPS: Final = 20
     "--node",
     "nodes",
     multiple=True,
-    help="Show everything about this node, including rejected kernels.",
+    help="Show everything about this node: attrs, inputs, consumers, rejected kernels.",
 )
 @click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
 @click.option("--executor", help="The executor_type of the session, such as INLINE.")
@@ -47,6 +52,7 @@ _STEPS: Final = 20
 @trust_option
 @click.option("--jit", is_flag=True, help="Run some steps; show clusters, tiers and compilations.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
+@click.option("--dot", is_flag=True, help="Write the graph in Graphviz's DOT language instead.")
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
 @tags_option
 @signature_option
@@ -66,6 +72,7 @@ def explain(
     jit: bool,
     steps: int | None,
     source: bool,
+    dot: bool,
     tags: str | None,
     signature: str | None,
 ) -> None:
@@ -85,6 +92,8 @@ def explain(
         raise click.UsageError(
             "Inputs, --steps and --source need --jit: without it, the model is not run."
         )
+    if dot and (jit or nodes or settings.as_json):
+        raise click.UsageError("--dot writes the graph only: leave out --jit, --node and --json.")
     sources = input_args.unique(input_args.parse_short(inputs))
     with stage(f"preparing {model}"):
         host, config = session_placement(
@@ -100,17 +109,26 @@ def explain(
         else:
             feeds = [port.tensor for port in loaded.inputs.values()]
             record = loaded.session.explain(list(loaded.outputs.values()), feeds)
-    shown = _shown(record.nodes, nodes)
+        shown = _shown(record.nodes, nodes)
+        graph = loaded.session.step_graph(record.fetches, record.feeds) if nodes or dot else None
+    if dot and graph is not None:
+        _write_dot(graph, record.nodes)
+        return
+    details = _details(graph, shown) if graph is not None else {}
     blocks: list[Block] = []
     if nodes:
-        blocks.extend("\n".join(_whole(node)) for node in shown)
+        blocks.extend("\n".join(_whole(node, details.get(node.node))) for node in shown)
     elif not jit:
-        blocks.extend((_table(shown), _policy(loaded.session), *_summary(shown)))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        blocks += [*node_blocks(shown, width), _policy(loaded.session), *_summary(shown)]
     allowed = loaded.session.allowed
     data: dict[str, Any] = {
         "model": model,
         "allowed": None if allowed is None else list(allowed),
-        "nodes": [node.as_dict() for node in shown],
+        "nodes": [
+            node.as_dict() | (details[node.node].as_dict() if node.node in details else {})
+            for node in shown
+        ],
     }
     if jit:
         data["jit"] = jit_data(record, with_source=source)
@@ -142,17 +160,6 @@ def _shown(records: Sequence[NodeRecord], chosen: Sequence[str]) -> Sequence[Nod
     return [record for record in records if record.node in chosen]
 
 
-def _table(records: Sequence[NodeRecord]) -> Table:
-    table = Table(("node", "op", "device", "placement", "kernel", "backend", "tier"))
-    for record in records:
-        device = record.device.rpartition("/device:")[2]
-        kernel = record.kernel.removeprefix("graphmill_plugins.kernels.")
-        table.rows.append(
-            (record.node, record.op, device, record.placement, kernel, record.backend, record.tier)
-        )
-    return table
-
-
 def _summary(records: Sequence[NodeRecord]) -> list[str]:
     devices = Counter(record.device.rpartition("/device:")[2] for record in records)
     tiers = Counter(record.tier for record in records)
@@ -164,7 +171,32 @@ def _summary(records: Sequence[NodeRecord]) -> list[str]:
     ]
 
 
-def _whole(record: NodeRecord) -> list[str]:
+def _details(graph: Graph, records: Sequence[NodeRecord]) -> dict[str, NodeDetails]:
+    """Return attrs, inputs and consumers of the nodes; those that graphmill has added have none."""
+    from graphmill.explain.node_details import node_details
+
+    names = [record.node for record in records if graph.has_node(record.node)]
+    return {name: node_details(graph.node(name)) for name in names}
+
+
+def _write_dot(graph: Graph, records: Sequence[NodeRecord]) -> None:
+    from graphmill.explain.node_details import dot_lines
+
+    for line in dot_lines(graph, records):
+        click.echo(line)
+
+
+def _connections(details: NodeDetails) -> list[str]:
+    """Return lines with the attrs, inputs and consumers of a node."""
+    return [
+        *(f"  attr     {name}={value}" for name, value in details.attrs.items()),
+        *(f"  input    {name}" for name in details.inputs),
+        f"  outputs  {', '.join(details.outputs) or '-'}",
+        *(f"  used by  {name}" for name in details.consumers),
+    ]
+
+
+def _whole(record: NodeRecord, details: NodeDetails | None) -> list[str]:
     lines = [
         f"{record.node} ({record.op})",
         f"  device   {record.device}: {record.placement}",
@@ -174,4 +206,5 @@ def _whole(record: NodeRecord) -> list[str]:
         f"  tier     {record.tier}: {record.tier_reason}",
         f"  cluster  {record.cluster or '-'}",
     ]
+    lines += _connections(details) if details else []
     return [*lines, *(f"  rejected: {source}: {why}" for source, why in record.rejected)]

@@ -191,3 +191,26 @@ def test_the_keys_of_json_stay(graphmill_cli, digits) -> None:
     }
     assert signature["compiles"][0].keys() >= {"seconds", "outcome", "cause", "reason", "cache"}
     assert jit["outside"][0].keys() >= {"device", "node", "op", "reason"}
+
+
+def test_explain_node_shows_attrs_inputs_and_consumers(graphmill_cli, digits) -> None:
+    model = str(digits / "digits_frozen.pb")
+    outcome = graphmill_cli("explain", model, "--node", "probabilities", "--json")
+    (node,) = json.loads(outcome.out)["nodes"]
+    assert node["inputs"]
+    assert node["attrs"]["T"]
+    text = graphmill_cli("explain", model, "--node", "probabilities").out
+    assert f"  input    {node['inputs'][0]}" in text
+
+
+def test_explain_dot_writes_a_graph(graphmill_cli, digits) -> None:
+    outcome = graphmill_cli("explain", str(digits / "saved_model_tf2"), "--dot")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("digraph graphmill {")
+    assert 'fillcolor="#f2d2a5"' in outcome.out
+
+
+def test_explain_dot_excludes_other_output(graphmill_cli, digits) -> None:
+    outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), "--dot", "--json")
+    assert outcome.code == 2
+    assert "--dot" in outcome.err

@@ -1,0 +1,103 @@
+"""The table of nodes of `graphmill explain`, with folded names and in the width of the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from graphmill.cli.output.formatting import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from graphmill.cli.output.formatting import Block
+    from graphmill.explain.step import NodeRecord
+
+_COLUMNS: Final = ("node", "op", "device", "placement", "kernel", "backend", "tier")
+_ALWAYS: Final = ("node", "op", "tier")
+_DROPPED_FIRST: Final = ("backend", "kernel", "placement", "device")
+_LEAST_NAME: Final = 16
+_GAP: Final = 2
+
+
+def node_blocks(records: Sequence[NodeRecord], width: int | None) -> list[Block]:
+    """Return the table of nodes as blocks of output.
+
+    Args:
+        records: the nodes.
+        width: the width of the terminal, to which the table is fitted: nodes stand below their name
+            scope, columns with one value become a line, and others are left out if they do not fit.
+            None for whole names and all columns, as programs read them.
+    """
+    rows = [dict(zip(_COLUMNS, _cells(record), strict=True)) for record in records]
+    if width is None or not rows:
+        return [Table(_COLUMNS, [tuple(row.values()) for row in rows])]
+    notes, columns = _constant_columns(rows)
+    folded = _folded(rows)
+    left_out = []
+    for name in _DROPPED_FIRST:
+        if name in columns and _width(folded, columns) > width:
+            columns.remove(name)
+            left_out.append(name)
+    excess = _width(folded, columns) - width
+    if excess > 0:
+        longest = max(len(row["node"]) for row in folded)
+        for row in folded:
+            row["node"] = _shortened(row["node"], max(longest - excess, _LEAST_NAME))
+    if left_out:
+        notes.append(f"left out, as the terminal is too narrow: {', '.join(left_out)} (see --node)")
+    return [Table(columns, [[row[name] for name in columns] for row in folded]), *notes]
+
+
+def _cells(record: NodeRecord) -> tuple[str, ...]:
+    device = record.device.rpartition("/device:")[2]
+    kernel = record.kernel.removeprefix("graphmill_plugins.kernels.")
+    return (
+        *(record.node, record.op, device, record.placement, kernel),
+        *(record.backend, record.tier),
+    )
+
+
+def _constant_columns(rows: Sequence[dict[str, str]]) -> tuple[list[Block], list[str]]:
+    """Return a line for each column with one value, and the other columns."""
+    notes: list[Block] = []
+    columns = list(_COLUMNS)
+    for name in _COLUMNS:
+        values = {row[name] for row in rows}
+        if len(rows) > 1 and len(values) == 1 and name not in _ALWAYS:
+            columns.remove(name)
+            notes.append(f"{name} of all nodes: {values.pop() or '-'}")
+    return notes, columns
+
+
+def _folded(rows: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the rows with nodes of one scope below a row with the scope's name."""
+    sizes = Counter(_scope(row["node"]) for row in rows)
+    folded: list[dict[str, str]] = []
+    current = ""
+    for row in rows:
+        scope = _scope(row["node"])
+        if not scope or sizes[scope] == 1:
+            folded.append(dict(row))
+            current = ""
+            continue
+        if scope != current:
+            folded.append({**dict.fromkeys(_COLUMNS, ""), "node": f"{scope}/"})
+            current = scope
+        folded.append({**row, "node": "  " + row["node"][len(scope) + 1 :]})
+    return folded
+
+
+def _scope(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _width(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> int:
+    return sum(max(len(name), *(len(row[name]) for row in rows)) + _GAP for name in columns)
+
+
+def _shortened(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    tail = length * 2 // 3
+    return f"{text[: length - tail - 1]}…{text[-tail:]}"
