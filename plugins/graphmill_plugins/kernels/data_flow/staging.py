@@ -35,13 +35,15 @@ class Area(Store):
     """A staging area with limits on its number of elements and bytes; 0 means no limit.
 
     Attributes:
+        component_count: the number of components of an element, as the first node has it.
         queue: the elements of a `Stage`.
         elements: the complete elements of a map, by key.
         partial: the incomplete elements of a map, by key: components by index.
     """
 
-    def __init__(self, capacity: int, memory_limit: int) -> None:
+    def __init__(self, capacity: int, memory_limit: int, component_count: int) -> None:
         super().__init__()
+        self.component_count = component_count
         self.capacity, self.memory_limit = capacity, memory_limit
         self.queue: list[list[Value]] = []
         self.elements: dict[int, list[Value]] = {}
@@ -133,7 +135,7 @@ class _AreaKernel:
             self._container,
             self._name,
             Area,
-            lambda: Area(self._capacity, self._memory_limit),
+            lambda: Area(self._capacity, self._memory_limit, len(self._dtypes)),
         )
 
     def _wait(self, ctx: OpKernelContext, area: Area, what: str) -> Cancellation:
@@ -235,7 +237,7 @@ class AreaClearKernel(_AreaKernel):
 class _MapKernel(_AreaKernel):
     """Base of the kernels that access elements by key; checks component indices."""
 
-    def _indices(self, indices: Value, count: int | None = None) -> list[int]:
+    def _indices(self, area: Area, indices: Value, count: int | None = None) -> list[int]:
         positions: list[int] = indices.ravel().tolist()
         if not positions:
             raise InvalidArgumentError("Indices are empty")
@@ -246,11 +248,23 @@ class _MapKernel(_AreaKernel):
                 f"expected one index per value, got {len(positions)} indices for {count} values"
             )
         for index in positions:
-            if not 0 <= index < len(self._dtypes):
+            if not 0 <= index < area.component_count:
                 raise InvalidArgumentError(
-                    f"Index '{index}' is out of bounds '[0, {len(self._dtypes)})'"
+                    f"Index '{index}' is out of bounds '[0, {area.component_count})'"
                 )
         return positions
+
+    def _output_indices(self, area: Area, indices: Value) -> list[int]:
+        positions = self._indices(area, indices)
+        if len(positions) > len(self._dtypes):
+            raise InvalidArgumentError(
+                f"output/indices size mismatch {len(self._dtypes)} vs. {len(positions)}"
+            )
+        return positions
+
+    def _outputs(self, values: list[Value]) -> list[Value]:
+        """Return components, and dead values for the outputs that have none."""
+        return values + [DEAD] * (len(self._dtypes) - len(values))
 
 
 @kernel(
@@ -271,8 +285,8 @@ class MapStageKernel(_MapKernel):
         area = self._area(ctx)
         element_key = scalar_int("key", key)
         stored = [keepable(value) for value in values]
-        component_indices = self._indices(indices, len(stored))
-        is_partial = len(stored) < len(self._dtypes)
+        component_indices = self._indices(area, indices, len(stored))
+        is_partial = len(stored) < area.component_count
 
         def put() -> tuple[Any] | None:
             if not area.has_room(stored, is_partial=is_partial):
@@ -281,7 +295,7 @@ class MapStageKernel(_MapKernel):
                 area.insert(element_key, stored)
             else:
                 components = dict(zip(component_indices, stored, strict=True))
-                area.insert_components(element_key, components, len(self._dtypes))
+                area.insert_components(element_key, components, area.component_count)
             return (None,)
 
         area.submit(put, done, self._wait(ctx, area, "room"))
@@ -304,12 +318,14 @@ class MapTakeKernel(_MapKernel):
     def __call__(self, ctx: OpKernelContext, key: Value, indices: Value, done: Done) -> None:
         """Call `done` with the components."""
         area = self._area(ctx)
-        element_key, component_indices = scalar_int("key", key), self._indices(indices)
+        element_key = scalar_int("key", key)
+        component_indices = self._output_indices(area, indices)
 
         def take() -> tuple[Any] | None:
             if element_key not in area.elements:
                 return None
-            return (_taken(area, element_key, component_indices, is_peek=self._is_peek),)
+            values = _taken(area, element_key, component_indices, is_peek=self._is_peek)
+            return (self._outputs(values),)
 
         wait = self._wait(ctx, area, f"key {element_key}")
         area.submit(take, done, wait, is_take=True)
@@ -328,20 +344,20 @@ class MapTakeAnyKernel(_MapKernel):
     def __call__(self, ctx: OpKernelContext, indices: Value, done: Done) -> None:
         """Call `done` with the key and the components."""
         area = self._area(ctx)
-        component_indices = self._indices(indices)
+        component_indices = self._output_indices(area, indices)
 
         def take() -> tuple[Any] | None:
             if not area.elements:
                 return None
             element_key = min(area.elements) if self._is_ordered else next(iter(area.elements))
             values = _taken(area, element_key, component_indices, is_peek=False)
-            return ((np.int64(element_key), values),)
+            return ((np.int64(element_key), self._outputs(values)),)
 
         area.submit(take, done, self._wait(ctx, area, "an element"), is_take=True)
 
 
 def _taken(area: Area, key: int, indices: list[int], *, is_peek: bool) -> list[Value]:
-    """Return the requested components; the remaining outputs are dead."""
+    """Return the requested components, and remove them unless the element is peeked at."""
     values = area.elements[key]
     if any(values[index] is None for index in indices):
         raise InvalidArgumentError(f"a component of key '{key}' has already been removed")
@@ -353,4 +369,4 @@ def _taken(area: Area, key: int, indices: list[int], *, is_peek: bool) -> list[V
         ]
         if all(value is None for value in area.elements[key]):
             del area.elements[key]
-    return chosen + [DEAD] * (len(values) - len(chosen))
+    return chosen
