@@ -10,6 +10,7 @@ import heapq
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels.data_flow._prioritised import Prioritised
 from graphmill_plugins.kernels.data_flow._queue import Queue
 
 if TYPE_CHECKING:
@@ -107,12 +108,6 @@ class RandomShuffleQueue(Queue):
         return []
 
 
-class _Prioritised(int):
-    """An element with its priority, by which it is compared."""
-
-    element: Element
-
-
 class PriorityQueue(Queue):
     """A queue that returns the element with the smallest first component.
 
@@ -124,14 +119,12 @@ class PriorityQueue(Queue):
 
     def put(self, element: Element) -> None:
         """Add an element."""
-        entry = _Prioritised(element[0])
-        entry.element = element
-        heapq.heappush(self.entries, entry)
+        heapq.heappush(self.entries, Prioritised.of(element[0], element))
 
     def take(self) -> Element:
         """Take an element with the smallest priority value."""
-        entry: _Prioritised = heapq.heappop(self.entries)
-        return entry.element
+        element: Element = heapq.heappop(self.entries).element
+        return element
 
     def put_back(self, elements: Sequence[Element]) -> None:
         """Add the elements again."""

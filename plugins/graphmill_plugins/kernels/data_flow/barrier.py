@@ -1,11 +1,12 @@
 """Barrier kernels: collect the components of elements by key.
 
 Semantics: tensorflow/core/kernels/barrier_ops.cc. Complete elements are taken in the order of the
-insertions of their first components; those of one insertion in the order of completion.
+insertions of their first components; those of one insertion in the order of TensorFlow's heap.
 """
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from graphmill.spi.kernels import has_dtype, shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_fully_defined
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels._support import scalar_int, shape_text
+from graphmill_plugins.kernels.data_flow._prioritised import Prioritised
 from graphmill_plugins.kernels.data_flow._staging import Store
 from graphmill_plugins.kernels.data_flow.queue import reference
 from graphmill_plugins.kernels.state.value import resource_key
@@ -40,7 +42,7 @@ class Barrier(Store):
         name: for messages.
         dtypes, shapes: of the components; shapes may be None.
         incomplete: by key the index of the element's first insertion, and its components by index.
-        ready: the complete elements: index of the first insertion, key, components.
+        ready: the heap of complete elements.
         is_closed: whether new keys are rejected.
         rejects_all: whether all insertions are rejected.
     """
@@ -51,7 +53,7 @@ class Barrier(Store):
         super().__init__()
         self.name, self.dtypes, self.shapes = name, dtypes, shapes
         self.incomplete: dict[bytes, tuple[int, dict[int, Value]]] = {}
-        self.ready: list[tuple[int, bytes, list[Value]]] = []
+        self.ready: list[Prioritised] = []
         self.is_closed = self.rejects_all = False
         self._next_index = _FIRST_INDEX
 
@@ -86,9 +88,11 @@ class Barrier(Store):
             # After an element is complete, its key may start another one.
             is_whole = len(parts) + 1 == len(self.dtypes)
             components[key] = set() if is_whole else parts | {component}
+        has_new_key = False
         for key, value in zip(keys, values, strict=True):
+            has_new_key |= key not in self.incomplete
             self._insert_one(key, component, value)
-        self._next_index += 1
+        self._next_index += has_new_key
 
     def check_open(self) -> None:
         """Check that components may still be added.
@@ -107,8 +111,7 @@ class Barrier(Store):
         if len(parts) == len(self.dtypes):
             del self.incomplete[key]
             components = [parts[number] for number in range(len(self.dtypes))]
-            self.ready.append((index, key, components))
-            self.ready.sort(key=lambda element: element[0])
+            heapq.heappush(self.ready, Prioritised.of(index, (index, key, components)))
 
     def take(
         self, count: int, *, allows_fewer: bool
@@ -134,8 +137,7 @@ class Barrier(Store):
             raise InvalidArgumentError(f"num_elements must not be negative, got {count}")
         if len(self.ready) < count:
             return None
-        entries, self.ready = self.ready[:count], self.ready[count:]
-        return entries
+        return [heapq.heappop(self.ready).element for _ in range(count)]
 
 
 @kernel("Barrier", stateful=True, effects=_STATE)
