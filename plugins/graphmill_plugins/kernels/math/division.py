@@ -124,16 +124,16 @@ def xdivy(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
 
 @kernel("Xlogy", make=True)
 def xlogy(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
-    """Compute x log(y), and zero where x is zero."""
-    zero = _zero(T)
-    return in_float32(T, lambda x, y: xp.where(x == 0, zero, x * xp.log(y)))
+    """Compute x log(y), and zero where x is zero; narrow floats are rounded after each step."""
+    log = in_float32(T, xp.log)
+    return lambda x, y: xp.where(x == 0, T.type(0), x * log(y))
 
 
 @kernel("Xlog1py", make=True)
 def xlog1py(xp: ArrayNamespace, T: np.dtype[Any]) -> Binary:
-    """Compute x log(1 + y), and zero where x is zero."""
-    zero = _zero(T)
-    return in_float32(T, lambda x, y: xp.where(x == 0, zero, x * xp.log1p(y)))
+    """Compute x log(1 + y), and zero where x is zero; narrow floats are rounded after each step."""
+    log1p = in_float32(T, xp.log1p)
+    return lambda x, y: xp.where(x == 0, T.type(0), x * log1p(y))
 
 
 def _zero(T: np.dtype[Any]) -> Value:

@@ -52,3 +52,10 @@ def test_zero_wins_where_the_op_says_so(call, op):
 def test_real_division_has_no_kernel_for_integers(call):
     with pytest.raises(errors.NotFoundError, match="int32"):
         call("RealDiv", np.int32(1), np.int32(2))
+
+
+@pytest.mark.parametrize(("op", "y"), [("Xlogy", [3, 5, 13, 100]), ("Xlog1py", [2, 4, 12, 99])])
+def test_products_with_logarithms_of_halves_are_rounded_after_each_step(call, op, y):
+    x, y = np.float16([-3, -3, 7, 7]), np.float16(y)
+    logs = np.log(np.float32([3, 5, 13, 100])).astype(np.float16)
+    np.testing.assert_array_equal(call(op, x, y), x * logs)
