@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InternalError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +32,10 @@ def addable(value: Any) -> AddableVariant:
     """Return `value` if it can be added.
 
     Raises:
-        InvalidArgumentError: it cannot.
+        InternalError: it cannot.
     """
     if not isinstance(value, AddableVariant):
-        raise InvalidArgumentError(f"variants that hold {value!r} cannot be added or zeroed")
+        raise InternalError(f"variants that hold {value!r} cannot be added or zeroed")
     return value
 
 

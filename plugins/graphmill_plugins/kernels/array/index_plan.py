@@ -155,11 +155,13 @@ def check_inplace(x: Shape, i: Shape, v: Shape) -> None:
     Raises:
         InvalidArgumentError: it does not.
     """
-    if len(i) > 1 or not x or v[1:] != x[1:]:
+    if len(i) != 1:
+        raise InvalidArgumentError(f"i must be a vector, got shape {shape_text(i)}")
+    if not x or v[1:] != x[1:]:
         raise InvalidArgumentError(
             f"rows of shape {shape_text(v)} do not fit x of shape {shape_text(x)}"
         )
-    if i and v[:1] != i:
+    if v[:1] != i:
         raise InvalidArgumentError(
             f"i and v do not match in size: {shape_text(i)} and {shape_text(v)}"
         )

@@ -83,7 +83,7 @@ def test_lists_of_lists_have_zeros_and_sums():
 
 
 def test_variants_without_sums_are_reported():
-    with pytest.raises(errors.InvalidArgumentError, match="cannot be added or zeroed"):
+    with pytest.raises(errors.InternalError, match="cannot be added or zeroed"):
         array_variant.zeros_like_variant(np, np.array([None], object))
 
 
