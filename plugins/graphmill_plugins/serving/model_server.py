@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from graphmill_plugins.serving.server_options import ServerOptions
 
 _BACKLOG = 1024
+_ANSWER_SECONDS = 5.0
+"""How long clients may take to receive their last answers."""
 
 
 class ModelServer:
@@ -130,9 +132,14 @@ class ModelServer:
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
-        await asyncio.gather(*[listener.stop(grace) for listener in self._listeners])
         if self._core is not None:
-            await self._core.manager.close(0)
+            manager = self._core.manager
+            # Requests that are given up are still answered, so listeners may take longer.
+            timer = asyncio.get_running_loop().call_later(grace, manager.give_up)
+            patience = grace + _ANSWER_SECONDS
+            await asyncio.gather(*[listener.stop(patience) for listener in self._listeners])
+            timer.cancel()
+            await manager.close(0)
         await asyncio.get_running_loop().shutdown_default_executor()
 
 

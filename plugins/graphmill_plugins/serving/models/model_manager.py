@@ -199,6 +199,11 @@ class ModelManager:
         """Whether every model has an available version."""
         return all(model.latest is not None for model in self._models.values())
 
+    def give_up(self) -> None:
+        """Fail all requests in progress, and later ones."""
+        for version in self.versions():
+            version.give_up()
+
     async def close(self, grace: float | None) -> None:
         """Unload everything; requests in progress may take `grace` seconds."""
         async with self._updating:

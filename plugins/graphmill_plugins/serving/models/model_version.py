@@ -144,6 +144,11 @@ class ModelVersion:
         """Return how many requests wait."""
         return sum(map(len, self._queues.values()))
 
+    def give_up(self) -> None:
+        """Fail all requests in progress, and later ones."""
+        for queue in self._queues.values():
+            queue.close()
+
     async def unload(self, grace: float | None) -> None:
         """Wait for the requests in progress, then free the model.
 
@@ -153,8 +158,7 @@ class ModelVersion:
         self.state = State.UNLOADING
         with contextlib.suppress(TimeoutError):  # closing the session cancels its steps
             await asyncio.wait_for(self._drained.wait(), grace)
-        for queue in self._queues.values():
-            queue.close()
+        self.give_up()
         model, executor = self.saved_model, self._executor
         if model is not None:
             await asyncio.to_thread(model.close)

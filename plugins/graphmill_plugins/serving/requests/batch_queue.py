@@ -111,6 +111,7 @@ class BatchQueue:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Request] = deque()
         self._running = 0
+        self._in_progress: set[_Request] = set()
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed: OpError | None = None
@@ -155,11 +156,11 @@ class BatchQueue:
             timer.cancel()
 
     def close(self, error: OpError | None = None) -> None:
-        """Refuse all requests that wait, and later ones."""
+        """Fail all requests, those that wait and those that run, and later ones."""
         self._closed = error or UnavailableError(f"{self._name} is no longer served")
         if self._timer is not None:
             self._timer.cancel()
-        for request in self._waiting:
+        for request in (*self._waiting, *self._in_progress):
             _fail(request, self._closed)
         self._waiting.clear()
 
@@ -185,6 +186,7 @@ class BatchQueue:
             if not batch:
                 return
             self._running += 1
+            self._in_progress.update(batch)
             if self._run_seconds < _INLINE_SECONDS and not self._may_wait:
                 # Another thread would take longer to begin than the model to run.
                 self._finish(batch, self._timed_results(batch))
@@ -297,6 +299,7 @@ class BatchQueue:
 
     def _finish(self, batch: Sequence[_Request], results: Sequence[Arrays | BaseException]) -> None:
         self._running -= 1
+        self._in_progress.difference_update(batch)
         self._on_batch(sum(request.rows for request in batch) or 1)
         for request, result in zip(batch, results, strict=True):
             if isinstance(result, BaseException):

@@ -1,0 +1,284 @@
+"""How requests wait and are combined."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from graphmill.errors import (
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from graphmill_plugins.serving.requests.batch_queue import BatchQueue
+from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+
+TIMEOUT = 30.0
+
+
+class Model:
+    """Doubles its input; records the rows of each run; the first run waits until it may go on."""
+
+    def __init__(self):
+        self.rows = []
+        self.started = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def run(self, inputs, outputs):
+        x = inputs["x"]
+        self.rows.append(len(x))
+        if len(self.rows) == 1:
+            self.started.set()
+            self.may_go_on.wait(TIMEOUT)
+        if (x < 0).any():
+            raise InvalidArgumentError("negative")
+        return dict.fromkeys(outputs, x * 2)
+
+
+def rows(*values):
+    return {"x": np.array(values, np.float32)}
+
+
+def run(scenario, run_model, **options):
+    """Run a coroutine function with a queue."""
+
+    async def main():
+        with ThreadPoolExecutor(2) as executor:
+            batches = []
+            chosen = BatchingOptions(**{"num_threads": 1, **options})
+            queue = BatchQueue("m", run_model, chosen, executor, batches.append)
+            await scenario(queue)
+            return batches
+
+    return asyncio.run(main())
+
+
+async def first_and_others(queue, model, others):
+    """Submit a request, and others while it runs; return the results of all."""
+    tasks = [asyncio.create_task(queue.submit(rows(1.0), ("y",), TIMEOUT))]
+    await asyncio.to_thread(model.started.wait, TIMEOUT)
+    tasks += [asyncio.create_task(queue.submit(one, ("y",), TIMEOUT)) for one in others]
+    while len(queue) < len(others):
+        await asyncio.sleep(0)
+    model.may_go_on.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    return [r["y"].tolist() if isinstance(r, dict) else r for r in results]
+
+
+def test_requests_that_arrive_while_the_model_runs_are_combined():
+    model = Model()
+
+    async def scenario(queue):
+        results = await first_and_others(queue, model, [rows(2), rows(3, 4), rows(5)])
+        assert results == [[2], [4], [6, 8], [10]]
+
+    assert run(scenario, model.run, max_batch_size=8) == [1, 4]
+    assert model.rows == [1, 4]
+
+
+def test_without_batching_each_request_runs_alone():
+    model = Model()
+
+    async def scenario(queue):
+        assert await first_and_others(queue, model, [rows(2), rows(3)]) == [[2], [4], [6]]
+
+    run(scenario, model.run)
+    assert model.rows == [1, 1, 1]
+
+
+def test_batches_have_at_most_their_maximum_of_rows():
+    model = Model()
+
+    async def scenario(queue):
+        await first_and_others(queue, model, [rows(2, 2), rows(3), rows(4, 4, 4, 4, 4), rows(5)])
+
+    run(scenario, model.run, max_batch_size=3)
+    assert model.rows == [1, 3, 5, 1]
+
+
+def test_requests_of_other_shapes_are_not_combined():
+    model = Model()
+
+    async def scenario(queue):
+        others = [{"x": np.ones((1, 2), np.float32)}, rows(2), {"x": np.ones((2, 2), np.float32)}]
+        await first_and_others(queue, model, others)
+
+    run(scenario, model.run, max_batch_size=8)
+    assert model.rows == [1, 3, 1]
+
+
+def test_a_request_at_fault_fails_alone():
+    model = Model()
+
+    async def scenario(queue):
+        results = await first_and_others(queue, model, [rows(2), rows(-1), rows(3)])
+        assert [results[0], results[1], results[3]] == [[2], [4], [6]]
+        assert isinstance(results[2], InvalidArgumentError)
+
+    run(scenario, model.run, max_batch_size=8)
+
+
+def test_batches_are_padded_to_allowed_sizes():
+    model = Model()
+
+    async def scenario(queue):
+        results = await first_and_others(queue, model, [rows(2), rows(3), rows(4)])
+        assert results == [[2], [4], [6], [8]]
+
+    run(scenario, model.run, max_batch_size=4, allowed_batch_sizes=(2, 4))
+    assert model.rows == [2, 4]
+
+
+def test_requests_run_alone_if_an_output_lacks_their_rows():
+    model = Model()
+
+    def total(inputs, outputs):
+        return {"y": model.run(inputs, outputs)["y"].sum()}
+
+    async def scenario(queue):
+        assert await first_and_others(queue, model, [rows(2), rows(3)]) == [2, 4, 6]
+
+    run(scenario, total, max_batch_size=8)
+    assert model.rows == [1, 2, 1, 1]
+
+
+def test_a_batch_waits_for_more_requests_if_it_may():
+    model = Model()
+    model.may_go_on.set()
+
+    async def scenario(queue):
+        tasks = [asyncio.create_task(queue.submit(rows(1), ("y",), TIMEOUT))]
+        await asyncio.sleep(0.01)
+        tasks += [asyncio.create_task(queue.submit(rows(2), ("y",), TIMEOUT)) for _ in range(3)]
+        await asyncio.gather(*tasks)
+
+    run(scenario, model.run, max_batch_size=4, max_wait_seconds=TIMEOUT)
+    assert model.rows == [4]
+
+
+def test_too_many_requests_are_refused():
+    model = Model()
+
+    async def scenario(queue):
+        first = asyncio.create_task(queue.submit(rows(1), ("y",), TIMEOUT))
+        await asyncio.to_thread(model.started.wait, TIMEOUT)
+        second = asyncio.create_task(queue.submit(rows(1), ("y",), TIMEOUT))
+        await asyncio.sleep(0)
+        with pytest.raises(ResourceExhaustedError, match="1 requests wait for m"):
+            await queue.submit(rows(1), ("y",), TIMEOUT)
+        model.may_go_on.set()
+        await asyncio.gather(first, second)
+
+    run(scenario, model.run, max_queued_requests=1)
+
+
+def test_requests_that_expired_or_were_cancelled_do_not_run():
+    model = Model()
+
+    async def scenario(queue):
+        first = asyncio.create_task(queue.submit(rows(1), ("y",), TIMEOUT))
+        await asyncio.to_thread(model.started.wait, TIMEOUT)
+        cancelled = asyncio.create_task(queue.submit(rows(1), ("y",), TIMEOUT))
+        with pytest.raises(DeadlineExceededError, match=r"did not answer within 0\.01 s"):
+            await queue.submit(rows(1), ("y",), 0.01)
+        with pytest.raises(DeadlineExceededError):
+            await queue.submit(rows(1), ("y",), -1.0)
+        cancelled.cancel()
+        model.may_go_on.set()
+        await first
+        await asyncio.gather(cancelled, return_exceptions=True)
+
+    run(scenario, model.run)
+    assert model.rows == [1]
+
+
+def test_a_closed_queue_fails_its_requests():
+    model = Model()
+
+    async def scenario(queue):
+        tasks = [asyncio.create_task(queue.submit(rows(1), ("y",), TIMEOUT)) for _ in range(2)]
+        await asyncio.to_thread(model.started.wait, TIMEOUT)
+        queue.close()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(result) for result in results] == [UnavailableError] * 2
+        with pytest.raises(UnavailableError):
+            await queue.submit(rows(1), ("y",), TIMEOUT)
+        model.may_go_on.set()
+
+    run(scenario, model.run)
+
+
+def test_an_error_that_is_not_typed_is_reported_as_internal():
+    def fail(inputs, outputs):
+        raise ZeroDivisionError("oops")
+
+    async def scenario(queue):
+        with pytest.raises(InternalError, match="ZeroDivisionError: oops"):
+            await queue.submit(rows(1), ("y",), TIMEOUT)
+
+    run(scenario, fail)
+
+
+def test_quick_models_run_in_the_event_loop():
+    threads = []
+
+    def quick(inputs, outputs):
+        threads.append(threading.current_thread())
+        return inputs
+
+    async def main(may_wait):
+        with ThreadPoolExecutor(1) as executor:
+            queue = BatchQueue(
+                "m", quick, BatchingOptions(), executor, lambda rows: None, may_wait=may_wait
+            )
+            queue._run_seconds = 0.0
+            await queue.submit(rows(1), ("x",), TIMEOUT)
+
+    asyncio.run(main(may_wait=False))
+    asyncio.run(main(may_wait=True))
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
+def test_batching_parameters_of_tensorflow_serving(tmp_path):
+    path = tmp_path / "parameters"
+    path.write_text(
+        "max_batch_size { value: 32 } batch_timeout_micros { value: 1500 } "
+        "num_batch_threads { value: 3 } max_enqueued_batches { value: 4 } "
+        "allowed_batch_sizes: 8 allowed_batch_sizes: 32"
+    )
+    assert BatchingOptions.read(str(path), BatchingOptions()) == BatchingOptions(
+        32, 0.0015, 128, 3, (8, 32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("max_batch_size: 3", InvalidArgumentError, "not a BatchingParameters"),
+        ("max_batch_size { value: 0 }", InvalidArgumentError, "expected at least 1"),
+        ("batch_timeout_micros { value: -1 }", InvalidArgumentError, "is negative"),
+        (
+            "max_batch_size { value: 4 } allowed_batch_sizes: 3",
+            InvalidArgumentError,
+            "the last of which is max_batch_size",
+        ),
+        ("pad_variable_length_inputs: true", UnimplementedError, "pad_variable_length_inputs"),
+        (
+            "enable_large_batch_splitting { value: true }",
+            UnimplementedError,
+            "enable_large_batch_splitting",
+        ),
+    ],
+)
+def test_batching_parameters_that_are_wrong(tmp_path, text, error, message):
+    path = tmp_path / "parameters"
+    path.write_text(text)
+    with pytest.raises(error, match=message):
+        BatchingOptions.read(str(path), BatchingOptions())
