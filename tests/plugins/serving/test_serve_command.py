@@ -45,7 +45,8 @@ def test_it_says_where_and_ends_on_a_signal(tmp_path, number):
         it.send_signal(number)
         output, log = it.communicate(timeout=TIMEOUT)
     assert (output, it.returncode) == ("", 0)
-    events = {one["event"]: one for one in map(json.loads, log.splitlines())}
+    lines = [one for one in map(json.loads, log.splitlines()) if ".serving" in one["logger"]]
+    events = {one["event"]: one for one in lines}
     assert list(events) == ["model loaded", "ready", "request", "draining", "stopped"]
     request = events["request"]
     assert (request["api"], request["model"], request["status"]) == ("rest/predict", "half", 200)

@@ -86,13 +86,12 @@ class BatchingOptions:
 def _with_message(
     defaults: BatchingOptions, message: proto.BatchingParameters, path: str
 ) -> BatchingOptions:
-    unsupported = [
-        name
-        for name in ("pad_variable_length_inputs", "max_execution_batch_size")
-        if (message.HasField(name) if name.startswith("max") else getattr(message, name))
-    ]
-    if message.enable_large_batch_splitting.value:
-        unsupported.append("enable_large_batch_splitting")
+    settings = {
+        "pad_variable_length_inputs": message.pad_variable_length_inputs,
+        "max_execution_batch_size": message.HasField("max_execution_batch_size"),
+        "enable_large_batch_splitting": message.enable_large_batch_splitting.value,
+    }
+    unsupported = [name for name, is_set in settings.items() if is_set]
     if unsupported:
         raise UnimplementedError(
             f"{path} sets {', '.join(unsupported)}, which graphmill does not support; remove it"

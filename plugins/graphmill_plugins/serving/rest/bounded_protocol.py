@@ -26,7 +26,7 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
         seconds: how long a client may take to send a request, and to take in a response.
     """
 
-    class BoundedProtocol(HttpToolsProtocol):
+    class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             self._is_in_head = True
@@ -36,7 +36,7 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
             self._send_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            super().connection_made(transport)  # type: ignore[arg-type]
+            super().connection_made(transport)
             self._receive_timer = self.loop.call_later(seconds, self._give_up_receiving)
 
         def connection_lost(self, exc: Exception | None) -> None:
