@@ -185,6 +185,27 @@ def test_interrupt_cancels_the_step_and_keeps_the_process(
     assert session.run("y:0", {"x:0": 2.0}) == 4.0
 
 
+def test_ctrl_c_ends_the_step_of_a_program(model: Path, isolation: None) -> None:
+    code = "import os, time\nos.write(1, b'begun\\n')\nwhile True: time.sleep(0.01)"
+    program = (
+        "from graphmill.isolation import IsolatedSession\n"
+        f"session = IsolatedSession({str(model)!r})\n"
+        "try:\n"
+        f"    session.run('run:0', {{'code:0': {code!r}}})\n"
+        "except KeyboardInterrupt:\n"
+        "    print(session.run('y:0', {'x:0': 3.0}))\n"
+    )
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, env=variables, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "begun\n"
+        parent.send_signal(signal.SIGINT)
+        assert parent.stdout.read() == "9.0\n"
+    assert parent.returncode == 0
+
+
 def test_interrupt_between_steps_is_ignored_by_the_process(isolated: Make) -> None:
     session = isolated()
     os.kill(session.pid, signal.SIGINT)
