@@ -25,15 +25,19 @@ def check_protections(required: Iterable[str]) -> None:
         UnimplementedError: they cannot; the message names the reason and what to do. Nothing is
             run with weaker protections than those that are required.
     """
-    faults = [_system_fault()]
-    if not faults[0]:
-        faults = [_FAULTS[name]() for name in dict.fromkeys(required)]
-    reasons = [fault for fault in faults if fault]
-    if reasons:
+    reason = why_not(required)
+    if reason:
         raise UnimplementedError(
-            f"the model cannot be isolated: {'; '.join(reasons)}. Run it in a container or a "
-            "virtual machine instead, or see IsolationLimits.require for weaker isolation"
+            f"the model cannot be isolated: {reason}. Run it in a container or a virtual machine "
+            "instead, or see IsolationLimits.require for weaker isolation"
         )
+
+
+def why_not(required: Iterable[str]) -> str:
+    """Return why models cannot be isolated here with these protections; "" if they can."""
+    fault = _system_fault()
+    faults = [fault] if fault else [_FAULTS[name]() for name in dict.fromkeys(required)]
+    return "; ".join(filter(None, faults))
 
 
 def _system_fault() -> str:

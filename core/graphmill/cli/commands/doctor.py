@@ -48,6 +48,7 @@ class Diagnosis:
         plugins: the records of all plugins.
         jax: JAX's platform and devices, or the reason why it cannot be used.
         caches: size in bytes of each folder of compiled programs; None if it does not exist.
+        isolation: "available", or why `--isolate` is refused.
         process: the state of each process-wide effect: on or off.
         advice: one line for each problem, which says how to fix it.
     """
@@ -59,6 +60,7 @@ class Diagnosis:
     plugins: list[dict[str, Any]]
     jax: dict[str, Any]
     caches: dict[str, int | None]
+    isolation: str
     process: dict[str, str]
     advice: list[str] = field(default_factory=list)
 
@@ -94,6 +96,8 @@ def doctor(settings: Settings) -> int:
 
 def diagnose(host: Host | None) -> Diagnosis:
     """Examine this installation; `host` is None if none could be assembled."""
+    from graphmill.isolation.limits import PROTECTIONS
+    from graphmill.isolation.protections import why_not
     from graphmill.plugin.spi_version import VERSION
     from graphmill.runtime.process import effects
 
@@ -105,6 +109,7 @@ def diagnose(host: Host | None) -> Diagnosis:
         plugins=[record.as_dict() for record in host.plugins] if host else [],
         jax=_jax(),
         caches=cache_sizes(),
+        isolation=why_not(PROTECTIONS) or "available",
         process={name: effects.state_of(effect) for name, effect in effects.EFFECTS.items()},
     )
     diagnosis.advice = advice_on_requirements(["graphmill", *_distributions(host)])
@@ -164,6 +169,7 @@ def _tables(diagnosis: Diagnosis) -> list[Table | str]:
         for name, size in diagnosis.caches.items()
     )
     lines = [f"Python {diagnosis.python}; graphmill.spi {diagnosis.spi}", f"JAX: {state}", caches]
+    lines.append(f"isolation of models: {diagnosis.isolation}")
     lines += [f"{name}={value}" for name, value in diagnosis.environment.items()]
     return [versions, plugins, _process_table(diagnosis.process), *lines]
 

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+from graphmill.isolation.limits import PROTECTIONS
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
 from graphmill.runtime.process import effects
@@ -49,6 +50,14 @@ def test_json_has_everything(graphmill_cli) -> None:
     assert data["process"]["switch_interval"] == "on"
     assert {"cpu", "default_executor", "kernels"} <= {p["name"] for p in data["plugins"]}
     assert data["jax"]["platform"] == "cpu" or "devices" in data["jax"]
+
+
+@pytest.mark.usefixtures("no_jax")
+@pytest.mark.parametrize(("fault", "state"), [("", "available"), ("no kernel", "no kernel")])
+def test_isolation_is_reported(graphmill_cli, monkeypatch, fault: str, state: str) -> None:
+    monkeypatch.setattr("graphmill.isolation.protections._system_fault", lambda: fault)
+    monkeypatch.setattr("graphmill.isolation.protections._FAULTS", dict.fromkeys(PROTECTIONS, str))
+    assert f"isolation of models: {state}\n" in graphmill_cli("doctor").out
 
 
 @pytest.mark.usefixtures("no_jax")
