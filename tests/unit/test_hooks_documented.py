@@ -55,6 +55,7 @@ EFFECTS: dict[str, Callable[[Host], bool]] = {
     "graphmill_register_session_factories": lambda host: "pigeon" in host.session_factories,
     "graphmill_register_servers": lambda host: "pigeon" in host.servers,
     "graphmill_register_commands": lambda host: "weigh" in host.commands,
+    "graphmill_register_exporters": lambda host: "poem" in host.exporters,
 }
 
 

@@ -257,6 +257,24 @@ def graphmill_register_commands(commands: Registrar[object]) -> None:
     """
 
 
+@hookspec
+def graphmill_register_exporters(exporters: Registrar[object]) -> None:
+    """Register exporters, which convert a graph to the form of another system.
+
+    When: last of the registration hooks.
+    How often: once for each host.
+    May change: `exporters`, by `add`. The name is the target of `graphmill.export.convert`; the
+        object is a function of an `ExportGraph` and keyword options.
+    Threads: the one that assembles the host. An exporter is imported when it is called.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_exporters(exporters):
+            exporters.add("poem", "downstream.poem:write_poem")
+    """
+
+
 # Life cycle: notifications for plugins.
 
 

@@ -63,6 +63,7 @@ class Host:
         session_factories: session factories by URL scheme of the target.
         servers: server factories by protocol name.
         commands: commands of the command line by name.
+        exporters: exporters to other systems by target.
         plugins: the state of each plugin, including those that are not used.
         step_observers: the step hooks, or None if no plugin has any.
         sessions: the open sessions of this host.
@@ -126,6 +127,9 @@ class Host:
         self.commands: Registry[object] = Registry(
             "command", hook="graphmill_register_commands", failures=failures
         )
+        self.exporters: Registry[object] = Registry(
+            "exporter", hook="graphmill_register_exporters", failures=failures
+        )
         apply_environment()
         if load_entry_points:
             self._manager.load_installed()
@@ -156,6 +160,7 @@ class Host:
             "session_factories": partial(Registrar, "session_factories", self.session_factories),
             "servers": partial(Registrar, "servers", self.servers),
             "commands": partial(Registrar, "commands", self.commands),
+            "exporters": partial(Registrar, "exporters", self.exporters),
         }
         for kind, registrar in registrars.items():
             self._manager.call_each(
@@ -205,6 +210,7 @@ class Host:
             self.session_factories,
             self.servers,
             self.commands,
+            self.exporters,
         ):
             registry.withdraw(owner)
 

@@ -46,7 +46,7 @@ class _Registrar:
 
 
 class Registrar(_Registrar, Generic[T]):
-    """Register named things of one kind: devices, executors, transports, commands."""
+    """Register named things of one kind: devices, executors, transports, commands, exporters."""
 
     def __init__(
         self,

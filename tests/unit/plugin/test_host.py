@@ -75,6 +75,7 @@ class TestGoodPlugin:
             "session_factories": ["pigeon"],
             "servers": ["pigeon"],
             "commands": ["weigh"],
+            "exporters": ["poem"],
             "hooks": ["configure", "step_started", "step_finished"],
         }
         assert found.counts["devices"] == 1
@@ -94,6 +95,7 @@ class TestGoodPlugin:
         assert host.session_factories.provenance("pigeon") == DOWNSTREAM
         assert host.servers.provenance("pigeon") == DOWNSTREAM
         assert host.commands.get("weigh")() == "heavy"  # type: ignore[operator]
+        assert host.exporters.provenance("poem") == DOWNSTREAM
         assert str(DOWNSTREAM) in host.ops.owner("Downstream>MulAdd3")
 
     def test_its_kernel_is_found(self, host: Host) -> None:

@@ -76,6 +76,11 @@ def graphmill_register_commands(commands):
 
 
 @graphmill.hookimpl
+def graphmill_register_exporters(exporters):
+    exporters.add("poem", "fake_downstream.extras:weigh")
+
+
+@graphmill.hookimpl
 def graphmill_configure(host):
     SEEN.append(("configure", host))
 
