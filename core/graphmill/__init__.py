@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         comparison,
         dtypes,
         errors,
+        export,
         ops,
         report,
         saved_model,
@@ -98,6 +99,7 @@ __all__ = [
     "default_host",
     "dtypes",
     "errors",
+    "export",
     "get_default_graph",
     "get_default_session",
     "global_variables",
@@ -129,7 +131,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("batch", "comparison", "dtypes", "errors", "ops", "report", "saved_model", "summary"),
+    *("batch", "comparison", "dtypes", "errors", "export", "ops", "report"),
+    *("saved_model", "summary"),
     *("tf_record", "timeline", "train"),
 }
 _HOMES = {

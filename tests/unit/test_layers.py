@@ -49,6 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "comparison",
         "isolation",
         "report",
+        "export",
         "summary",
         "saved",
         "saved_model",

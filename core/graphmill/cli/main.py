@@ -23,6 +23,7 @@ _BUILT_IN = (
     "explain",
     "compare",
     "report",
+    "export",
     "ops",
     "devices",
     "plugins",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from graphmill.explain.compilation import CallCounts as CallCounts
     from graphmill.explain.compilation import RegionNote as RegionNote
+    from graphmill.export.export_graph import ExportGraph as ExportGraph
+    from graphmill.export.export_graph import ExportInput as ExportInput
     from graphmill.lowering.functions.function_runtime import (
         FunctionLibraryRuntime as FunctionLibraryRuntime,
     )
@@ -47,6 +49,7 @@ else:
         __name__,
         {
             "graphmill.explain.compilation": "CallCounts RegionNote",
+            "graphmill.export.export_graph": "ExportGraph ExportInput",
             "graphmill.lowering.functions.function_runtime": "FunctionLibraryRuntime",
             "graphmill.lowering.kernel_factory": "KernelFactory",
             "graphmill.lowering.placement.memory_types": "MemoryTypeFinder ensure_memory_types",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         LoweringRegistrar,
         OpRegistrar,
         PassRegistrar,
+        Registrar,
     )
     from graphmill.spi.passes import PassOptions
 
@@ -63,6 +64,13 @@ def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
 
     for module, ops in MODULES.items():
         lowerings.add_module(f"{__name__}.lowerings.{module}", ops.split())
+
+
+@hookimpl
+def graphmill_register_exporters(exporters: Registrar[object]) -> None:
+    """Register the exporters that use the tracer."""
+    exporters.add("jax", f"{__name__}.export.jax_function:to_jax")
+    exporters.add("stablehlo", f"{__name__}.export.stablehlo:to_stablehlo")
 
 
 @hookimpl

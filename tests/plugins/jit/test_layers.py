@@ -20,6 +20,7 @@ LAYERS = (
     "regions",
     "rewrites",
     "tiers",
+    "export",
     "cluster_kernel",
     "__init__",
 )

@@ -26,8 +26,12 @@ class Limit:
         self._iterations = iterations
         self.counts: list[Any] = []
 
-    def loop(self, test: Any, iteration: Any, first: Any) -> Any:
+    takes_every_loop = False
+    """Whether short and inner loops are traced by it, too."""
+
+    def loop(self, test: Any, iteration: Any, first: Any, trips: int | None) -> Any:
         """Trace a JAX loop that may end early, and record its number of iterations."""
+        del trips  # a while loop needs no bound
 
         def go_on(carry: Any) -> Any:
             return (carry[1] < self._iterations) & test(carry[0])
@@ -38,3 +42,7 @@ class Limit:
         whole = jax_module().lax.while_loop(go_on, iterate_and_count, (first, np.int32(0)))
         self.counts.append(whole[1])
         return whole[0]
+
+    def ended(self, test: Any, last: Any, trips: int | None) -> Any:
+        """Return whether a loop has ended, traced; None if the caller finds out itself."""
+        del test, last, trips  # the caller compares `counts` with the budget

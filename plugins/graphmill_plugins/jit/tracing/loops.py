@@ -241,13 +241,17 @@ class _Loop:
 
         first = [self._args[i] for i in self._dynamic], [self._state[k] for k in self._keys]
         last = (
-            limit.loop(test, iteration, first)
+            limit.loop(test, iteration, first, self._trips)
             if limit
             else jax.lax.while_loop(test, iteration, first)
         )
         args, state = self._opened(last, self._keys)
         unchanged = {k: v for k, v in self._original.items() if k not in self._keys}
-        return args, {**state, **unchanged}
+        after = {**state, **unchanged}
+        ended = limit.ended(test, last, self._trips) if limit else None
+        if ended is not None:
+            after[GUARD] = after.get(GUARD, np.bool_(True)) & ended
+        return args, after
 
     def _traced_iteration(self) -> _Iteration:
         """Trace an iteration."""

@@ -387,7 +387,8 @@ class Tracer:
                 invariant=pass_through(body.body),
                 trips=capacity,
                 limit=self._limit
-                if is_long and (not self._depth or ITERATIONS_LEFT in state)
+                if (is_long and (not self._depth or ITERATIONS_LEFT in state))
+                or (self._limit is not None and self._limit.takes_every_loop)
                 else None,
             )
         except ShapesChange as change:

@@ -1,0 +1,118 @@
+"""`graphmill export`: convert a model to the form of another system."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import click
+
+from graphmill.cli.options import (
+    Settings,
+    common_options,
+    pass_settings,
+    signature_option,
+    tags_option,
+)
+from graphmill.cli.output.formatting import emit
+from graphmill.cli.output.progress import stage
+from graphmill.errors import AlreadyExistsError, InvalidArgumentError, UnimplementedError
+
+
+@click.command()
+@click.argument("model")
+@click.option("--to", "target", required=True, help="The target: jax, stablehlo, or a plugin's.")
+@click.option("--out", required=True, help="The folder to write; it must not exist.")
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=1,8",
+    help="The shape of an input with unknown sizes; may be repeated.",
+)
+@click.option(
+    "--platform", "platforms", multiple=True, help="A platform it can run on; cpu unless given."
+)
+@click.option(
+    "--max-iterations",
+    type=click.IntRange(min=1),
+    help="A bound for loops whose trip count is unknown, which gives them gradients.",
+)
+@click.option("--fetch", "fetches", multiple=True, help="Export this tensor instead, as x:0.")
+@tags_option
+@signature_option
+@common_options
+@pass_settings
+def export(
+    settings: Settings,
+    /,
+    *,
+    model: str,
+    target: str,
+    out: str,
+    shapes: tuple[str, ...],
+    platforms: tuple[str, ...],
+    max_iterations: int | None,
+    fetches: tuple[str, ...],
+    tags: str | None,
+    signature: str | None,
+) -> None:
+    """Convert MODEL to the form of another system.
+
+    For example: graphmill export MODEL --to stablehlo --shape image=1,8,8,1 --out program
+    """
+    from graphmill import files
+    from graphmill.export import convert_model
+
+    if files.exists(out):
+        raise AlreadyExistsError(f"{out} exists already; choose a new folder")
+    host = settings.the_host()
+    sizes = dict(_shape(text) for text in shapes)
+    options: dict[str, Any] = {
+        "shapes": sizes or None,
+        "platforms": platforms or None,
+        "max_iterations": max_iterations,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    exporter: Any = host.exporters.get(target)
+    with stage(f"exporting {model}"):
+        converted = convert_model(
+            model,
+            target,
+            signature=signature,
+            tags=tags,
+            fetches=fetches,
+            host=host,
+            **_taken(exporter, given),
+        )
+        save = getattr(converted, "save", None)
+        if save is None:
+            raise UnimplementedError(f"what the exporter {target!r} makes cannot be saved")
+        rest = {name: given[name] for name in given if name not in _taken(exporter, given)}
+        _check_all_taken(target, rest, _taken(save, rest))
+        paths = save(out, **rest)
+    emit({"model": model, "target": target, "files": paths}, paths, as_json=settings.as_json)
+
+
+def _taken(function: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that a function has parameters for."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in options.items() if name in parameters}
+
+
+def _check_all_taken(target: str, options: dict[str, Any], taken: dict[str, Any]) -> None:
+    for name in options.keys() - taken.keys():
+        spelling = {"shapes": "shape", "platforms": "platform"}.get(name, name.replace("_", "-"))
+        raise InvalidArgumentError(f"the exporter {target!r} has no option --{spelling}")
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, sizes = text.rpartition("=")
+    try:
+        shape = tuple(int(size) for size in sizes.split(",") if size.strip())
+    except ValueError:
+        equals = ""
+        shape = ()
+    if not equals or not name:
+        raise InvalidArgumentError(f"--shape {text!r} is not of the form NAME=1,8")
+    return name, shape

@@ -1,0 +1,29 @@
+"""Export a function with `jax.export`, which makes programs that other processes can run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.errors import UnimplementedError
+from graphmill_plugins._jax import jax_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def exported_program(
+    function: Callable[..., Any], arguments: Sequence[Any], platforms: Sequence[str]
+) -> Any:
+    """Return what `jax.export` makes of a function, for arguments of these shapes.
+
+    Raises:
+        UnimplementedError: JAX cannot export it.
+    """
+    import jax.export as jax_export
+
+    jax = jax_module()
+    with jax.enable_x64(True):
+        try:
+            return jax_export.export(jax.jit(function), platforms=tuple(platforms))(*arguments)
+        except (NotImplementedError, ValueError) as error:
+            raise UnimplementedError(f"JAX cannot export this program: {error}") from error

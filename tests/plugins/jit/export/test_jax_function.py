@@ -1,0 +1,211 @@
+"""Graphs become pure JAX functions: jit, grad and vmap work, also through v1 loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors, ops
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def with_64_bits() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=[True, False], ids=["resource", "ref"])
+def loops(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Yield a session over v1 loops and a conditional with a variable, and its tensors."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        a = graph.placeholder("float32", [], name="a")
+        n = graph.placeholder("int32", [], name="n")
+        w = graphmill.Variable(2.0, name="w", use_resource=request.param)
+        one, start = graph.constant(1), graph.constant(0)
+
+        def power(last: Any, factor: Any) -> Any:
+            return graphmill.while_loop(
+                lambda i, v: ops.math.less(i, last),
+                lambda i, v: [ops.math.add_v2(i, one), ops.math.mul(v, factor)],
+                [start, graph.constant(1.0)],
+            )[1]
+
+        tensors = {
+            "five": power(graph.constant(5), ops.math.mul(a, w.read_value())),
+            "many": power(n, a),
+            "chosen": graphmill.cond(
+                ops.math.greater(a, graph.constant(1.0)),
+                lambda: ops.math.mul(a, a),
+                lambda: ops.math.neg(a),
+            ),
+        }
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        yield session, {"a": a, "n": n}, tensors
+
+
+def test_v1_loops_and_conditionals_have_values_and_gradients(loops: Any) -> None:
+    session, inputs, outputs = loops
+    function = graphmill.export.convert(session, "jax", inputs, outputs, max_iterations=8)
+    expected = session.run(outputs, {inputs["a"]: 1.5, inputs["n"]: 3})
+    values = {"a": 1.5, "n": 3}
+    found = jax.jit(function)(function.params, values)
+    assert {name: float(value) for name, value in found.items()} == expected
+    with_a = {name: lambda a, name=name: function(function.params, {"a": a, "n": 3})[name]
+              for name in outputs}  # fmt: skip
+    assert jax.grad(with_a["five"])(1.5) == pytest.approx(5 * 1.5**4 * 32)
+    assert jax.jit(jax.grad(with_a["many"]))(1.5) == pytest.approx(3 * 1.5**2)
+    assert jax.grad(with_a["chosen"])(0.5) == -1
+    by_params = jax.grad(lambda params: function(params, values)["five"])(function.params)
+    assert by_params["w"] == pytest.approx(5 * 2**4 * 1.5**5)
+    batch = jax.vmap(with_a["many"])(np.float32([1, 2, 3]))
+    assert batch.tolist() == [1, 8, 27]
+
+
+def test_loop_beyond_its_bound_is_reported(loops: Any) -> None:
+    session, inputs, outputs = loops
+    function = graphmill.export.convert(session, "jax", inputs, outputs, max_iterations=8)
+    holds = [bool(function.checked(function.params, {"a": 1.5, "n": n})[1]) for n in (3, 8, 9)]
+    assert holds == [True, True, False]
+
+
+def test_inner_loop_beyond_its_bound_is_reported() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        n = graph.placeholder("int32", [], name="n")
+        one, zero = graph.constant(1), graph.constant(0)
+
+        def count(last: Any, step: Any) -> Any:
+            return graphmill.while_loop(
+                lambda i, v: ops.math.less(i, last),
+                lambda i, v: [ops.math.add_v2(i, one), step(v)],
+                [zero, zero],
+            )[1]
+
+        total = count(
+            graph.constant(2),
+            lambda v: ops.math.add_v2(v, count(n, lambda u: ops.math.add_v2(u, one))),
+        )
+    with graphmill.Session(graph=graph) as session:
+        function = graphmill.export.convert(
+            session, "jax", {"n": n}, {"total": total}, max_iterations=4
+        )
+    for size, holds in ((3, True), (5, False)):
+        outputs, found = function.checked({}, {"n": size})
+        assert bool(found) is holds
+        assert not holds or int(outputs["total"]) == 2 * size
+
+
+def test_updates_of_variables_are_returned() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        w = graphmill.Variable([1.0, 2.0], name="w")
+        loss = ops.math.sum(ops.math.square(ops.math.sub(w.read_value(), x)), [0])
+        step = graphmill.train.GradientDescentOptimizer(0.5).minimize(loss)
+        with graph.control_dependencies([step]):
+            after = w.read_value()
+        init = graphmill.global_variables_initializer()
+    with graphmill.Session(graph=graph) as session:
+        session.run(init)
+        function = graphmill.export.convert(session, "jax", {"x": x}, {"after": after})
+    outputs, params = function.update(function.params, {"x": [3.0, 4.0]})
+    assert outputs["after"].tolist() == params["w"].tolist() == [3, 4]
+    assert function.params["w"].tolist() == [1, 2]
+
+
+def test_all_nodes_that_cannot_be_held_are_listed() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        text = graph.placeholder("string", [None], name="text")
+        upper = ops.string.string_upper(text, name="upper")
+        length = ops.string.string_length(upper, name="length")
+    with graphmill.Session(graph=graph) as session, pytest.raises(errors.UnimplementedError) as e:
+        graphmill.export.convert(session, "jax", {"text": text}, {"length": length})
+    assert "upper (StringUpper)" in e.value.message
+    assert "length (StringLength)" in e.value.message
+
+
+def test_wrong_names_and_modes_are_errors(loops: Any) -> None:
+    session, inputs, outputs = loops
+    function = graphmill.export.convert(session, "jax", inputs, outputs)
+    with pytest.raises(errors.InvalidArgumentError, match=r"missing: 'n'.*unknown: 'm'"):
+        function(function.params, {"a": 1.0, "m": 1})
+    with pytest.raises(errors.InvalidArgumentError, match="wrong variables: missing: 'w'"):
+        function({}, {"a": 1.0, "n": 1})
+    with (
+        jax.enable_x64(False),
+        pytest.raises(errors.FailedPreconditionError, match="64-bit"),
+    ):
+        function(function.params, {"a": 1.0, "n": 1})
+    with pytest.raises(errors.NotFoundError, match="no exporter 'jaxx'"):
+        graphmill.export.convert(session, "jaxx", inputs, outputs)
+    with pytest.raises(errors.InvalidArgumentError, match="at least one output"):
+        graphmill.export.convert(session, "jax", inputs, {})
+
+
+def test_uninitialized_variable_is_an_error() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        w = graphmill.Variable(1.0, name="w")
+    with graphmill.Session(graph=graph) as session, pytest.raises(errors.OpError, match="w"):
+        graphmill.export.convert(session, "jax", {}, {"w": w})
+
+
+def test_saved_function_can_be_loaded_and_differentiated(loops: Any, tmp_path: Path) -> None:
+    session, inputs, outputs = loops
+    function = graphmill.export.convert(session, "jax", inputs, outputs, max_iterations=8)
+    path, variables = function.save(str(tmp_path / "out"))
+    loaded = jax.export.deserialize(bytearray((tmp_path / "out" / "function.jax").read_bytes()))
+    params = dict(np.load(variables))
+    assert path.endswith("function.jax")
+
+    def many(a: Any) -> Any:
+        return loaded.call(params, {"a": a, "n": np.int32(3)})["many"]
+
+    assert jax.grad(many)(np.float32(2)) == 12
+
+
+def test_stablehlo_program_computes_the_outputs(loops: Any, tmp_path: Path) -> None:
+    session, inputs, outputs = loops
+    program = graphmill.export.convert(session, "stablehlo", inputs, outputs)
+    assert "stablehlo.while" in program.text
+    loaded = jax.export.deserialize(bytearray(program.artifact))
+    found = dict(zip(program.outputs, loaded.call(np.float32(1.5), np.int32(3)), strict=True))
+    assert float(found["many"]) == 1.5**3
+    mlir, _ = program.save(str(tmp_path / "out"))
+    assert (tmp_path / "out" / "program.mlir").read_text() == program.text
+    assert mlir.endswith("program.mlir")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({}, "input 'x' has an unknown size"),
+        ({"x": (2, 4)}, r"shape \[2, 4\] does not fit input 'x' of shape \[-1, 3\]"),
+        ({"x": (-1, 3)}, "does not fit"),
+        ({"y": (2, 3)}, "no input 'y'"),
+    ],
+)
+def test_shapes_are_checked(shapes: Any, message: str) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None, 3], name="x")
+        y = ops.math.neg(x)
+    with (
+        graphmill.Session(graph=graph) as session,
+        pytest.raises(errors.InvalidArgumentError, match=message),
+    ):
+        graphmill.export.convert(session, "stablehlo", {"x": x}, {"y": y}, shapes=shapes)

@@ -1,0 +1,61 @@
+"""`graphmill export` writes what exporters make, and refuses what does not fit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Cli = Callable[..., Any]
+
+jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.jax
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [("jax", ["function.jax", "variables.npz"]), ("stablehlo", ["program.mlir", "program.jax"])],
+)
+def test_model_is_exported(
+    graphmill_cli: Cli, digits: Path, tmp_path: Path, target: str, names: list[str]
+) -> None:
+    out = tmp_path / "out"
+    model = str(digits / "saved_model_tf2")
+    arguments = ("--to", target, "--out", str(out), "--shape", "image=2,8,8,1", "--json")
+    outcome = graphmill_cli("export", model, *arguments)
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["files"] == [str(out / name) for name in names]
+    loaded = jax.export.deserialize(bytearray((out / names[target == "stablehlo"]).read_bytes()))
+    image = np.zeros((2, 8, 8, 1), np.float32)
+    with jax.enable_x64(True):
+        if target == "jax":
+            found = loaded.call(dict(np.load(out / "variables.npz")), {"image": image})["classes"]
+        else:
+            found = loaded.call(image)[0]
+    assert found.shape[0] == 2
+    assert graphmill_cli("export", model, *arguments).code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--to", "jax"), 3, "has an unknown size"),
+        (("--to", "onyx"), 3, "no exporter 'onyx'"),
+        (("--to", "jax", "--shape", "image"), 3, "is not of the form NAME=1,8"),
+        (("--to", "jax", "--signature", "train"), 3, "no signature 'train'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    graphmill_cli: Cli, digits: Path, tmp_path: Path, arguments: Any, code: int, message: str
+) -> None:
+    model = str(digits / "saved_model_tf2")
+    outcome = graphmill_cli("export", model, *arguments, "--out", str(tmp_path / "out"))
+    assert outcome.code == code
+    assert message in outcome.err
+    assert not (tmp_path / "out").exists()
