@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.devices.device import Device, DeviceAttributes
     from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.runtime.threads.thread_pool import ThreadPool
+    from graphmill.session.graph_growth import GrowthWatch
     from graphmill.typing import Value
 
 MAX_VARIANTS = 16
@@ -166,6 +167,7 @@ class DirectSession(SessionInterface):
         self._variant_caches: dict[tuple[Any, ...], ExecutorsCache] = {}
         self.partial_runs = PartialRuns(self)
         self._source: Graph | None = None
+        self._growth: GrowthWatch | None = None
         self._source_size = 0
         self._source_edits = 0
         for device in self.devices:
@@ -231,10 +233,21 @@ class DirectSession(SessionInterface):
                     "sessions only see nodes that are added. Create a new session"
                 )
             size = source.num_node_ids
-            self._state.extend_from(source, source.nodes_since(self._source_size))
+            added = list(source.nodes_since(self._source_size))
+            self._state.extend_from(source, added)
             source.mark_taken()
+            if added and self._source_size:
+                self._watch_growth(source, added[-1].name, size)
             self._source_size = size
             self._state.freeze()
+
+    def _watch_growth(self, source: Graph, name: str, size: int) -> None:
+        if self._growth is None:
+            from graphmill.session.graph_growth import GrowthWatch  # most graphs never grow
+
+            self._growth = GrowthWatch()
+        num_steps = sum(one.step_count for one in self.kept_executors())
+        self._growth.note(source, name, size, num_steps)
 
     def executors(
         self,

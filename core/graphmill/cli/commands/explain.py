@@ -52,6 +52,9 @@ _STEPS: Final = 20
 @trust_option
 @click.option("--jit", is_flag=True, help="Run some steps; show clusters, tiers and compilations.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many steps --jit runs (20).")
+@click.option(
+    "--memory", is_flag=True, help="Forecast the memory of a step; with --jit, also measure it."
+)
 @click.option("--dot", is_flag=True, help="Write the graph in Graphviz's DOT language instead.")
 @click.option("--source", is_flag=True, help="With --jit: the straight-line code of each cluster.")
 @tags_option
@@ -73,6 +76,7 @@ def explain(
     steps: int | None,
     source: bool,
     dot: bool,
+    memory: bool,
     tags: str | None,
     signature: str | None,
 ) -> None:
@@ -84,16 +88,20 @@ def explain(
     For example: graphmill explain MODEL --node dense/MatMul --device NPU
     """
     from graphmill.cli.commands.explain_jit import jit_blocks, jit_data, record_after
+    from graphmill.cli.commands.explain_memory import memory_blocks, memory_usage
     from graphmill.cli.input import input_args
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
 
-    if not jit and (inputs or steps is not None or source):
+    if not jit and (steps is not None or source or (inputs and not memory)):
         raise click.UsageError(
-            "Inputs, --steps and --source need --jit: without it, the model is not run."
+            "Inputs, --steps and --source need --jit: without it, the model is not run. "
+            "--memory takes inputs, too, for their shapes."
         )
-    if dot and (jit or nodes or settings.as_json):
-        raise click.UsageError("--dot writes the graph only: leave out --jit, --node and --json.")
+    if dot and (jit or nodes or memory or settings.as_json):
+        raise click.UsageError(
+            "--dot writes the graph only: leave out --jit, --node, --memory and --json."
+        )
     sources = input_args.unique(input_args.parse_short(inputs))
     with stage(f"preparing {model}"):
         host, config = session_placement(
@@ -111,6 +119,7 @@ def explain(
             record = loaded.session.explain(list(loaded.outputs.values()), feeds)
         shown = _shown(record.nodes, nodes)
         graph = loaded.session.step_graph(record.fetches, record.feeds) if nodes or dot else None
+        usage = memory_usage(loaded, sources, record, is_run=jit) if memory else None
     if dot and graph is not None:
         _write_dot(graph, record.nodes)
         return
@@ -118,7 +127,7 @@ def explain(
     blocks: list[Block] = []
     if nodes:
         blocks.extend("\n".join(_whole(node, details.get(node.node))) for node in shown)
-    elif not jit:
+    elif not jit and usage is None:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         blocks += [*node_blocks(shown, width), _policy(loaded.session), *_summary(shown)]
     allowed = loaded.session.allowed
@@ -130,6 +139,9 @@ def explain(
             for node in shown
         ],
     }
+    if usage is not None:
+        data["memory"] = usage.as_dict()
+        blocks.extend(memory_blocks(usage))
     if jit:
         data["jit"] = jit_data(record, with_source=source)
         blocks.extend(jit_blocks(record, with_source=source))

@@ -62,6 +62,10 @@ class GraphShapes:
             shapes = self._known[node]
         return shapes
 
+    def with_arguments(self, args: Mapping[Node, Arg]) -> GraphShapes:
+        """Return the shapes of the same graph where arguments have these shapes."""
+        return GraphShapes(self._calls, args)
+
     def knows(self, library: FunctionLibrary) -> bool:
         """Return whether calls are followed into this library."""
         return self._calls is not None and self._calls.library is library

@@ -214,3 +214,23 @@ def test_explain_dot_excludes_other_output(graphmill_cli, digits) -> None:
     outcome = graphmill_cli("explain", str(digits / "digits_frozen.pb"), "--dot", "--json")
     assert outcome.code == 2
     assert "--dot" in outcome.err
+
+
+def test_explain_memory_forecasts_from_the_shapes_of_inputs(graphmill_cli, digits) -> None:
+    model, image = str(digits / "saved_model_tf2"), f"image=@{digits / 'seven.png'}"
+    outcome = graphmill_cli("explain", model, "--memory", image, "--json")
+    assert outcome.code == 0, outcome.err
+    memory = json.loads(outcome.out)["memory"]
+    assert memory["measured"] is None
+    (peak,) = memory["forecast"]["peaks"].values()
+    assert peak["num_bytes"] >= peak["holders"][0]["num_bytes"] > 0
+    text = graphmill_cli("explain", model, "--memory", image).out
+    assert "forecast for CPU:0:" in text
+
+
+def test_explain_memory_with_jit_measures(graphmill_cli, digits) -> None:
+    model = str(digits / "digits_frozen.pb")
+    image = "image=np.zeros((1, 8, 8, 1))"
+    outcome = graphmill_cli("explain", model, "--memory", "--jit", "--steps", "1", image)
+    assert outcome.code == 0, outcome.err
+    assert "measured in a traced step on CPU:0:" in outcome.out
