@@ -62,11 +62,31 @@ class Result(NamedTuple):
     Attributes:
         rate: answers per second.
         p50, p99: milliseconds.
+        processor: milliseconds of processors that the server used for each answer. On a machine
+            that does other things, too, this says more than the rate.
     """
 
     rate: float
     p50: float
     p99: float
+    processor: float = 0.0
+
+
+class Process(NamedTuple):
+    """A server that runs.
+
+    Attributes:
+        address: where it listens.
+        pid: its process.
+    """
+
+    address: str
+    pid: int
+
+    def processor_seconds(self) -> float:
+        """Return what it has used of the processors; Linux only."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 _OURS: Final = ("-m", "graphmill", "serve-model", "MODEL", "--name", "mlp", "--port", "0")
@@ -97,8 +117,8 @@ def write_model(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(server: Server, python: str, model: Path) -> Iterator[str]:
-    """Start a server; yield its address."""
+def running(server: Server, python: str, model: Path) -> Iterator[Process]:
+    """Start a server."""
     environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment.pop("PYTHONPATH", None)
@@ -113,7 +133,8 @@ def running(server: Server, python: str, model: Path) -> Iterator[str]:
         words = process.stdout.readline().split()
         if not words or words[0] != "READY":
             raise RuntimeError(f"{server.name} did not start; its error is above")
-        yield next(word for word in words if word.startswith(server.protocol)).partition("://")[2]
+        url = next(word for word in words if word.startswith(server.protocol))
+        yield Process(url.partition("://")[2], process.pid)
     finally:
         process.terminate()
         process.communicate()
@@ -132,9 +153,10 @@ def measure_http(address: str, connections: int, seconds: float) -> Result:
         )  # fmt: skip
     if "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
         raise RuntimeError(f"requests failed:\n{done.stdout}")
-    found = dict(re.findall(r"^\s+(50|99)%\s+(\S+)$", done.stdout, re.MULTILINE))
+    found = dict(re.findall(r"^\s+(50|99)%\s+(\S+)\s*$", done.stdout, re.MULTILINE))
     rate = re.search(r"Requests/sec:\s+(\S+)", done.stdout)
-    assert rate is not None, done.stdout
+    if rate is None or len(found) < 2:
+        raise RuntimeError(f"wrk measured nothing:\n{done.stdout}")
     return Result(float(rate[1]), _milliseconds(found["50"]), _milliseconds(found["99"]))
 
 
@@ -149,6 +171,23 @@ def measure_grpc(python: str, address: str, connections: int, seconds: float) ->
     return Result(*json.loads(done.stdout))
 
 
+def measure(server: Server, process: Process, connections: int, seconds: float) -> Result:
+    """Measure a server after a second of the same load."""
+
+    def load(duration: float) -> Result:
+        if server.protocol == "http":
+            return measure_http(process.address, connections, duration)
+        return measure_grpc(sys.executable, process.address, connections, duration)
+
+    load(1)
+    before = process.processor_seconds()
+    found = load(seconds)
+    used = process.processor_seconds() - before
+    # The client over gRPC warms the server up for a second more, which is counted here, too.
+    answers = found.rate * (seconds + (server.protocol == "grpc"))
+    return found._replace(processor=used / answers * 1000)
+
+
 def _milliseconds(text: str) -> float:
     number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()  # type: ignore[union-attr]
     return float(number) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit]
@@ -160,6 +199,7 @@ def main() -> None:
     parser.add_argument("--tensorflow", help="an interpreter with TensorFlow and grpcio")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--protocol", choices=("http", "grpc"), help="only this one")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         parser.error("wrk is not installed")
@@ -169,25 +209,22 @@ def main() -> None:
         write_model(model)
         for _ in range(options.rounds):
             for server in SERVERS:
+                if options.protocol not in (None, server.protocol):
+                    continue
                 python = sys.executable if server.is_ours else options.tensorflow
                 if python is None:
                     continue
-                with running(server, python, model) as address:
+                with running(server, python, model) as process:
                     for connections in CONNECTIONS:
-                        if server.protocol == "http":
-                            measure_http(address, connections, 1)
-                            found = measure_http(address, connections, options.seconds)
-                        else:
-                            found = measure_grpc(
-                                sys.executable, address, connections, options.seconds
-                            )
                         key = (server.protocol, connections, server.name)
+                        found = measure(server, process, connections, options.seconds)
                         results.setdefault(key, []).append(found)
-    print("| protocol | connections | server | requests/s | p50 ms | p99 ms |")
-    print("|---|---:|---|---:|---:|---:|")
+    print("| protocol | connections | server | requests/s | p50 ms | p99 ms | CPU ms/request |")
+    print("|---|---:|---|---:|---:|---:|---:|")
     for (protocol, connections, name), found in sorted(results.items()):
-        rate, p50, p99 = (statistics.median(values) for values in zip(*found, strict=True))
-        print(f"| {protocol} | {connections} | {name} | {rate:.0f} | {p50:.2f} | {p99:.2f} |")
+        medians = [statistics.median(values) for values in zip(*found, strict=True)]
+        columns = " | ".join(f"{value:.2f}" for value in medians[1:])
+        print(f"| {protocol} | {connections} | {name} | {medians[0]:.0f} | {columns} |")
 
 
 if __name__ == "__main__":

@@ -221,6 +221,14 @@ def _batching(
         max_queued_requests=max_queued,
     )
     if path is None:
-        return options
+        return replace(options, allowed_batch_sizes=_few_sizes(options.max_batch_size))
     options = BatchingOptions.read(path, options)
     return options if max_rows is None else replace(options, max_batch_size=max_rows)
+
+
+def _few_sizes(largest: int) -> tuple[int, ...]:
+    """Return powers of two up to the largest batch: sessions compile for each size that occurs."""
+    sizes = [1]
+    while sizes[-1] * 2 < largest:
+        sizes.append(sizes[-1] * 2)
+    return (*sizes, largest)

@@ -34,11 +34,15 @@ if TYPE_CHECKING:
 
 
 _INLINE_SECONDS: Final = 0.001
-"""Models that take less on average run in the thread of the event loop."""
+"""Models that take less run in the thread of the event loop."""
 _UNKNOWN_SECONDS: Final = 0.005
-"""The assumed average before the first run, so that some runs have to prove it wrong."""
-_WEIGHT: Final = 0.25
-"""The weight of the last run in the average."""
+"""The assumed time before the first run."""
+_SETTLED_RUNS: Final = 50
+"""After how many runs with a shape nothing is compiled for it any more."""
+_MAX_SHAPES: Final = 256
+"""For how many shapes runs are counted."""
+_GROWTH: Final = 1.25
+"""By which factor the assumed time grows with each run that takes longer."""
 
 
 class _Request:
@@ -75,7 +79,10 @@ class _Request:
         self.rows = rows.pop() if len(rows) == 1 else 0
         self.key = (
             self.outputs,
-            tuple((array.shape[1:], array.dtype) for array in self.inputs.values()),
+            tuple(
+                (array.shape[1:] if self.rows else array.shape, array.dtype)
+                for array in self.inputs.values()
+            ),
         )
 
 
@@ -117,6 +124,7 @@ class BatchQueue:
         self._closed: OpError | None = None
         self._may_wait = may_wait
         self._run_seconds = _UNKNOWN_SECONDS
+        self._runs: dict[Any, int] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -145,8 +153,7 @@ class BatchQueue:
         if timeout <= 0:
             raise self._late(timeout)
         request = _Request(inputs, outputs, self._loop.time(), self._loop.create_future())
-        if self._options.is_enabled:
-            request.find_rows()
+        request.find_rows()
         self._waiting.append(request)
         self._schedule()
         timer = self._loop.call_later(timeout, self._expire, request, timeout)
@@ -187,12 +194,28 @@ class BatchQueue:
                 return
             self._running += 1
             self._in_progress.update(batch)
-            if self._run_seconds < _INLINE_SECONDS and not self._may_wait:
+            if self._can_run_inline(batch):
                 # Another thread would take longer to begin than the model to run.
                 self._finish(batch, self._timed_results(batch))
                 return  # to the event loop, which calls this again if more requests wait
             job = self._executor.submit(self._run_batch, batch)
             del job  # its result arrives by `_finish`
+
+    def _can_run_inline(self, batch: Sequence[_Request]) -> bool:
+        """Return whether a batch may run in the thread of the event loop, without delaying it.
+
+        Sessions compile during some of the first runs with new shapes, which takes long.
+        """
+        if self._may_wait:
+            return False
+        shape = (batch[0].key, self._padded(sum(request.rows for request in batch)))
+        runs = self._runs.get(shape, 0)
+        if runs < _SETTLED_RUNS:
+            if len(self._runs) >= _MAX_SHAPES:
+                self._runs.clear()
+            self._runs[shape] = runs + 1
+            return False
+        return self._run_seconds < _INLINE_SECONDS
 
     def _take_batch(self) -> list[_Request]:
         """Return the requests of the next batch; none if it should wait for more."""
@@ -202,7 +225,8 @@ class BatchQueue:
         if not waiting:
             return []
         first = waiting[0]
-        if not first.rows or first.rows >= self._options.max_batch_size:
+        is_alone = not self._options.is_enabled or not first.rows
+        if is_alone or first.rows >= self._options.max_batch_size:
             return [waiting.popleft()]
         batch, rows = self._matching(first)
         if rows < self._options.max_batch_size and self._should_wait(first):
@@ -251,7 +275,8 @@ class BatchQueue:
         except BaseException as error:  # noqa: BLE001 - the requests wait for it
             results = [error] * len(batch)
         seconds = time.perf_counter() - started
-        self._run_seconds += (seconds - self._run_seconds) * _WEIGHT
+        # Other processes can only make a run longer: the shortest of late is the model's own.
+        self._run_seconds = min(seconds, self._run_seconds * _GROWTH)
         return results
 
     def _results(self, batch: Sequence[_Request]) -> Sequence[Arrays | BaseException]:
