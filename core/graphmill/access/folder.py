@@ -1,9 +1,11 @@
 """`Folder`: an open folder, reached and used without following any symbolic link.
 
 Between the check of a path and its use, another process could replace a folder by a symbolic link
-to another place. So a path is resolved and checked first, and then walked from the root of the file
-system, one component at a time; a component that has become a link is refused. Systems without
-`openat` get the next best: the path is resolved again after it was opened.
+to another place. So a path is resolved and checked first, and then opened without any access to
+what is in it (`O_PATH`). Linux knows the path of an open folder: if it is the path that was
+checked, no link was followed. Otherwise, and on other systems, the path is walked from the root of
+the file system, one component at a time; a component that has become a link is refused. Systems
+without `openat` get the next best: the path is resolved again after it was opened.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _IS_SUPPORTED: Final = (
     <= os.supports_dir_fd
 )
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
-_WALK: Final = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY | _NO_FOLLOW
+_PATH_ONLY: Final = getattr(os, "O_PATH", 0)
+_WALK: Final = (_PATH_ONLY or os.O_RDONLY) | _DIRECTORY | _NO_FOLLOW
+_DELETED: Final = " (deleted)"  # how Linux marks the path of what has no name any more
 _LIST: Final = os.O_RDONLY | _DIRECTORY | _NO_FOLLOW
 _REPLACED: Final = (errno.ELOOP, errno.EMLINK)  # what O_NOFOLLOW gives for a link
 
@@ -143,6 +147,26 @@ def _nothing() -> None:
     """Do nothing: there is no descriptor to close."""
 
 
+def canonical_path(path: str) -> str:
+    """Return a path with all its links followed, as `os.path.realpath`, for an accessible path.
+
+    On Linux this takes three system calls for a path that exists, and not one for each component.
+    It opens what the path leads to, without any access to it.
+    """
+    if not _PATH_ONLY:
+        return os.path.realpath(path)
+    try:
+        fd = os.open(path, _PATH_ONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return os.path.realpath(path)  # which takes paths that do not exist
+    try:
+        target = _path_of(fd)
+    finally:
+        os.close(fd)
+    is_path = target.startswith(os.sep) and not target.endswith(_DELETED)
+    return target if is_path else os.path.realpath(path)
+
+
 def split(path: str) -> tuple[str, str]:
     """Return the folder of a canonical path, and the name in it ("." for the root)."""
     folder, name = os.path.split(path)
@@ -150,7 +174,37 @@ def split(path: str) -> tuple[str, str]:
 
 
 def _opened(path: str, *, create: bool) -> int:
-    """Open a folder, walking from the root."""
+    """Open a folder, at once if that can be checked, else walking from the root."""
+    fd = _opened_at_once(path)
+    return _walked(path, create=create) if fd is None else fd
+
+
+def _opened_at_once(path: str) -> int | None:
+    """Open a folder if the system says that it is the one at this very path; None if it does not.
+
+    Opening with `O_PATH` has no effect on what is opened, whatever that is.
+    """
+    if not _PATH_ONLY:
+        return None
+    try:
+        fd = os.open(path, _WALK | os.O_CLOEXEC)
+    except OSError:
+        return None  # walking creates what is missing, and says what is wrong
+    if _path_of(fd) == path:
+        return fd
+    os.close(fd)
+    return None
+
+
+def _path_of(fd: int) -> str:
+    """Return the path of what is open, "" if the system does not say it."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115 - paths are texts here
+    except OSError:
+        return ""  # there is no /proc
+
+
+def _walked(path: str, *, create: bool) -> int:
     fd = os.open(os.sep, _WALK | getattr(os, "O_CLOEXEC", 0))
     walked = ""
     for name in Path(path).parts[1:]:

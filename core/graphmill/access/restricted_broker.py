@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
 from graphmill import files
 from graphmill.access.broker import Broker
-from graphmill.access.folder import Folder, split
+from graphmill.access.folder import Folder, canonical_path, split
 from graphmill.access.rules import LIST, READ, WRITE, local_path
 from graphmill.errors import FailedPreconditionError, PermissionDeniedError
 from graphmill.files.base import Writer
@@ -243,12 +243,17 @@ class RestrictedBroker(Broker):
             canonical = path
         else:
             with typed_errors(path):
-                canonical = os.path.realpath(plain)
+                canonical = self._canonical(effect, plain)
         if not all(rules.covers(effect, canonical) for rules in self._rules):
             where = f"{path!r}" if canonical == path else f"{path!r} ({canonical})"
             rule = _rule_for(effect, canonical)
             self._refuse(effect, f"{_MEANINGS[effect]} {where}", rule)
         return None if plain is None else canonical
+
+    def _canonical(self, effect: str, plain: str) -> str:
+        """Return a local path with all links followed; touch only what the rules allow."""
+        is_below = "/." not in plain and all(rules.covers(effect, plain) for rules in self._rules)
+        return canonical_path(plain) if is_below else os.path.realpath(plain)
 
     def _status(self, path: str, local: str) -> os.stat_result | None:
         """Return the status of a canonical path, None if it does not exist."""

@@ -21,6 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from graphmill.access.folder import canonical_path
 from graphmill.errors import InvalidArgumentError, suggest
 from graphmill.files import as_path, is_url
 
@@ -164,7 +165,7 @@ def local_path(path: str) -> str | None:
 def _canonical(path: str, text: str) -> str:
     plain = local_path(as_path(path))
     if plain is not None:
-        return os.path.realpath(os.path.expanduser(plain))  # noqa: PTH111 - as the shell does
+        return canonical_path(os.path.expanduser(plain))  # noqa: PTH111 - as the shell does
     if "::" in path or ".." in path.split("/"):
         raise InvalidArgumentError(
             f"the rule {text!r} has a URL with '::' or '..', which may refer to another file"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphmill.access import folder as module
-from graphmill.access.folder import Folder, split
+from graphmill.access.folder import Folder, canonical_path, split
 from graphmill.errors import PermissionDeniedError
 
 
@@ -73,6 +73,31 @@ def test_descriptors_are_closed(tree: Path) -> None:
         with pytest.raises(OSError, match="none"):
             Folder(str(tree / "none" / "x")).open("y", os.O_RDONLY)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_canonical_path_is_the_real_path(tree: Path) -> None:
+    for path in ("inner/file", "link/file", "inner/linked", "none/x", "inner/../link", "/", "."):
+        assert canonical_path(str(tree / path)) == os.path.realpath(tree / path)
+    with pytest.raises(ValueError, match="null"):
+        canonical_path("a\0b")
+
+
+def test_path_of_a_deleted_file_is_not_taken(tree: Path) -> None:
+    with (tree / "gone").open("wb") as file:
+        path = f"/proc/self/fd/{file.fileno()}"
+        (tree / "gone").unlink()
+        assert canonical_path(path) == os.path.realpath(path)
+
+
+def test_folder_is_walked_without_a_file_system_of_processes(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_path_of", lambda _fd: "")
+    with Folder(str(tree / "inner")) as opened:
+        assert read(opened, "file") == b"text"
+    with pytest.raises(PermissionDeniedError, match="link"):
+        Folder(str(tree / "link"))
+    assert canonical_path(str(tree / "link")) == str(tree / "inner")
 
 
 def test_split_names_the_folder_and_the_file() -> None:

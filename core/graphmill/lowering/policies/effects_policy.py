@@ -51,6 +51,7 @@ class EffectsPolicy:
 
     __slots__ = (
         "_is_loading",
+        "_limited",
         "_lock",
         "_own_rules",
         "_temporary",
@@ -79,6 +80,11 @@ class EffectsPolicy:
         self._is_loading = False
         self._lock = threading.Lock()
         self.rules = self._own_rules = rules
+        self._limited = self.forbidden
+        if rules is not None:
+            from graphmill.access.broker import GUARDED  # few sessions have rules
+
+            self._limited |= GUARDED
         self._temporary: list[AccessRules] = []
         for effect in sorted(self.forbidden - EFFECTS):
             raise InvalidArgumentError(
@@ -157,10 +163,8 @@ class EffectsPolicy:
         """
         if self.allows_everything:
             return
-        from graphmill.access.broker import GUARDED
-
         for node in graph.nodes:
-            if not self.forbidden and not effects_of(node.op_def) & GUARDED:
+            if not self.forbidden and effects_of(node.op_def).isdisjoint(self._limited):
                 continue  # what only the kernel declares is checked when it is bound
             choice = kernels.try_find(node.op_def, node.attrs, device.device_type, device.backends)
             self.check_node(node, None if choice is None else choice.definition, device)
@@ -198,6 +202,8 @@ class EffectsPolicy:
         effects = effects_of(node.op_def)
         if kernel is not None and kernel.effects:
             effects |= kernel.effects
+        if effects.isdisjoint(self._limited):
+            return None
         return self._why_forbidden(node, effects) or self._why_not_allowed(node, kernel, effects)
 
     def _why_forbidden(self, node: Node, effects: frozenset[str]) -> str | None:

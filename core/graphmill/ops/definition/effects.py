@@ -153,6 +153,13 @@ def listed_effects() -> dict[str, frozenset[str]]:
 
 def effects_of(op_def: OpDef) -> frozenset[str]:
     """Return the declared effects of an op, or those that its definition implies."""
+    known = op_def.effects
+    if known is None:
+        known = op_def.effects = _find_effects(op_def)
+    return known
+
+
+def _find_effects(op_def: OpDef) -> frozenset[str]:
     effects = op_def.traits.effects
     if effects is None:
         touches = any(map(_touches_state, (*op_def.input_args, *op_def.output_args)))

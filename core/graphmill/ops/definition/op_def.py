@@ -170,6 +170,7 @@ class OpDef:
             `graphmill.ops.inference.shape_inference`.
         value_function: infers static values of the outputs; see
             `graphmill.ops.inference.value_inference`.
+        effects: its effects, once `graphmill.ops.definition.effects.effects_of` was asked for them.
 
     `traits`, `shape_function` and `value_function` are not stored in messages and are ignored when
     definitions are compared. A definition is never changed; use `dataclasses.replace`.
@@ -233,6 +234,7 @@ class OpDef:
         self.traits = traits
         self.shape_function = shape_function
         self.value_function = value_function
+        self.effects: frozenset[str] | None = None
         # Derived once, because every node needs them.
         self._attrs = {attr.name: attr for attr in attrs}
         self._defaults = {a.name: a.default for a in attrs if a.default is not NO_DEFAULT}
