@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sqlite3
 import sys
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ class Effect(NamedTuple):
 
 REFUSED: Final = graphmill.errors.PermissionDeniedError
 """The error of a refused step, for any place of the node."""
+HAS_LMDB: Final = importlib.util.find_spec("lmdb") is not None
 READ: Final = ("fs.read:{folder}",)
 LIST: Final = ("fs.list:{folder}",)
 WRITE: Final = ("fs.write:{folder}",)
@@ -256,7 +258,15 @@ EFFECTS: Final[dict[str, Effect]] = {
     "abort": Effect(
         "Abort", _then("a = Abort()"), "", ("process",), error=graphmill.errors.AbortedError
     ),
-    "a reader of LMDB": Effect("LMDBReader", _then("a = LMDBReader()"), "", ("fs.read",)),
+    "an LMDB database": Effect(
+        "LMDBDataset",
+        "d = LMDBDataset(f, output_types=[string, string], output_shapes=[[], []]); "
+        "e = DatasetToSingleElement(d, output_types=[string, string], output_shapes=[[], []]); "
+        "y = Identity(e[0])",
+        "lmdb",
+        READ,
+        error=None if HAS_LMDB else graphmill.errors.UnimplementedError,
+    ),
     "an op without a kernel": Effect(
         "DumpTensor",
         _then(
@@ -418,10 +428,19 @@ def make_targets(folder: Path) -> None:
     database.execute("insert into t values ('abc')")
     database.commit()
     database.close()
+    if HAS_LMDB:
+        make_lmdb(folder / "lmdb")
     file = descriptor_pb2.FileDescriptorProto(name="m.proto")
     file.message_type.add(name="M")
     types = descriptor_pb2.FileDescriptorSet(file=[file])
     (folder / "types.pb").write_bytes(types.SerializeToString())
+
+
+def make_lmdb(folder: Path) -> None:
+    """Write an LMDB database with one key."""
+    lmdb = importlib.import_module("lmdb")
+    with lmdb.open(str(folder)) as environment, environment.begin(write=True) as writer:
+        writer.put(b"key", b"abc")
 
 
 class _Recorder:

@@ -231,6 +231,42 @@ def test_a_graph_carried_in_a_string_is_refused(path: str, folder: Path) -> None
     assert events == []
 
 
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_reader_of_lmdb_opens_through_its_broker(is_folder: bool, folder: Path) -> None:
+    pytest.importorskip("lmdb")
+    path = folder / "lmdb" if is_folder else folder / "lmdb" / "data.mdb"
+    graph = graphmill.Graph()
+    with graph.as_default():
+        reader = graphmill.ops.io.lmdb_reader(name="reader")
+        names = graphmill.ops.data_flow.fifo_queue(component_types=["string"], shapes=[[]])
+        unit = graph.placeholder("string", shape=[], name="f")
+        enqueue = graphmill.ops.data_flow.queue_enqueue(names, [unit])
+        pair = graphmill.ops.io.reader_read(reader, names)
+    fed = {"f:0": str(path)}
+    with graphmill.Session(graph=graph, allow=[f"fs.read:{folder}/snapshot"]) as session:
+        session.run(enqueue, fed)
+        with recorded(folder) as events, pytest.raises(REFUSED, match="may not read") as caught:
+            session.run(list(pair))
+    assert (caught.value.op, caught.value.node) == ("LMDBReader", "reader")
+    assert events == []
+    for allow in ([f"fs.read:{folder}"], [f"fs.read:{folder}/lmdb"]):
+        with graphmill.Session(graph=graph, allow=allow) as session:
+            session.run(enqueue, fed)
+            assert list(map(bytes, session.run(list(pair)))) == [b"key", b"abc"]
+
+
+def test_a_linked_lmdb_database_is_refused(folder: Path, free: Path) -> None:
+    pytest.importorskip("lmdb")
+    (free / "database").mkdir()
+    (free / "database" / "data.mdb").symlink_to(folder / "lmdb" / "data.mdb")
+    graph = hidden_graph(EFFECTS["an LMDB database"], PLACES["the graph"], "")
+    with (
+        graphmill.Session(graph=graph, allow=[f"fs.read:{free}"]) as session,
+        pytest.raises(REFUSED, match="may not read"),
+    ):
+        session.run("y:0", {"f:0": str(free / "database")})
+
+
 @pytest.mark.parametrize("statement", ["vacuum into", "attach database"])
 def test_a_query_reaches_no_other_file(statement: str, folder: Path) -> None:
     other = folder.parent / "other.sqlite"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphmill.files import remove_empty_dir as remove_empty_dir
     from graphmill.files import write as write
     from graphmill.files.append import Appender as Appender
+    from graphmill.files.local import LocalReader as LocalReader
     from graphmill.files.stream import StreamWriter as StreamWriter
     from graphmill.files.stream import bytes_stream as bytes_stream
     from graphmill.files.stream import check_compression as check_compression
@@ -47,6 +48,7 @@ else:
                 "read_bytes remove_empty_dir write"
             ),
             "graphmill.files.append": "Appender",
+            "graphmill.files.local": "LocalReader",
             "graphmill.files.stream": (
                 "StreamWriter bytes_stream check_compression open_stream read_exactly"
             ),

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import OpKernelContext, Shape, Value
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset
 
 
-@dataset_maker("LMDBDataset", "ExperimentalLMDBDataset", effects=("fs.read",))
+@dataset_maker("LMDBDataset", "ExperimentalLMDBDataset", effects=("fs.read",), brokered=True)
 def lmdb_dataset(
     ctx: OpKernelContext,
     filenames: Value,
     output_types: Sequence[Any],
     output_shapes: Sequence[Shape],
+    *,
+    broker: Broker,
 ) -> Dataset:
     """Make a dataset of the keys and values of LMDB databases.
 
@@ -32,4 +35,5 @@ def lmdb_dataset(
     del ctx, output_types, output_shapes
     if filenames.ndim > 1:
         raise InvalidArgumentError("`filenames` must be a scalar or a vector.")
-    return LmdbRecords([as_path(decode(path)) for path in filenames.ravel().tolist()])
+    paths = [as_path(decode(path)) for path in filenames.ravel().tolist()]
+    return LmdbRecords(paths, broker)

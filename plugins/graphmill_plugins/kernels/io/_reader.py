@@ -267,15 +267,20 @@ class FileRecordReader(Reader):
 
 
 class LmdbReader(Reader):
-    """Returns the keys and values of LMDB databases."""
+    """Returns the keys and values of LMDB databases.
 
-    def __init__(self) -> None:
+    Args:
+        broker: opens the databases.
+    """
+
+    def __init__(self, broker: Broker) -> None:
         super().__init__()
+        self._broker = broker
         self._database: Database | None = None
 
     def start(self, work: bytes) -> None:
         """Open a database."""
-        self._database = Database(as_path(decode(work)))
+        self._database = Database(as_path(decode(work)), self._broker)
 
     def next(self) -> Record | None:
         """Return the next key and value, None at the end."""

@@ -85,13 +85,12 @@ class WholeFileReaderKernel(_ReaderKernel):
         return partial(WholeFileReader, construction.broker)
 
 
-@kernel("LMDBReader", stateful=True, effects=_READ)
+@kernel("LMDBReader", stateful=True, effects=_READ, brokered=True)
 class LmdbReaderKernel(_ReaderKernel):
     """Return a reader of the keys and values of LMDB databases."""
 
     def _make(self, construction: OpKernelConstruction) -> Callable[[], Reader]:
-        del construction
-        return LmdbReader
+        return partial(LmdbReader, construction.broker)
 
 
 @kernel("TFRecordReader", "TFRecordReaderV2", stateful=True, effects=_READ, brokered=True)

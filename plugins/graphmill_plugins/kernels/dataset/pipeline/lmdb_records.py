@@ -6,14 +6,15 @@ Semantics: tensorflow/core/kernels/data/experimental/lmdb_dataset_op.cc.
 from __future__ import annotations
 
 import importlib
-import os
 import weakref
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.spi.files import UNRESTRICTED, LocalReader, join
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator, on_drop
@@ -21,7 +22,11 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementI
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
+
+_DATA: Final = "data.mdb"
+"""The file of a database that is a folder."""
 
 
 class LmdbRecords(Dataset):
@@ -29,13 +34,14 @@ class LmdbRecords(Dataset):
 
     Args:
         paths: of the databases, each a folder or a file.
+        broker: opens the databases.
     """
 
     waits = True
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], broker: Broker) -> None:
         super().__init__((dtypes.string, dtypes.string), ((), ()))
-        self.paths = list(paths)
+        self.paths, self.broker = list(paths), broker
 
     def iterate(self, scope: Scope) -> Elements:
         """Return an iterator over the elements."""
@@ -46,12 +52,13 @@ class LmdbRecords(Dataset):
 class _Reading(ElementIterator):
     def __init__(self, dataset: LmdbRecords) -> None:
         self._left = iter(dataset.paths)
+        self._broker = dataset.broker
         self._database: Database | None = None
 
     def __next__(self) -> Element:
         while True:
             if self._database is None:
-                self._database = Database(next(self._left))
+                self._database = Database(next(self._left), self._broker)
             pair = self._database.next()
             if pair is not None:
                 return tuple(map(string_scalar, pair))
@@ -61,15 +68,25 @@ class _Reading(ElementIterator):
 class Database:
     """A database opened for reading in the order of its keys.
 
+    Args:
+        path: its path, a folder or a file.
+        broker: opens it.
+
     Raises:
         InvalidArgumentError: it cannot be opened.
-        UnimplementedError: the package `lmdb` is not installed.
+        PermissionDeniedError: the rules of the session do not allow it.
+        UnimplementedError: the package `lmdb` is not installed, or there are rules and LMDB cannot
+            read the file that the broker has opened.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, broker: Broker = UNRESTRICTED) -> None:
         self._path = path
+        file = None
+        if broker.is_restricted:  # before LMDB is imported: a refusal needs no package
+            name = join(path, _DATA) if broker.is_dir(path) else path
+            file, path = _opened(name, broker)
         with self._refusing():
-            self._environment = _environment(path)
+            self._environment = _environment(path, file)
             self._items: Any = _items(self._environment)
 
     def next(self) -> tuple[bytes, bytes] | None:
@@ -95,27 +112,70 @@ class Database:
 
 
 class _Environment:
-    """An open database, which is closed when nothing reads it any longer."""
+    """An open database, which is closed when nothing reads it any longer.
 
-    def __init__(self, path: str) -> None:
+    Args:
+        path: a path under which LMDB can open it.
+        file: keeps that path valid; None if it needs nothing.
+    """
+
+    def __init__(self, path: str, file: LocalReader | None) -> None:
         self.opened = _lmdb().open(
-            path, readonly=True, lock=False, create=False, subdir=not Path(path).is_file()
+            path, readonly=True, lock=False, create=False, subdir=not _is_file(path)
         )
-        on_drop(self, self.opened.close)
+        on_drop(self, partial(_close, self.opened, file))
 
 
-_OPEN: Final[weakref.WeakValueDictionary[str, _Environment]] = weakref.WeakValueDictionary()
+_OPEN: Final[weakref.WeakValueDictionary[Any, _Environment]] = weakref.WeakValueDictionary()
 _LOCK: Final = fork_safe_lock()
 
 
-def _environment(path: str) -> _Environment:
-    """Return a database; LMDB refuses to open one twice in a process."""
-    key = os.path.realpath(path)
+def _environment(path: str, file: LocalReader | None) -> _Environment:
+    """Return a database; LMDB must not open a file twice in a process."""
+    key = _identity(path)
     with _LOCK:
         environment = _OPEN.get(key)
         if environment is None:
-            environment = _OPEN[key] = _Environment(path)
+            environment = _OPEN[key] = _Environment(path, file)
+        elif file is not None:
+            file.close()
         return environment
+
+
+def _opened(path: str, broker: Broker) -> tuple[LocalReader, str]:
+    """Open a file through a broker; return it, and the path of the open file for LMDB.
+
+    LMDB takes a path only, which another process could replace after it was checked.
+    """
+    file = broker.open_reader(path)
+    if isinstance(file, LocalReader):
+        by_number = f"/dev/fd/{file.fileno()}"
+        if Path(by_number).exists():
+            return file, by_number
+    file.close()
+    raise UnimplementedError(
+        f"the LMDB database {path!r} cannot be read under rules: LMDB opens local files only, and "
+        "this system has no /dev/fd; allow 'fs.read' without a path, or trust the model"
+    )
+
+
+def _identity(path: str) -> Any:
+    """Return what equal files have in common, however they are opened."""
+    try:
+        status = Path(path if _is_file(path) else join(path, _DATA)).stat()
+    except OSError:
+        return path  # LMDB says what is wrong
+    return status.st_dev, status.st_ino
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).is_file()
+
+
+def _close(opened: Any, file: LocalReader | None) -> None:
+    opened.close()
+    if file is not None:
+        file.close()
 
 
 def _items(environment: _Environment) -> Iterator[tuple[bytes, bytes]]:
