@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 _PIECE: Final = 1 << 18
 _MAX_READ_BYTES: Final = 1 << 24
+_MIN_BUFFER: Final = 1 << 12
 DEFAULT_BUFFER: Final = 1 << 18
 
 
@@ -76,11 +77,15 @@ def read_exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def stream_of(reader: Reader, compression: str, buffer_size: int) -> BinaryIO:
-    """Return a stream over an open file, which closes it."""
+    """Return a stream over an open file, which closes it.
+
+    A buffer has at most 16 MiB, whatever is asked for.
+    """
     raw: io.RawIOBase = _Plain(reader)
     if compression:
         raw = _Inflated(raw, compression, reader.path)
-    return cast("BinaryIO", io.BufferedReader(raw, max(buffer_size, 1 << 12)))
+    size = min(max(buffer_size, _MIN_BUFFER), _MAX_READ_BYTES)
+    return cast("BinaryIO", io.BufferedReader(raw, size))
 
 
 class _Plain(io.RawIOBase):

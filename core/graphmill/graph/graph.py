@@ -30,6 +30,9 @@ PRODUCER_VERSION = 2474
 """The GraphDef version of graphs that graphmill writes; TensorFlow 2.21 reads and writes it."""
 
 
+_MAX_TYPES = 32  # of a list in a message
+
+
 class Versions(NamedTuple):
     """A graph's `VersionDef`."""
 
@@ -385,5 +388,6 @@ def check_inputs(node: Node, actual: Sequence[DType]) -> None:
             )
 
 
-def _type_list(types: Iterable[DType]) -> str:
-    return ", ".join(dtype.tf_name for dtype in types)
+def _type_list(types: Sequence[DType]) -> str:
+    text = ", ".join(dtype.tf_name for dtype in types[:_MAX_TYPES])
+    return text if len(types) <= _MAX_TYPES else f"{text}, … ({len(types)} in all)"

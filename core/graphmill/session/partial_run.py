@@ -28,6 +28,7 @@ from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.current_step import running
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
@@ -93,7 +94,7 @@ class RunState:
 
     def start(self) -> None:
         """Start the executors; they run every node that needs no feed."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), running(self._args):
             for item in self.executors.items:
                 item.executor.run_async(self._args, self._barrier.partition_done)
             self._args.runner.run_posted()
@@ -128,7 +129,7 @@ class RunState:
         Raises:
             OpError: the first error of the step.
         """
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), running(self._args):
             runner = self._args.runner
             runner.run_posted()
             if self._barrier.error is not None:  # of a node that needed no feed of this call

@@ -24,6 +24,7 @@ from graphmill.runtime.process.shutdown import SHUTDOWN
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.steps.cancellation import CancellationManager
+from graphmill.runtime.steps.current_step import RUNNING, leave
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
@@ -205,6 +206,9 @@ def _run(
         # This step runs on `items`, which were chosen before, however soon the rebuild is done.
         session.hot_steps.build_later(executors)
     is_done = False
+    thread = args.runner.owner
+    outer = RUNNING.get(thread)
+    RUNNING[thread] = args
     try:
         # Once for the step, not for each kernel: in TensorFlow overflow and NaN are values.
         with np.errstate(all="ignore"):
@@ -242,6 +246,7 @@ def _run(
     else:
         is_done = True
     finally:
+        leave(thread, outer)
         args.close()
         if session.session_state.has_unsettled:
             fetches = executors.fetches if is_done else ()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel import UNIQUE_INDICES as UNIQUE_INDICES
     from graphmill.runtime.kernels.kernel_errors import not_a_scalar as not_a_scalar
     from graphmill.runtime.resources.exclusive_update import writable as writable
+    from graphmill.runtime.steps.current_step import cancellable as cancellable
+    from graphmill.runtime.steps.current_step import check_cancelled as check_cancelled
     from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ITERATION as ROOT_FRAME_ITERATION
     from graphmill.runtime.steps.step_container import StepContainer as StepContainer
     from graphmill.runtime.threads.thread_pool import ThreadPool as ThreadPool
@@ -48,6 +50,7 @@ else:
             "graphmill.runtime.kernels.kernel_errors": "not_a_scalar",
             "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ITERATION",
             "graphmill.runtime.steps.step_container": "StepContainer",
+            "graphmill.runtime.steps.current_step": "cancellable check_cancelled",
             "graphmill.runtime.threads.thread_pool": "ThreadPool",
             "graphmill.runtime.value_shape": (
                 "dtype_of_value has_dtype num_bytes_of_value shape_of_value"

@@ -24,6 +24,7 @@ from graphmill.spi.executors import (
     failure_at,
     now,
     record_node,
+    running,
     sync_device,
     thread_id,
 )
@@ -215,7 +216,8 @@ class ExecutorState:
             started = perf_counter_ns()
             result, error = None, None
             try:
-                result = self._call_traced(item, inputs, scheduled)
+                with running(self.args):
+                    result = self._call_traced(item, inputs, scheduled)
             except BaseException as raised:  # noqa: BLE001 - becomes typed in the driving thread
                 error = raised
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import CancelledError, InvalidArgumentError
+from graphmill.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphmill.spi import ArrayNamespace, OpKernelContext, Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _MAX_INT64 = 2**63 - 1
 POINTER_SIZE = 8
@@ -167,16 +167,6 @@ def ask_for_memory(nbytes: int, what: str) -> None:
     from graphmill.spi.kernels import request_memory  # few steps need so much
 
     request_memory(nbytes, what)
-
-
-def check_cancelled(ctx: OpKernelContext) -> None:
-    """Check that a step has not been cancelled; for kernels that can take long.
-
-    Raises:
-        CancelledError: it was.
-    """
-    if ctx.cancellation.is_cancelled:
-        raise CancelledError(f"the step was cancelled while {ctx.op} was running")
 
 
 def is_numpy(xp: ArrayNamespace) -> bool:

@@ -18,6 +18,7 @@ from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
+from graphmill.runtime.steps.current_step import running
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner
@@ -97,7 +98,7 @@ class WorkerStep:
         items = self._items = self._graph.items_of_next_step(self._call.step_id)
         started = now()
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), running(self._args):
                 if all(item.executor.honours_deadlines for item in items):
                     self._drive(items)
                 else:

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal
 
 from graphmill.runtime.steps import cancel_grace
+from graphmill.runtime.steps.current_step import running
 from graphmill.runtime.steps.step_runner import get_in_main_thread
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def run_in_abandonable_thread(
     def drive() -> None:
         args.runner.owner = threading.get_ident()
         try:
-            context.run(run)
+            with running(args):
+                context.run(run)
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             failures.append(error)
         events.put("ended")

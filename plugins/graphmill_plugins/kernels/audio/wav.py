@@ -102,7 +102,7 @@ def decode_wav(contents: Value, desired_channels: int, desired_samples: int) -> 
     form, samples = _read(scalar_bytes(contents))
     channels = form.channels if desired_channels == -1 else desired_channels
     count = len(samples) if desired_samples == -1 else desired_samples
-    check_size((count, channels), "the audio")
+    check_size((count, channels), "the audio", itemsize=4)
     out = np.zeros((count, channels), np.float32)
     if channels:
         channel_indices = np.minimum(np.arange(channels), form.channels - 1)

@@ -14,6 +14,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._device_copies import moved, to_device
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -247,6 +248,7 @@ def fake_param(xp: ArrayNamespace, dtype: np.dtype[Any], shape: Shape) -> Any:
     Its content is never read. An unknown size counts as zero.
     """
     sizes = tuple(max(size, 0) for size in shape or ())
+    check_size(sizes, itemsize=dtype.itemsize)
     if dtypes.as_dtype(dtype) is dtypes.string:
         value = np.full(sizes, b"", dtype)
     elif dtype.hasobject:

@@ -17,6 +17,7 @@ from graphmill.dtypes import as_dtype
 from graphmill.errors import DataLossError, InvalidArgumentError, OpError
 from graphmill.spi import kernel
 from graphmill.spi.files import bytes_stream, check_compression
+from graphmill.spi.kernels import check_cancelled
 from graphmill.spi.protos import (
     TensorProto,
     numpy_to_tensor_proto,
@@ -26,7 +27,6 @@ from graphmill.spi.protos import (
 from graphmill_plugins.kernels._strings import map_strings, string_scalar
 from graphmill_plugins.kernels._support import (
     SMALL_REQUEST,
-    check_cancelled,
     check_size,
     shape_text,
 )
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from graphmill.dtypes import DType
-    from graphmill.spi import OpKernelContext, Value
+    from graphmill.spi import Value
 
 _MAX_SIZE = 1 << 31
 _READ_SIZE = 1 << 18
@@ -157,8 +157,8 @@ def decode_padded_raw(
     )
 
 
-@kernel("DecodeCompressed", host=True, expensive=True, stateful=True)
-def decode_compressed(ctx: OpKernelContext, content: Value, compression_type: str) -> Value:
+@kernel("DecodeCompressed", host=True, expensive=True)
+def decode_compressed(content: Value, compression_type: str) -> Value:
     """Decompress each string, or the readable part of a truncated string.
 
     Raises:
@@ -173,7 +173,7 @@ def decode_compressed(ctx: OpKernelContext, content: Value, compression_type: st
 
     def inflate(item: bytes) -> bytes:
         nonlocal inflated
-        check = partial(_check_inflated, ctx, inflated)
+        check = partial(_check_inflated, inflated)
         try:
             with bytes_stream(item, compression_type) as stream:
                 result = _read_all(stream, check)
@@ -210,10 +210,10 @@ def _read_all(stream: BinaryIO, check: Callable[[int], None]) -> bytes:
     return b"".join(parts)
 
 
-def _check_inflated(ctx: OpKernelContext, before: int, size: int) -> None:
+def _check_inflated(before: int, size: int) -> None:
     """Check that a string may inflate to more than `size` bytes, after `before` bytes of others."""
     if size > SMALL_REQUEST:
-        check_cancelled(ctx)
+        check_cancelled()
     if size > _MAX_SIZE:
         raise InvalidArgumentError(f"a string inflates to more than {_MAX_SIZE} bytes")
     check_size((before + size,), "the decompressed data")

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import AbortedError
 from graphmill.spi import kernel
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -31,6 +32,7 @@ def custom_aggregator(
     """
     if not calibration_method:
         raise AbortedError("CALIBRATION_METHOD_UNSPECIFIED")
+    check_size((num_bins,), "the histogram", itemsize=8)
     smallest = np.min(input, initial=np.float32(np.inf))
     largest = np.max(input, initial=np.float32(-np.inf))
     return input, smallest, largest, _histogram(input, smallest, largest, num_bins)

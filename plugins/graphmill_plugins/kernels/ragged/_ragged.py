@@ -12,7 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +59,7 @@ def spans(starts: Any, lengths: Any) -> Any:
     """Return the concatenated ranges with given starts and lengths."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    check_size((total,), "the list of indices", itemsize=24)  # three of their size at a time
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
 
 

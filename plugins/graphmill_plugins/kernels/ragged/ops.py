@@ -128,6 +128,8 @@ def ragged_gather(
         lengths = splits[flat + 1] - splits[flat]
         out.append(splits_of(lengths, Tsplits))
         flat = spans(splits[flat], lengths)
+    inner = params_dense_values.shape[1:]
+    check_size((len(flat), *inner), itemsize=params_dense_values.itemsize)
     # A scalar index selects one row, so its outermost splits are dropped.
     return (out if indices.ndim else out[1:]), params_dense_values[flat]
 

@@ -7,7 +7,7 @@ deserialize_sparse_variant_op.cc, sparse_tensors_map_ops.cc.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -15,9 +15,10 @@ from google.protobuf.message import DecodeError
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import TensorProto, tensor_proto_to_numpy, write_varint
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.sparse._sparse import check_parts
 from graphmill_plugins.kernels.state.value import resource_key
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Parts = tuple[Any, Any, Any]
 """The parts of a sparse tensor: indices, values, shape."""
+_ROW_SIZE: Final = 1 << 9
+"""Bytes of a row without elements: three arrays, and later three messages."""
 
 
 def _encoder(out_type: np.dtype[Any]) -> Callable[[Value], Any]:
@@ -94,13 +97,14 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
             f"indices[{first}] = {shape_text(indices[first])} is out of bounds: need 0 <= index < "
             f"{shape_text(sizes)}"
         )
+    check_size((sizes[0],), "the list of rows", itemsize=_ROW_SIZE)
     numbers = indices[:, 0]
     if (np.diff(numbers) < 0).any():
         raise InvalidArgumentError("indices are out of order; sort them by SparseReorder")
     bounds = np.searchsorted(numbers, np.arange(sizes[0] + 1)).tolist()
     return [
         (indices[start:stop, 1:], values[start:stop], shape[1:])
-        for start, stop in itertools.pairwise(bounds)
+        for start, stop in cancellable(itertools.pairwise(bounds))
     ]
 
 
@@ -121,7 +125,7 @@ def serialize_many_sparse(
     rows = _rows(indices, values, shape)
     encode = _encoder(out_type)
     out = np.empty((len(rows), 3), out_type)
-    for row, parts in enumerate(rows):
+    for row, parts in enumerate(cancellable(rows)):
         out[row] = list(map(encode, parts))
     return out
 
@@ -140,7 +144,7 @@ def _check_decoded(parts: Parts, dtype: np.dtype[Any], index: int) -> None:
 
 def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[Any]) -> Parts:
     """Stack sparse tensors along new leading axes `outer`; other sizes are the maxima."""
-    for index, parts in enumerate(elements):
+    for index, parts in enumerate(cancellable(elements)):
         _check_decoded(parts, dtype, index)
     if not elements:
         raise InvalidArgumentError(
@@ -155,7 +159,7 @@ def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[
             )
     indices = [
         np.concatenate([np.tile(np.array(outer_index, np.int64), (len(part), 1)), part], axis=1)
-        for outer_index, (part, _, _) in zip(np.ndindex(outer), elements, strict=True)
+        for outer_index, (part, _, _) in cancellable(zip(np.ndindex(outer), elements, strict=True))
     ]
     sizes = np.max([shape for _, _, shape in elements], axis=0)
     return (
@@ -178,7 +182,7 @@ def deserialize_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
 
 
 def _triples(serialized: Value) -> list[Parts]:
-    return [tuple(map(_decoded, row)) for row in serialized.reshape(-1, 3).tolist()]
+    return [tuple(map(_decoded, row)) for row in cancellable(serialized.reshape(-1, 3).tolist())]
 
 
 @kernel("DeserializeManySparse", host=True)
@@ -258,7 +262,7 @@ class AddManySparseToTensorsMap(_MapKernel):
         stored, rows = self._map(ctx), _rows(indices, values, shape)
         ids = np.empty(len(rows), np.int64)
         # As in TensorFlow, rows without elements get the last ids.
-        for row in sorted(range(len(rows)), key=lambda row: not len(rows[row][1])):
+        for row in cancellable(sorted(range(len(rows)), key=lambda row: not len(rows[row][1]))):
             ids[row] = stored.add(rows[row])
         return ids
 

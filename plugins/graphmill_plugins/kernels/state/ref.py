@@ -13,6 +13,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import Ref, kernel
 from graphmill.spi.kernels import shape_of_value
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.state.value import (
     check_same_shape,
     count_up_to,
@@ -128,6 +129,7 @@ class TemporaryVariableKernel:
     def __call__(self, ctx: OpKernelContext) -> Ref:
         """Return the reference; the content is zeros (TensorFlow leaves it undefined)."""
         name = _temporary_name(ctx, self._var_name)
+        check_size(self._shape, "the variable", itemsize=self._dtype.as_numpy_dtype.itemsize)
         ref = Ref(self._dtype, self._shape, name)
         ref.value = np.zeros(self._shape, self._dtype.as_numpy_dtype)
         ctx.resources.create(ctx.step_container, name, ref)

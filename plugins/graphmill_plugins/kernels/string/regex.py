@@ -13,14 +13,15 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._strings import encode, map_distinct, string_array
-from graphmill_plugins.kernels._support import ask_for_memory, check_cancelled
+from graphmill_plugins.kernels._support import ask_for_memory
 from graphmill_plugins.kernels.string._regex import Rewrite, compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import OpKernelContext, Value
+    from graphmill.spi import Value
     from graphmill_plugins.kernels.string._regex import Pattern
 
     _Replace: TypeAlias = Callable[[bytes], bytes]
@@ -59,8 +60,7 @@ def regex_full_match(value: Value, pattern: Value) -> Value:
 class _Progress:
     """Stops a replacement when its step is cancelled or its results exceed the memory budget."""
 
-    def __init__(self, ctx: OpKernelContext) -> None:
-        self._ctx = ctx
+    def __init__(self) -> None:
         self._unchecked = 0
         self._size = 0
 
@@ -69,7 +69,7 @@ class _Progress:
         self._unchecked += scanned + added
         if self._unchecked > _BYTES_BETWEEN_CHECKS:
             self._unchecked = 0
-            check_cancelled(self._ctx)
+            check_cancelled()
             ask_for_memory(self._size, f"the replacements have {self._size} bytes")
 
 
@@ -125,25 +125,22 @@ def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replac
     return shorten if len(rewrite_text) <= 1 else replace
 
 
-def _replaced(ctx: OpKernelContext, value: Value, replace: _Replacer) -> Value:
-    replace_one = partial(replace, _Progress(ctx))
+def _replaced(value: Value, replace: _Replacer) -> Value:
+    replace_one = partial(replace, _Progress())
     return string_array(list(map_distinct(replace_one, value.ravel().tolist())), value.shape)
 
 
-# They take a context, to end when the step is cancelled.
-@kernel("StaticRegexReplace", make=True, host=True, stateful=True)
+@kernel("StaticRegexReplace", make=True, host=True)
 def static_regex_replace(
     pattern: str, rewrite: str, replace_global: bool
-) -> Callable[[OpKernelContext, Value], Value]:
+) -> Callable[[Value], Value]:
     """Replace all matches, or only the first."""
     replace = _replacer(encode(pattern), encode(rewrite), replace_global)
-    return lambda ctx, value: _replaced(ctx, value, replace)
+    return lambda value: _replaced(value, replace)
 
 
-@kernel("RegexReplace", host=True, stateful=True)
-def regex_replace(
-    ctx: OpKernelContext, value: Value, pattern: Value, rewrite: Value, replace_global: bool
-) -> Value:
+@kernel("RegexReplace", host=True)
+def regex_replace(value: Value, pattern: Value, rewrite: Value, replace_global: bool) -> Value:
     """Replace all matches, or only the first; pattern and replacement are inputs."""
     replace = _replacer(_scalar("Pattern", pattern), _scalar("Rewrite", rewrite), replace_global)
-    return _replaced(ctx, value, replace)
+    return _replaced(value, replace)

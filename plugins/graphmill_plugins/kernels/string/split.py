@@ -12,23 +12,35 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
 from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from graphmill.spi import Value
 
 _MAX_SCALAR_SPLITS = 128  # number of strings up to which splitting one by one is faster
 _SPACE = b" \t\n\v\f\r"
+_PART_SIZE = 64  # a string, a pointer to it, and its two indices
 
 
 def _sparse(rows: Sequence[Sequence[bytes]]) -> tuple[Value, Value, Value]:
     """Return the indices, values and dense shape of a sparse tensor of ragged rows."""
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     return _sparse_of(list(chain.from_iterable(rows)), sizes)
+
+
+def _check_parts(count: int) -> None:
+    """Check that a number of parts of strings fits into memory, before strings are split."""
+    check_size((count,), "the list of parts", itemsize=_PART_SIZE)
+
+
+def _count(items: Iterable[bytes], delimiters: bytes) -> int:
+    """Return how many parts strings have at most if each byte of `delimiters` ends a part."""
+    return sum(len(item) - len(item.translate(None, delimiters)) + 1 for item in items)
 
 
 def _sparse_of(values: Sequence[bytes], sizes: Any) -> tuple[Value, Value, Value]:
@@ -47,6 +59,7 @@ def _split_at_byte(items: list[bytes], separator: bytes) -> tuple[Value, Value, 
     """Split all strings at a separator of one byte in one call."""
     counts = map(bytes.count, items, repeat(separator))
     sizes = np.fromiter(counts, np.int64, len(items)) + 1
+    _check_parts(int(sizes.sum()))
     return _sparse_of(separator.join(items).split(separator) if items else [], sizes)
 
 
@@ -90,6 +103,7 @@ def string_split(value: Value, delimiter: Value, skip_empty: bool) -> tuple[Valu
     """Split each string at each byte of `delimiter`, or into single bytes if it is empty."""
     delimiters = _check(value, delimiter, "delimiter")
     items = value.tolist()
+    _check_parts(_count(items, delimiters) if delimiters else sum(map(len, items)))
     if delimiters and skip_empty and len(items) > _MAX_SCALAR_SPLITS:
         return _split_without_empty(items, delimiters)
     rows = _split_all(items, delimiters)
@@ -106,6 +120,7 @@ def _split_space(item: bytes, maxsplit: int) -> list[bytes]:
     rest = item.lstrip(_SPACE)
     while rest:
         size = len(rest.split(None, 1)[0])
+        check_cancelled()
         parts.append(rest[:size])
         rest = rest[size:].lstrip(_SPACE)
         if len(parts) == maxsplit:
@@ -120,6 +135,8 @@ def string_split_v2(value: Value, sep: Value, maxsplit: int) -> tuple[Value, Val
     separator = _check(value, sep, "sep")
     if len(separator) == 1 and maxsplit < 0:
         return _split_at_byte(value.tolist(), separator)
+    count = sum(item.count(separator) + 1 for item in value.tolist()) if separator else 0
+    _check_parts(count or _count(value.tolist(), _SPACE))
     if separator:
         return _sparse([item.split(separator, maxsplit) for item in value.tolist()])
     return _sparse([_split_space(item, maxsplit) for item in value.tolist()])

@@ -14,7 +14,9 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._strings import map_strings, string_array
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.packed_strings import PackedStrings
 
 if TYPE_CHECKING:
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 
+_PIECE: Final = 1 << 8
+_STATELESS: Final = frozenset(
+    ("ascii", "utf-8", "utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le")
+)
+_CHARACTER_SIZE: Final = 160
+"""Bytes of a character while strings are decoded one by one: numbers in a tuple, and its text."""
 _BIG_ENDIAN: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
 _MARKS: Final = {
     "utf-16": ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")),
@@ -61,13 +69,24 @@ def _codec(name: str, what: str) -> str:
 def _decoded_parts(item: bytes, codec: str) -> list[tuple[str, int]]:
     """Split bytes into pairs of well-formed text and the size of the malformed bytes after it."""
     parts: list[tuple[str, int]] = []
+    start, size = 0, len(item)
     while True:
+        check_cancelled()
+        # Each error copies what was to be decoded: of codecs without a state, decode pieces.
+        stop = start + _PIECE if codec in _STATELESS and parts else size
+        piece = item[start:stop]
         try:
-            parts.append((item.decode(codec), 0))
-            return parts
+            parts.append((piece.decode(codec), 0))
+            start += len(piece)
+            if start >= size:
+                return parts
         except UnicodeDecodeError as error:
-            parts.append((item[: error.start].decode(codec), error.end - error.start))
-            item = item[error.end :]
+            is_cut = stop < size and error.end == len(piece)  # it may go on in the next piece
+            parts.append((piece[: error.start].decode(codec), error.end - error.start))
+            start += error.end
+            if is_cut:
+                parts[-1] = (parts[-1][0], 0)
+                start -= error.end - error.start
 
 
 def _order(item: bytes, codec: str) -> tuple[str, int]:
@@ -87,7 +106,7 @@ def _characters(item: bytes, codec: str, policy: _Policy) -> list[tuple[int, int
     codec, mark = _order(item, codec)
     offset = 0
     for text, malformed in _decoded_parts(item[mark:], codec):
-        for char in text:
+        for char in cancellable(text):
             code = ord(char)
             is_control = policy.replaces_controls and code < 0x20
             if not is_control or policy.errors != "ignore":
@@ -108,6 +127,7 @@ def _decode_utf_8(
     items: list[bytes], policy: _Policy, splits_type: np.dtype[Any]
 ) -> tuple[Value, Value, Value] | None:
     """Decode all strings in one call; None if one is malformed or a character is dropped."""
+    check_size((sum(map(len, items)),), "the list of characters", itemsize=32)
     data, sizes = b"".join(items), PackedStrings(items).sizes
     first = np.cumsum(sizes) - sizes
     try:
@@ -137,6 +157,7 @@ def _decode_all(
         decoded = _decode_utf_8(value.ravel().tolist(), policy, splits_type)
         if decoded is not None:
             return decoded
+    check_size((sum(map(len, value.flat)),), "the list of characters", itemsize=_CHARACTER_SIZE)
     rows = [_characters(item, codec, policy) for item in value.ravel().tolist()]
     splits = np.zeros(len(rows) + 1, splits_type)
     np.cumsum([len(row) for row in rows], out=splits[1:])
@@ -175,7 +196,7 @@ def unicode_decode_with_offsets(
 
 def _encode_codes(codes: list[int], codec: str, policy: _Policy) -> bytes:
     characters: list[str] = []
-    for code in codes:
+    for code in cancellable(codes):
         if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
             characters.append(chr(code))
         elif policy.errors == "strict":

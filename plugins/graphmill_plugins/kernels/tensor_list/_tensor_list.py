@@ -8,7 +8,7 @@ from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import merged
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, shape_text
 from graphmill_plugins.kernels._variant import addable, mapped
 from graphmill_plugins.kernels.tensor_list._persistent_list import PersistentList
 from graphmill_plugins.kernels.unstack import zeros
@@ -84,6 +84,7 @@ class TensorList:
         missing = length - self.length
         if missing <= 0:
             return self._with(self._elements.cut(length))
+        check_size((length,), "the list", itemsize=2 * POINTER_SIZE)
         return self._with(self._elements.extended((None,) * missing))
 
     def zeros_like(self, xp: ArrayNamespace) -> TensorList:

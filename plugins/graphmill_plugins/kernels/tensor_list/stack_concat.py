@@ -125,7 +125,7 @@ def tensor_list_scatter(
             f"TensorListScatter: Trying to scatter at index {highest} in list with size {list_size}"
         )
     length = highest + 1 if list_size == -1 else list_size
-    check_size((length,), "the list", itemsize=POINTER_SIZE)
+    check_size((length,), "the list", itemsize=2 * POINTER_SIZE)
     elements: list[Value] = [None] * length
     for position, row in zip(positions, rows(tensor, dtype), strict=True):
         elements[position] = row

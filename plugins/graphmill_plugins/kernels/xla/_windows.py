@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._support import check_size, shape_text, to_ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphmill.spi import Value
 
@@ -89,6 +90,17 @@ class Windows(NamedTuple):
             indices += (np.where(is_in, starts // self.base[axis], 0) * step).reshape(spread)
             inside &= is_in.reshape(spread)
         return np.where(inside, indices, 0), inside
+
+
+def taps(window: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the positions in a window, the last dimension fastest; end with a cancelled step."""
+    if not window:
+        yield ()
+        return
+    for first in range(window[0]):
+        for rest in taps(window[1:]):
+            check_cancelled()
+            yield (first, *rest)
 
 
 def padding_pairs(padding: Value, rank: int) -> tuple[tuple[int, int], ...]:

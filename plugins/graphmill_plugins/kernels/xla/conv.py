@@ -6,7 +6,6 @@ message `ConvolutionDimensionNumbers` of xla/xla_data.proto gives the role of ea
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +18,7 @@ from graphmill_plugins.kernels._matmul import stacked_product
 from graphmill_plugins.kernels._strings import encode
 from graphmill_plugins.kernels._support import is_narrow, is_numpy, scalar_int, shape_text, to_ints
 from graphmill_plugins.kernels.xla._message import read_numbers
-from graphmill_plugins.kernels.xla._windows import padding_pairs
+from graphmill_plugins.kernels.xla._windows import padding_pairs, taps
 from graphmill_plugins.kernels.xla.ops import xla_pad
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def _taps(xp: ArrayNamespace, x: Value, w: Value, window: Window, groups: int) -
     if not total.size:
         return total.reshape((batch, groups * outputs, *sizes))
     multiply = stacked_product if is_numpy(xp) else xp.matmul
-    for tap in itertools.product(*map(range, kernel_sizes)):
+    for tap in taps(kernel_sizes):
         begins = [index * by for index, by in zip(tap, window.rhs_dilation, strict=True)]
         cut = tuple(
             slice(begin, begin + (size - 1) * step + 1, step)

@@ -6,7 +6,6 @@ does not specify the order in which elements are combined; here, neighbours are 
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.xla._computation import function_of
-from graphmill_plugins.kernels.xla._windows import Windows
+from graphmill_plugins.kernels.xla._windows import Windows, taps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +114,7 @@ def xla_reduce_window(
     if np.ndim(init_value):
         raise InvalidArgumentError("init_value must be a scalar")
     total = np.broadcast_to(init_value, windows.shape)
-    for tap in itertools.product(*map(range, windows.window)):
+    for tap in taps(windows.window):
         indices, inside = windows.element_indices(tap)
         if inside.any():
             (combined,) = combine(total, value.reshape(-1)[indices])

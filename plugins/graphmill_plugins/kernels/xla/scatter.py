@@ -7,7 +7,6 @@ Several updates of one element are combined in order.
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,7 @@ from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.xla._computation import combine_at, function_of
 from graphmill_plugins.kernels.xla._index_vectors import index_vectors, vector_size
 from graphmill_plugins.kernels.xla._message import read_numbers
-from graphmill_plugins.kernels.xla._windows import Windows
+from graphmill_plugins.kernels.xla._windows import Windows, taps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +143,7 @@ def xla_select_and_scatter(
     select_function = function_of(ctx, "select", select)
     flat = operand.reshape(-1)
     chosen, is_chosen = np.zeros(windows.shape, np.int64), np.zeros(windows.shape, np.bool_)
-    for tap in itertools.product(*map(range, windows.window)):
+    for tap in taps(windows.window):
         indices, inside = windows.element_indices(tap)
         if inside.any():
             (is_preferred,) = select_function(flat[chosen], flat[indices])

@@ -11,6 +11,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.memory_budget import with_limit
+from graphmill.runtime.steps.current_step import running
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.string import _regex
 
@@ -33,11 +34,11 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def replace(
-    bind_kernel: Callable[..., Any], ctx: Any, text: bytes, pattern: str, rewrite: str, **attrs: Any
+    bind_kernel: Callable[..., Any], text: bytes, pattern: str, rewrite: str, **attrs: Any
 ) -> bytes:
     value = string_array([text])
     bound = bind_kernel("StaticRegexReplace", value, pattern=pattern, rewrite=rewrite, **attrs)
-    out: bytes = bound.compute(ctx, value)[0]
+    out: bytes = bound.compute(value)[0]
     return out
 
 
@@ -63,27 +64,24 @@ def replace(
 )
 def test_replacements(
     bind_kernel: Callable[..., Any],
-    ctx: Any,
     text: str,
     pattern: str,
     rewrite: str,
     expected: str,
     suffix: str,
 ) -> None:
-    found = replace(bind_kernel, ctx, text.encode(), pattern + suffix, rewrite)
+    found = replace(bind_kernel, text.encode(), pattern + suffix, rewrite)
     assert found.decode() == expected
 
 
-def test_first_match_alone_is_replaced(bind_kernel: Callable[..., Any], ctx: Any) -> None:
-    assert replace(bind_kernel, ctx, b"aXbX", "X", r"\0!", replace_global=False) == b"aX!bX"
-    assert replace(bind_kernel, ctx, b"aXbX", "X", r"-\z", replace_global=False) == b"aXbX"
-    assert replace(bind_kernel, ctx, b"aXbX", "y", "-", replace_global=False) == b"aXbX"
+def test_first_match_alone_is_replaced(bind_kernel: Callable[..., Any]) -> None:
+    assert replace(bind_kernel, b"aXbX", "X", r"\0!", replace_global=False) == b"aX!bX"
+    assert replace(bind_kernel, b"aXbX", "X", r"-\z", replace_global=False) == b"aXbX"
+    assert replace(bind_kernel, b"aXbX", "y", "-", replace_global=False) == b"aXbX"
 
 
-def test_empty_matches_step_over_bytes_that_are_not_utf_8(
-    bind_kernel: Callable[..., Any], ctx: Any
-) -> None:
-    assert replace(bind_kernel, ctx, b"\xffb", "", "-") == b"-\xff-b-"
+def test_empty_matches_step_over_bytes_that_are_not_utf_8(bind_kernel: Callable[..., Any]) -> None:
+    assert replace(bind_kernel, b"\xffb", "", "-") == b"-\xff-b-"
 
 
 @pytest.mark.parametrize(
@@ -151,18 +149,17 @@ def test_long_texts_end_or_are_refused(engine: str) -> None:
 
 
 def test_replacement_ends_when_the_step_is_cancelled(
-    bind_kernel: Callable[..., Any], ctx: Any, engine: str
+    bind_kernel: Callable[..., Any], engine: str
 ) -> None:
-    ctx.cancellation = SimpleNamespace(is_cancelled=True)
-    with pytest.raises(errors.CancelledError):
-        replace(bind_kernel, ctx, b"ab" * 9_000, "[a]|x{2}", r"\0\0" * 1000)
+    with running(SimpleNamespace(is_cancelled=True)), pytest.raises(errors.CancelledError):
+        replace(bind_kernel, b"ab" * 9_000, "[a]|x{2}", r"\0\0" * 1000)
 
 
-def test_results_ask_for_memory(bind_kernel: Callable[..., Any], ctx: Any) -> None:
+def test_results_ask_for_memory(bind_kernel: Callable[..., Any]) -> None:
     for pattern in ("a", "a|b{2}"):
         limited = with_limit(1 << 24, replace)
         with pytest.raises(errors.ResourceExhaustedError, match="the limit is 16777216"):
-            limited(bind_kernel, ctx, b"a" * 9_000, pattern, "x" * 10_000)
+            limited(bind_kernel, b"a" * 9_000, pattern, "x" * 10_000)
 
 
 def test_the_pattern_must_be_a_scalar(call: Callable[..., Any]) -> None:
@@ -170,10 +167,8 @@ def test_the_pattern_must_be_a_scalar(call: Callable[..., Any]) -> None:
         call("RegexFullMatch", string_array([b"a"]), string_array([b"a"]))
 
 
-def test_a_scalar_stays_a_scalar(
-    call: Callable[..., Any], bind_kernel: Callable[..., Any], ctx: Any
-) -> None:
+def test_a_scalar_stays_a_scalar(call: Callable[..., Any], bind_kernel: Callable[..., Any]) -> None:
     value = np.array(b"ab", object)
     assert call("StaticRegexFullMatch", value, pattern="ab").shape == ()
     bound = bind_kernel("StaticRegexReplace", value, pattern="b", rewrite="c")
-    assert bound.compute(ctx, value).item() == b"ac"
+    assert bound.compute(value).item() == b"ac"

@@ -27,6 +27,7 @@ from graphmill.errors import (
     UnimplementedError,
 )
 from graphmill.spi import CancellationManager, ExecutorArgs, StepRunner, kernel
+from graphmill.spi.executors import running
 from graphmill.spi.kernels import StepContainer, dtype_of_value
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._device_copies import to_device, to_host
@@ -145,12 +146,13 @@ class Scope:
         functions, handle = self._runtime_of(function)
         device = functions.device
         try:
-            if device.is_host_memory:
-                results: list[Value] = functions.run(handle, inputs, context)
-            else:
-                inputs = [to_device(value, device) for value in inputs]
-                results = functions.run(handle, inputs, context)
-                results = [to_host(value, device) for value in results]
+            with running(call):
+                if device.is_host_memory:
+                    results: list[Value] = functions.run(handle, inputs, context)
+                else:
+                    inputs = [to_device(value, device) for value in inputs]
+                    results = functions.run(handle, inputs, context)
+                    results = [to_host(value, device) for value in results]
         finally:
             call.close()
             if container.is_used:

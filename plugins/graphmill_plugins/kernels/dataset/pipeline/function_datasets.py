@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError, OutOfRangeError
+from graphmill.spi.kernels import check_cancelled
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Job, Prefetching
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
@@ -279,6 +281,7 @@ class _Interleaving(ElementIterator):
     def __init__(self, dataset: Interleave, scope: Scope) -> None:
         self._dataset, self._scope = dataset, scope
         self._source: Elements | None = dataset.source.iterate(scope)
+        check_size((dataset.cycle,), "the cycle of datasets", itemsize=POINTER_SIZE)
         self._open: list[Elements | None] = [None] * dataset.cycle
         self._cycle_index = 0
         self._block_count = 0
@@ -287,6 +290,7 @@ class _Interleaving(ElementIterator):
         while self._source is not None or any(self._open):
             current = self._open[self._cycle_index]
             if current is None:
+                check_cancelled()
                 self._open_next()
                 continue
             element = next(current, None)

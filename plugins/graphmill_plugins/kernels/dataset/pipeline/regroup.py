@@ -15,7 +15,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill.spi.kernels import shape_of_value
+from graphmill.spi.kernels import cancellable, check_cancelled, shape_of_value
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.dataset.pipeline.batch import Batch
@@ -76,15 +76,17 @@ class _Sliding(ElementIterator):
     def __init__(self, dataset: SlidingWindow, source: Elements) -> None:
         self._dataset, self._source = dataset, source
         self._buffer: deque[Element] = deque()
+        self._is_at_end = False
 
     def __next__(self) -> Element:
         dataset = self._dataset
-        while len(self._buffer) < dataset.span:
+        while len(self._buffer) < dataset.span and not self._is_at_end:
             element = next(self._source, None)
             if element is None:
-                self._source = iter(())
+                self._is_at_end = True
                 break
             self._buffer.append(element)
+            check_cancelled()
         if not self._buffer or (len(self._buffer) < dataset.span and dataset.drops_remainder):
             raise StopIteration
         window = list(islice(self._buffer, 0, None, dataset.stride))
@@ -92,11 +94,13 @@ class _Sliding(ElementIterator):
         return dataset.collate(window)
 
     def _shift(self) -> None:
-        for _ in range(self._dataset.shift):
+        for _ in cancellable(range(self._dataset.shift)):
+            if not self._buffer and self._is_at_end:
+                break
             if self._buffer:
                 self._buffer.popleft()
-            elif next(self._source, None) is None:
-                self._source = iter(())
+            else:
+                self._is_at_end = next(self._source, None) is None
 
 
 class SparseBatch(Dataset):

@@ -15,6 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import cancellable, check_cancelled
+from graphmill_plugins.kernels._support import check_size
 
 _NEVER: Final = -math.inf
 _LOWEST: Final = np.finfo(np.float64).min
@@ -36,7 +38,7 @@ class _Trie:
     def extend(self, keys: list[int]) -> list[int]:
         """Return the ids of prefixes for keys `parent's id * classes + label`."""
         ids, first = self._ids, self._roots + 1
-        return [ids.setdefault(key, len(ids) + first) for key in keys]
+        return [ids.setdefault(key, len(ids) + first) for key in cancellable(keys)]
 
     @property
     def size(self) -> int:
@@ -97,7 +99,7 @@ class _Beams:
         self._grow(labels)
         np.fmax(everything, _NEVER, out=everything)  # a NaN never enters the beam
         chosen, totals = self._best(everything)
-        for row in self._rows_in_doubt(chosen):
+        for row in cancellable(self._rows_in_doubt(chosen), 1):
             self._silence(row, everything[row])
             chosen[row], totals[row] = self._best(everything[row : row + 1])
         self._move(chosen, totals, blank, label)
@@ -177,7 +179,7 @@ class _Beams:
         column = {source: index for index, source in enumerate(sources[starts].tolist())}
         ahead = better[candidates] + by_source.sum(axis=1)
         silent: set[int] = set()
-        for index in np.flatnonzero(ahead >= width).tolist():
+        for index in cancellable(np.flatnonzero(ahead >= width).tolist(), 64):
             prefix = int(candidates[index])
             if ahead[index] < width or int(above[prefix]) in silent:
                 continue
@@ -258,13 +260,17 @@ def beam_search(
     lengths = np.maximum(lengths, 0)  # negating the smallest integer would overflow
     longest_first = np.argsort(-lengths, kind="stable")
     all_paths: list[list[Path]] = [[]] * len(lengths)
+    # Two tables of extensions, and about ten arrays of prefixes.
+    check_size((width + 1, 2 * classes + 10), "the beam", itemsize=8)
     batch_size = max(1, _AT_ONCE // max(1, width * classes))
     for start in range(0, len(lengths), batch_size):
         part = longest_first[start : start + batch_size]
         steps = lengths[part]
+        check_cancelled()
         scores = _log_softmax(logits[: max(int(steps[0]), 0), part])
         beams = _Beams(len(part), width, classes)
         for step, row in enumerate(scores):
+            check_cancelled()
             beams.step(row[: int(np.count_nonzero(steps > step))])
         for index, sequence in enumerate(part.tolist()):
             all_paths[sequence] = _paths(beams, index, paths, merge_repeated)
@@ -276,5 +282,5 @@ def _paths(beams: _Beams, index: int, paths: int, merge_repeated: bool) -> list[
     if _NO_PREFIX in prefixes:
         raise InvalidArgumentError("Less leaves in the beam search than requested.")
     totals = beams.total[index, :paths].tolist()
-    labels = [beams.trie.labels(prefix, merge_repeated) for prefix in prefixes]
+    labels = [beams.trie.labels(prefix, merge_repeated) for prefix in cancellable(prefixes)]
     return list(zip(labels, totals, strict=True))

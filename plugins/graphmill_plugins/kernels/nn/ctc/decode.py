@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import shape_text
 from graphmill_plugins.kernels.nn.ctc._beam_search import beam_search
 
@@ -110,7 +111,9 @@ def ctc_beam_search_decoder(
     """Return the most probable sequences as sparse tensors, and their log-probabilities."""
     _check(inputs, sequence_length)
     decoded = beam_search(inputs, sequence_length, beam_width, top_paths, merge_repeated)
-    sparse = [_sparse([paths[rank][0] for paths in decoded]) for rank in range(top_paths)]
+    sparse = [
+        _sparse([paths[rank][0] for paths in decoded]) for rank in cancellable(range(top_paths))
+    ]
     scores = np.array([[score for _, score in paths] for paths in decoded], inputs.dtype)
     indices, values, shapes = (list(parts) for parts in zip(*sparse, strict=True))
     return indices, values, shapes, scores

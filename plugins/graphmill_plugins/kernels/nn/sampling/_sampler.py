@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill.spi.process import fork_safe_lock
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.random._philox import samples
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from graphmill_plugins.kernels.random._philox import Philox
 
+_TRIES_BETWEEN_CHECKS = 1024
 _INT32_MAX = (1 << 31) - 1
 _MIN_COUNTERS, _MAX_COUNTERS = 16, 1024  # bounds of the number of Philox counters in a batch
 
@@ -105,6 +108,7 @@ class Unigram:
                 f"range_max must be less than {_INT32_MAX} for unigram samplers, got {size}"
             )
         self.size = size
+        check_size((size,), "the counts of classes", itemsize=16)  # copies and sums of them, too
         self._counts = np.ones(size, np.int32)
         self._ends: Any = None  # cumulative counts, computed on first use
         self._lock = fork_safe_lock()
@@ -209,10 +213,12 @@ def draw_candidates(
     """Return `count` classes, distinct if `unique`, and the number of tries."""
     drawn = sampler.stream(generator, count)
     if not unique:
-        return np.fromiter(drawn, np.int64, count), count
+        return np.fromiter(cancellable(drawn), np.int64, count), count
     candidates: dict[int, None] = {}
     tries = 0
     while len(candidates) < count:
+        if not tries % _TRIES_BETWEEN_CHECKS:
+            check_cancelled()
         tries += 1
         candidates[next(drawn)] = None
     return np.fromiter(candidates, np.int64, count), tries

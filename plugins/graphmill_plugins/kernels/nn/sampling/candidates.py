@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _COUNTERS_PER_CANDIDATE = 2048 // 4
 _RNG = ("rng",)
+_CLASS_SIZE = 128  # a weight in several arrays and lists of numbers
 
 
 class _CandidateKernel:
@@ -52,7 +53,7 @@ class _CandidateKernel:
             )
         if ((true_classes < 0) | (true_classes >= size)).any():
             raise InvalidArgumentError(f"`true_candidate` out of range [0, {size})")
-        check_size((self._count,), "the candidates")
+        check_size((self._count,), "the candidates", itemsize=_CLASS_SIZE if self._unique else 8)
 
 
 class _DrawnKernel(_CandidateKernel):
@@ -133,6 +134,7 @@ def _weights(construction: OpKernelConstruction) -> Any:
     shards, shard = construction.attr("num_shards"), construction.attr("shard")
     reserved = construction.attr("num_reserved_ids")
     own_reserved = len(range(shard, max(reserved, 0), shards))
+    check_size((own_reserved,), "the weights of reserved classes", itemsize=_CLASS_SIZE)
     weights = np.array(
         list(_read_weights(path, construction.broker)) if path else unigrams, np.float32
     )
