@@ -180,6 +180,7 @@ def slice_kernels(
 
         def run(shape: Value, begin: Value, end: Value, strides: Value, dy: Value) -> Value:
             sizes = checked_shape(shape)
+            check_size(sizes, itemsize=T.itemsize)
             return put(sizes, T, index(sizes, begin, end, strides), dy)
 
         return run

@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import check_size, scalar_int, shape_text
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _mel(hertz: Any) -> Any:
 
 def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> Any:
     """Return the matrix (bins, channels) of triangular filters, evenly spaced in mel."""
+    check_size((bins + 1, channels), "the matrix of filters", itemsize=8)
     spacing = (_mel(high) - _mel(low)) / (channels + 1)
     centres = _mel(low) + spacing * np.arange(1, channels + 2)
     width = 0.5 * rate / (bins - 1)
-    check_size((bins, channels), "the matrix of filters", itemsize=8)
     matrix = np.zeros((bins, channels))
     last = int(high / width)
     if last >= bins:
@@ -65,7 +66,7 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
             f"upper_frequency_limit {high} exceeds the range of {bins} bins at a sample rate of "
             f"{rate}"
         )
-    for index in range(int(1.5 + low / width), last + 1):
+    for index in cancellable(range(int(1.5 + low / width), last + 1)):
         pitch = _mel(index * width)
         channel = min(int(np.searchsorted(centres, pitch)), channels) - 1
         before = centres[channel] if channel >= 0 else _mel(low)
@@ -79,7 +80,7 @@ def _filters(bins: int, rate: int, channels: int, low: float, high: float) -> An
 
 def _cosines(inputs: int, outputs: int) -> Any:
     """Return the matrix (inputs, outputs) of a discrete cosine transform."""
-    check_size((inputs, outputs), "the matrix of cosines", itemsize=8)
+    check_size((inputs, outputs), "the matrix of cosines", itemsize=24)
     positions = np.arange(inputs)[:, None] + 0.5
     angle = np.arange(outputs) * (math.pi / inputs) * positions
     return math.sqrt(2.0 / inputs) * np.cos(angle)

@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _wrapped(xp: ArrayNamespace, position: Value, size: int) -> Value:
 
 
 def _mapped(xp: ArrayNamespace, position: Value, size: int, mode: str) -> Value:
+    check_cancelled()
     if mode == "CONSTANT":
         return position
     if mode == "REFLECT":
@@ -94,7 +96,8 @@ def _check(images: Value, transforms: Value, output_shape: Value) -> tuple[int, 
     height, width = output_shape.tolist()
     if height <= 0 or width <= 0:
         raise InvalidArgumentError(f"output dimensions must be positive, got {height} x {width}")
-    check_size((height, width))
+    # Read pixels and the result, besides positions and masks.
+    check_size((len(images), height, width, images.shape[3] + 4), itemsize=8)
     return height, width
 
 
@@ -117,6 +120,7 @@ def _transformed(
     numbers = np.arange(images.shape[0])[:, None, None]
 
     def read(y: Value, x: Value) -> Value:
+        check_cancelled()
         there = (y >= 0) & (y <= rows - 1) & (x >= 0) & (x <= columns - 1)
         y, x = (xp.where(there, position, _F(0)).astype(np.int32) for position in (y, x))
         pixels = images[numbers, y, x]

@@ -13,7 +13,7 @@ from graphmill import dtypes, errors
 from graphmill.spi import files, kernel
 from graphmill.spi.checkpoints import BundleReader, TensorSlice
 from graphmill_plugins.kernels._path_strings import scalar_path, sole_text
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.lookup.text_file import read_lines
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def load_and_remap_matrix(
         _check_remapping(col_remapping, num_cols, "col_remapping", "num_cols")
     path = files.as_path(sole_text(ckpt_path, "ckpt_path"))
     name = sole_text(old_tensor_name, "old_tensor_name")
+    check_size((num_rows, num_cols), "the matrix", itemsize=4)
     out = np.zeros((num_rows, num_cols), np.float32)
     is_missing = np.broadcast_to(row_remapping[:, None] < 0, out.shape)
     if has_columns:

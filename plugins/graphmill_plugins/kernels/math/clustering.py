@@ -14,6 +14,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.random._philox import seeded
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
@@ -42,6 +43,7 @@ class _Sampling:
         if not self._drawn:
             return self._numbers.below_64(count)
         while True:
+            check_cancelled()
             if sums[-1] > 0:
                 bound = _F(self._numbers.unit()) * sums[-1]
                 index = min(int(np.searchsorted(sums, bound, side="right")), count - 1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from graphmill.errors import InternalError, InvalidArgumentError
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels.random import _philox
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def _fill(
     """Fill `part` with accepted values; return the generator advanced past the used counters."""
     filled = rejected = 0
     while filled < part.size:
+        check_cancelled()
         groups = min(max(part.size - filled, 4), _MAX_GROUPS)
         offsets = np.arange(groups * counters, dtype=np.uint64)
         values, is_accepted = attempt(_philox.blocks(np, generator, offsets))

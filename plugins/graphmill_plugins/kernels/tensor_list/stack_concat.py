@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill.spi.kernels import shape_of_value
+from graphmill.spi.kernels import cancellable, shape_of_value
 from graphmill_plugins.kernels._partial_shape import (
     is_compatible,
     is_fully_defined,
@@ -256,11 +256,18 @@ def _concat(
             "Trying to concat list with only uninitialized tensors but "
             f"element_shape_except_first_dim_ is not fully defined: {shape_text(rest)}"
         )
+    unset = sum(
+        _leading_size(index, first, leading)
+        for index, element in enumerate(elements)
+        if element is None
+    )
+    itemsize = source.element_dtype.as_numpy_dtype.itemsize
+    check_size((max(unset, 0), *rest), itemsize=2 * itemsize)  # the parts, and the result
     parts = [
         zeros(xp, (_leading_size(index, first, leading), *rest), source.element_dtype)
         if element is None
         else element
-        for index, element in enumerate(elements)
+        for index, element in enumerate(cancellable(elements))
     ]
     lengths = np.array([part.shape[0] for part in parts], np.int64)
     return (joined(xp, parts) if parts else zeros(xp, (0, *rest), source.element_dtype)), lengths

@@ -16,8 +16,9 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import files, kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._strings import string_array
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.random._philox import Philox
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
 from graphmill_plugins.kernels.state.value import initialized
@@ -194,6 +195,7 @@ class NegTrainKernel:
         """Draw the negative samples for each of `count` examples, as often as words occur."""
         if self._samples <= 0:
             return [[]] * count
+        check_size((count, self._samples), "the samples", itemsize=64)
         drawn = self._random.random((count, self._samples)) * self._weights[-1]
         positions = np.searchsorted(self._weights, drawn, side="right")
         words: list[list[int]] = np.minimum(positions, len(self._weights) - 1).tolist()
@@ -228,7 +230,7 @@ def _train(row: Value, outer: Value, label: int, samples: list[int], lr: Any) ->
         step = one / (np.exp(row @ outer[label]) + one) * lr
         change = outer[label] * step
         outer[label] += row * step
-        for sample in samples:
+        for sample in cancellable(samples):
             if sample != label:
                 step = -one / (np.exp(-(row @ outer[sample])) + one) * lr
                 change += outer[sample] * step

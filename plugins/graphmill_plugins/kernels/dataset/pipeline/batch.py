@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill.errors import DataLossError, InvalidArgumentError
-from graphmill.spi.kernels import dtype_of_value, has_dtype, shape_of_value
+from graphmill.spi.kernels import (
+    check_cancelled,
+    dtype_of_value,
+    has_dtype,
+    num_bytes_of_value,
+    request_memory,
+    shape_of_value,
+)
 from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.dataset.pipeline.basic import row_values
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
@@ -24,6 +31,12 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Value
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
+
+
+_UNCHECKED: Final = 1 << 12
+"""How many elements are taken at once."""
+_ELEMENT_SIZE: Final = 128
+"""Bytes of an element without its values."""
 
 
 class Batch(Dataset):
@@ -88,12 +101,30 @@ class _Batching(ElementIterator):
     def __next__(self) -> Element:
         if self._source is None:
             raise StopIteration
-        elements = list(islice(self._source, self._size))
+        elements = collect(self._source, self._size)
         if len(elements) < self._size:
             self._source = None
             if not elements or self._drops_remainder:
                 raise StopIteration
         return self._batch.collate(elements)
+
+
+def collect(source: Elements, size: int) -> list[Element]:
+    """Take up to `size` elements; the memory budget is asked while they become more.
+
+    Raises:
+        CancelledError: the step was cancelled.
+        ResourceExhaustedError: they do not fit in memory.
+    """
+    if size <= _UNCHECKED:
+        return list(islice(source, size))
+    elements: list[Element] = []
+    while part := list(islice(source, min(_UNCHECKED, size - len(elements)))):
+        check_cancelled()
+        elements += part
+        each = sum(map(num_bytes_of_value, part[-1])) + _ELEMENT_SIZE
+        request_memory(len(elements) * each, f"a batch has {len(elements)} elements")
+    return elements
 
 
 def _stacked(index: int, values: list[Value], dtype: DType) -> Value:
@@ -278,7 +309,7 @@ class _Rebatching(ElementIterator):
 
     def __next__(self) -> Element:
         size = next(self._sizes)
-        elements = list(islice(self._source, size))
+        elements = collect(self._source, size)
         if not elements or (len(elements) < size and self._drops_remainder):
             raise StopIteration
         return self._batch.collate(elements)

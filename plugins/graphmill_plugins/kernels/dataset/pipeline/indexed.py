@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.spi.kernels import shape_of_value
+from graphmill.spi.kernels import check_cancelled, shape_of_value
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, Derived, ElementIterator
 from graphmill_plugins.kernels.random._index_shuffle import index_shuffle
 from graphmill_plugins.kernels.unstack import row
@@ -78,6 +78,7 @@ class _Permuted(ElementIterator):
     def __next__(self) -> Element:
         if self._next >= self._count:
             raise StopIteration
+        check_cancelled()
         index = index_shuffle(self._next, self._key, self._count - 1, _ROUNDS)
         self._next += 1
         return self._source.at(index, self._scope)

@@ -250,6 +250,7 @@ def local_response_normalization(
 def channel_window_sum(xp: ArrayNamespace, x: Value, radius: int) -> Value:
     """Return, for each channel, the sum over all channels at a distance of at most `radius`."""
     depth = x.shape[-1]
+    radius = min(radius, max(depth - 1, 0))  # there are no channels farther away
     padded = xp.pad(x, ((0, 0),) * (x.ndim - 1) + ((radius, radius),))
     total = padded[..., :depth]
     for shift in range(1, 2 * radius + 1):
