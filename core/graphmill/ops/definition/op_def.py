@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _FUNCTION_TYPES = ("func", "list(func)")
 _WHILE = {CallKind.LOOP_CONDITION, CallKind.LOOP_BODY}
-_MAX_TENSORS = 1 << 18  # limit for one list, so that an attr cannot exhaust memory
+_MAX_TENSORS = 1 << 16  # limit for one list, so that an attr cannot exhaust memory
 
 __all__ = ["NO_DEFAULT", "ArgDef", "AttrDef", "AttrPlaceholder", "FuncAttr", "OpDef"]
 

@@ -15,18 +15,21 @@ from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill_plugins._lazy_jax import LazyModule, jax
 from graphmill_plugins.kernels._strings import encode
+from graphmill_plugins.kernels.xla._external_calls import external_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from graphmill.spi import Value
+    from graphmill.spi.files import Broker
 
     Call = Callable[[list[Value]], list[Value]]
 
 _export: Any = LazyModule("jax.export")
 
 
-def _check(attrs: Mapping[str, Any]) -> None:
+def _check(attrs: Mapping[str, Any], broker: Broker) -> None:
+    """Check that a program can be called, and that the rules of the session allow its calls."""
     if attrs["function_list"] or attrs["has_token_input_output"]:
         raise UnimplementedError(
             "XlaCallModule: programs that call TensorFlow functions or order side effects are not "
@@ -37,6 +40,8 @@ def _check(attrs: Mapping[str, Any]) -> None:
             "XlaCallModule: programs with dimensions of dynamic size are not supported; export the "
             "function for fixed shapes"
         )
+    if broker.is_restricted and external_calls(encode(attrs["module"])):
+        broker.require("python")
 
 
 def _sizes(shape: Any) -> Sequence[int]:
@@ -86,21 +91,23 @@ def _call(attrs: Mapping[str, Any], args: Sequence[Value]) -> list[Value]:
         raise InvalidArgumentError(f"XlaCallModule: {error}") from error
 
 
-@kernel("XlaCallModule", backend="jax", make=True, expensive=True)
-def call_module(**attrs: Any) -> Call:
+@kernel("XlaCallModule", backend="jax", make=True, expensive=True, brokered=True)
+def call_module(*, broker: Broker, **attrs: Any) -> Call:
     """Return the results of the program in the attr `module`.
 
     Raises:
         InvalidArgumentError: the program is not for this platform, or not for these arguments.
+        PermissionDeniedError: the program calls functions of the process, and the rules of the
+            session do not allow `python`.
         UnimplementedError: the program has dynamic shapes, or calls TensorFlow functions.
     """
-    _check(attrs)
+    _check(attrs, broker)
     return lambda args: _call(attrs, args)
 
 
-@kernel("XlaCallModule", backend="numpy", make=True, expensive=True)
-def call_module_of_arrays(**attrs: Any) -> Call:
+@kernel("XlaCallModule", backend="numpy", make=True, expensive=True, brokered=True)
+def call_module_of_arrays(*, broker: Broker, **attrs: Any) -> Call:
     """Compile the program with JAX, and return its results as NumPy arrays; see `call_module`."""
-    _check(attrs)
+    _check(attrs, broker)
     compiled: Any = jax.jit(lambda args: _call(attrs, args))
     return lambda args: [np.asarray(result) for result in compiled(args)]
