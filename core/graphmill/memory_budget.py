@@ -68,6 +68,12 @@ def with_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., Any]:
     return limited
 
 
+def inheriting(task: Callable[[], None]) -> Callable[[], None]:
+    """Return a task for another thread, whose requests have the limit of the calling thread."""
+    limit = _CURRENT.limit
+    return with_limit(limit, task) if limit else task
+
+
 @cache
 def default_limit() -> int:
     """Return the limit of sessions that set none: a share of the memory of this process."""

@@ -54,9 +54,11 @@ def bind_node(
         segment,
         policy.broker_of(node, choice.definition),
     )
-    kernel = bind(choice.definition, construction, choice.owner)
-    if policy.memory_limit:
-        from graphmill.memory_budget import with_limit  # few sessions set a limit
+    if not policy.memory_limit:
+        return bind(choice.definition, construction, choice.owner)
+    from graphmill.memory_budget import with_limit  # few sessions set a limit
 
-        kernel.compute = with_limit(policy.memory_limit, kernel.compute)
+    limited = with_limit(policy.memory_limit, bind)  # a kernel may allocate when it is made, too
+    kernel: OpKernel = limited(choice.definition, construction, choice.owner)
+    kernel.compute = with_limit(policy.memory_limit, kernel.compute)
     return kernel

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphmill.spi.kernels import check_cancelled
 from graphmill.spi.process import track_forks, watch_forks
 
 if TYPE_CHECKING:
@@ -39,16 +40,12 @@ class _Job:
         self._pieces = pieces
         self._next = itertools.count()  # `next` on it is atomic
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._is_stopped = False  # the pieces that are left are not needed
 
     def help(self) -> None:
         """Process pieces until none is left, and report the outcome of each."""
         for piece in self._left():
-            outcome: BaseException | None = None
-            try:
-                piece()
-            except BaseException as error:  # noqa: BLE001 - the caller raises it
-                outcome = error
-            self._done.put(outcome)
+            self._done.put(None if self._is_stopped else self._outcome(piece))
 
     def finish(self) -> None:
         """Process pieces until none is left, wait for the helpers, and raise any error."""
@@ -56,14 +53,21 @@ class _Job:
         helped = len(self._pieces)
         for piece in self._left():
             helped -= 1
-            try:
-                piece()
-            except BaseException as error:  # noqa: BLE001 - raised below, when all pieces are done
-                failure = error
+            if not self._is_stopped:
+                failure = self._outcome(check_cancelled) or self._outcome(piece)
         for _ in range(helped):
             failure = self._done.get() or failure
         if failure is not None:
             raise failure
+
+    def _outcome(self, piece: Piece) -> BaseException | None:
+        """Run a piece; return its error, which ends the job."""
+        try:
+            piece()
+        except BaseException as error:  # noqa: BLE001 - `finish` raises it in the caller's thread
+            self._is_stopped = True
+            return error
+        return None
 
     def _left(self) -> Iterator[Piece]:
         pieces = self._pieces

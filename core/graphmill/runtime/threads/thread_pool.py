@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.memory_budget import inheriting
 from graphmill.runtime.process import fork
 from graphmill.runtime.process.shutdown import SHUTDOWN
 
@@ -49,10 +50,10 @@ class ThreadPool:
         fork.track_forks(self)
 
     def schedule(self, task: Callable[[], None]) -> None:
-        """Queue a task for a thread of the pool."""
+        """Queue a task for a thread of the pool; it has the memory budget of the caller."""
         if len(self._threads) < self.num_threads:
             self._start_thread()
-        self._tasks.put(task)
+        self._tasks.put(inheriting(task))
         if SHUTDOWN.has_begun:
             _run_queued(self._tasks)
 

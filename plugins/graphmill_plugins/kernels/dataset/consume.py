@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from graphmill.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from graphmill.spi.executors import running
 from graphmill.spi.files import TFRecordWriter
 from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels._strings import decode
@@ -55,7 +56,8 @@ class ConsumingKernel:
         def work() -> None:
             np.seterr(all="ignore")
             try:
-                value = self.result(ctx, *inputs)
+                with running(ctx.cancellation):
+                    value = self.result(ctx, *inputs)
             except BaseException as error:  # noqa: BLE001 - raised in the step's thread
                 waiter(None, error)
             else:

@@ -22,6 +22,7 @@ from graphmill.errors import (
     OutOfRangeError,
 )
 from graphmill.spi import ResourceHandle
+from graphmill.spi.executors import running
 from graphmill.spi.kernels import dtype_of_value, shape_of_value
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels._partial_shape import is_compatible
@@ -206,7 +207,8 @@ class IteratorResource:
         def take() -> None:
             np.seterr(all="ignore")
             try:
-                element = self.take(step)
+                with running(step):
+                    element = self.take(step)
             except BaseException as error:  # noqa: BLE001 - raised in the step's thread
                 waiter(None, error)
             else:

@@ -192,6 +192,7 @@ def ragged_fill_empty_rows(
         raise InvalidArgumentError(
             f"value_rowids({first}) is invalid: {value_rowids[first]} is not in [0, {count})"
         )
+    check_size((count,), "the rows", itemsize=48 + 2 * values.itemsize)  # and lists of indices
     empty = np.ones(count, np.bool_)
     empty[value_rowids] = False
     moved, added, filled = positions_with_empty_rows(value_rowids, empty)

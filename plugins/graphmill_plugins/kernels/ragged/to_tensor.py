@@ -155,7 +155,7 @@ def _blank(
             f"default_value of shape {shape_text(default.shape)} cannot be broadcast to values of "
             f"shape {shape_text(inner)}"
         )
-    check_size(sizes)
+    check_size(sizes, itemsize=dtype.itemsize)
     out = np.empty(sizes, dtype)
     out[...] = default
     return out

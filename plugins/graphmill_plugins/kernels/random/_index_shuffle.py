@@ -6,12 +6,19 @@ Semantics: tensorflow/core/kernels/random_index_shuffle.cc: the Simon block ciph
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from graphmill.spi.kernels import cancellable, check_cancelled
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MIN_BLOCK: Final = 16
 _MAX_BLOCK: Final = 64
 _SEQUENCE: Final = 0x7369F885192C0EF5
 _CONSTANT: Final = 0xFFFFFFFC
+_MANY_ROUNDS: Final = 256
 
 
 def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: int = 4) -> int:
@@ -28,8 +35,10 @@ def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: i
     block = (largest - 1).bit_length()
     block = min(max(block + block % 2, _MIN_BLOCK), _MAX_BLOCK)
     width = block // 2
+    check_size((rounds,), "the list of keys", itemsize=4 * POINTER_SIZE)
     keys = _round_keys(key, rounds, width)
     while True:
+        check_cancelled()
         index = _encrypted(index, keys, width)
         if index <= largest:
             return index
@@ -39,7 +48,7 @@ def _round_keys(key: tuple[int, int, int], rounds: int, width: int) -> list[int]
     mask = (1 << width) - 1
     keys = [word & mask for word in key]
     bits = _SEQUENCE & mask
-    for round_ in range(3, rounds):
+    for round_ in cancellable(range(3, rounds)):
         last = keys[-1]
         mixed = _rotated_right(last, 3, width) ^ _rotated_right(last, 4, width)
         keys.append((_CONSTANT & mask) ^ (bits & 1) ^ keys[round_ - 3] ^ mixed)
@@ -50,7 +59,8 @@ def _round_keys(key: tuple[int, int, int], rounds: int, width: int) -> list[int]
 def _encrypted(value: int, keys: list[int], width: int) -> int:
     mask = (1 << width) - 1
     left, right = value >> width & mask, value & mask
-    for first, second in zip(keys[::2], keys[1::2], strict=True):
+    pairs: Iterable[tuple[int, int]] = zip(keys[::2], keys[1::2], strict=True)
+    for first, second in pairs if len(keys) < _MANY_ROUNDS else cancellable(pairs):
         left ^= _mixed(right, width) ^ first
         right ^= _mixed(left, width) ^ second
     return left << width | right

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.spi.kernels import cancellable, check_cancelled
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.random import _philox
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _DOUBLE = np.dtype(np.float64)
 _GROUP = 2  # float64 values per counter
+_OUTPUT_SIZE = 160  # bytes for each output while all are drawn
 
 
 class Lanes:
@@ -34,6 +37,7 @@ class Lanes:
 
     def bits(self, rows: Any) -> Any:
         """Return the next four 32-bit samples of each output in `rows`."""
+        check_cancelled()
         drawn = _philox.blocks(np, self._generator, self._next[rows])
         self._next[rows] += np.uint64(1)
         return drawn
@@ -66,6 +70,7 @@ def gamma(generator: _philox.Philox, alpha: Value, samples: int) -> Value:
 
     For an alpha of one they are exponential values.
     """
+    check_size((alpha.size, samples), itemsize=_OUTPUT_SIZE)
     outputs = np.arange(alpha.size * samples)
     lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
     shape = np.repeat(alpha.astype(np.float64), samples)
@@ -82,6 +87,7 @@ def _draw_gamma(lanes: Lanes, shape: Any, out: Any, pending: Any) -> None:
     normals = Buffer(lanes, shape.size, lambda bits: _philox.normal_of(bits, _DOUBLE))
     uniforms = Buffer(lanes, shape.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
     while pending.size:
+        check_cancelled()
         pending = _try_gamma(normals, uniforms, shape, out, pending)
 
 
@@ -115,6 +121,7 @@ def poisson(generator: _philox.Philox, rate: Value, samples: int) -> Value:
 
     As in TensorFlow, they are 0 for a negative rate, and the rate itself for NaN and infinity.
     """
+    check_size((rate.size, samples), itemsize=_OUTPUT_SIZE)
     outputs = np.arange(rate.size * samples)
     lanes = Lanes(generator, outputs, _philox.RESERVED_PER_OUTPUT)
     uniforms = Buffer(lanes, outputs.size, lambda bits: _philox.unit_of(bits, _DOUBLE))
@@ -134,6 +141,7 @@ def _count_products(uniforms: Buffer, rates: Any, out: Any, pending: Any) -> Non
     product = np.ones(rates.size)
     out[pending] = 0
     while pending.size:
+        check_cancelled()
         product[pending] *= uniforms.take(pending)
         pending = pending[product[pending] > threshold[pending]]
         out[pending] += 1
@@ -145,6 +153,7 @@ def _transformed_rejection(uniforms: Buffer, rates: Any, out: Any, pending: Any)
     a = -0.059 + 0.02483 * b
     inverse = 1.1239 + 1.1328 / (b - 3.4)
     while pending.size:
+        check_cancelled()
         rate, bb, aa = rates[pending], b[pending], a[pending]
         u = uniforms.take(pending) - 0.5
         v = uniforms.take(pending)
@@ -160,4 +169,4 @@ def _transformed_rejection(uniforms: Buffer, rates: Any, out: Any, pending: Any)
 
 
 def _log_gamma(values: Any) -> Any:
-    return np.array([math.lgamma(value) for value in values.tolist()], values.dtype)
+    return np.array([math.lgamma(value) for value in cancellable(values.tolist())], values.dtype)

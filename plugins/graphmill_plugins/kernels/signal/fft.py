@@ -13,7 +13,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +100,7 @@ def _real(rank: int) -> Callable[..., Value]:
         shape = (*x.shape[:-rank], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0)
         cropped = _cropped(x, lengths)
         if not x.size or 0 in shape:
+            check_size(shape, itemsize=dtype.itemsize)
             return xp.zeros(shape, dtype)
         return xp.fft.rfftn(cropped, axes=axes).astype(dtype)
 
@@ -116,6 +117,7 @@ def _inverse_real(rank: int) -> Callable[..., Value]:
         _check_types(x.dtype, dtype, Treal)
         shape = (*x.shape[:-rank], *lengths)
         if not x.size or 0 in shape:
+            check_size(shape, itemsize=dtype.itemsize)
             return xp.zeros(shape, dtype)
         needed = (*lengths[:-1], lengths[-1] // 2 + 1)
         return xp.fft.irfftn(_cropped(x, needed), s=lengths, axes=axes).astype(dtype)

@@ -7,13 +7,14 @@ could read and write the memory of the process.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill_plugins._lazy_jax import LazyModule
 
+_ir: Any = LazyModule("jaxlib.mlir.ir")
 _mlir: Any = LazyModule("jax.interpreters.mlir")
+_stablehlo: Any = LazyModule("jaxlib.mlir.dialects.stablehlo")
 
 _EXPANDED: Final = frozenset(
     {
@@ -34,21 +35,19 @@ def external_calls(module: bytes) -> list[str]:
     Raises:
         InvalidArgumentError: the bytes are no program.
     """
-    ir: Any = importlib.import_module("jaxlib.mlir.ir")
-    stablehlo: Any = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
     found: set[str] = set()
 
     def visit(operation: Any) -> Any:
         name = operation.name.rpartition(".")[2]
         if name == "custom_call":
-            found.add(ir.StringAttr(operation.attributes["call_target_name"]).value)
+            found.add(_ir.StringAttr(operation.attributes["call_target_name"]).value)
         elif name in _CHANNELS:
             found.add(name)
-        return ir.WalkResult.ADVANCE
+        return _ir.WalkResult.ADVANCE
 
     with _mlir.make_ir_context() as context:
         try:
-            program = stablehlo.deserialize_portable_artifact(context, module)
+            program = _stablehlo.deserialize_portable_artifact(context, module)
             program.operation.walk(visit)
         except Exception as error:  # MLIR's errors have no common class
             message = f"XlaCallModule: not a StableHLO program: {error}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import CancelledError, FailedPreconditionError
+from graphmill.spi.executors import running
 from graphmill.spi.process import fork_safe_lock, track_forks
 from graphmill_plugins.kernels.dataset.pipeline.dataset import ElementIterator
 
@@ -167,7 +168,8 @@ class Prefetching(ElementIterator):
             return None, FailedPreconditionError(INTERRUPTED_BY_FORK)
         self._is_advancing = True
         try:
-            element = next(self._source, None)
+            with running(self._scope.cancellation):
+                element = next(self._source, None)
         except BaseException as error:  # noqa: BLE001 - raised by the consumer
             return None, error
         finally:

@@ -244,12 +244,10 @@ class _Splitting(ElementIterator):
                 )
         # Components are split one by one: their batch sizes may differ.
         sizes = [-(-len(value) // self._count) for value in element]
-        return iter(
-            [
-                tuple(
-                    value[part * size : (part + 1) * size]
-                    for value, size in zip(element, sizes, strict=True)
-                )
-                for part in range(self._count)
-            ]
+        return (
+            tuple(
+                value[part * size : (part + 1) * size]
+                for value, size in zip(element, sizes, strict=True)
+            )
+            for part in range(self._count)
         )
