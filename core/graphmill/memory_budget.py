@@ -46,12 +46,17 @@ def request_memory(nbytes: int, what: str) -> None:
     Raises:
         ResourceExhaustedError: it is larger than the budget.
     """
-    limit = _CURRENT.limit or default_limit()
+    limit = memory_limit()
     if nbytes > limit:
         raise ResourceExhaustedError(
             f"{what}, which exceeds the memory budget: {nbytes} bytes are requested, the limit is "
             f"{limit} (graphmill.memory_budget_bytes)"
         )
+
+
+def memory_limit() -> int:
+    """Return how many bytes one allocation may have in the calling thread."""
+    return _CURRENT.limit or default_limit()
 
 
 def with_limit(limit: int, compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -138,8 +138,15 @@ class AccessRules:
         return any(_grants(rule, effect) for rule in self.rules)
 
     def covers(self, effect: str, path: str) -> bool:
-        """Return whether an effect is allowed for a canonical path, or a URL."""
-        return any(_grants(rule, effect) and rule.covers(path) for rule in self.rules)
+        """Return whether an effect is allowed for a canonical path, or a URL.
+
+        A rule without a path is about local files. URLs need `net` besides, or a rule that names
+        them.
+        """
+        granting = [rule for rule in self.rules if _grants(rule, effect) and rule.covers(path)]
+        if is_url(path) and not self.allows("net"):
+            return any(rule.path for rule in granting)
+        return bool(granting)
 
     def texts(self) -> list[str]:
         """Return the rules as strings that `parse` accepts, with absolute paths."""

@@ -52,6 +52,8 @@ __all__ = [
     "write_new",
 ]
 
+_SMALL = 1 << 20
+"""Bytes of files that are read without asking for memory."""
 _URL = r"[A-Za-z][A-Za-z0-9+.-]+://"  # at least two letters: `c://` is a drive
 
 
@@ -100,8 +102,16 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_content(reader: Reader) -> bytes:
-    """Return the whole content of an open file, and close it."""
+    """Return the whole content of an open file, and close it.
+
+    Raises:
+        ResourceExhaustedError: it is larger than the memory budget.
+    """
     with closing(reader):
+        if reader.size > _SMALL:
+            from graphmill.memory_budget import request_memory  # few files are large
+
+            request_memory(reader.size, f"the file {reader.path} has {reader.size} bytes")
         content = bytearray(reader.size)
         reader.read_into(0, memoryview(content))
         return bytes(content)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from graphmill import errors
 from graphmill.files import open_reader, open_writer
 from graphmill.files.base import BytesReader
+from graphmill.memory_budget import request_memory
 
 if TYPE_CHECKING:
     from typing import Self
@@ -63,16 +64,41 @@ def read_exactly(stream: BinaryIO, size: int) -> bytes:
     """Return the next `size` bytes, or fewer at the end of the file.
 
     Memory is allocated as data arrives, so a damaged size in a small file allocates little.
+
+    Raises:
+        ResourceExhaustedError: they are more than the memory budget.
     """
     if size <= _MAX_READ_BYTES:
         return stream.read(size)
     parts = []
-    while size > 0:
-        part = stream.read(min(size, _MAX_READ_BYTES))
+    done = 0
+    while done < size:
+        part = stream.read(min(size - done, _MAX_READ_BYTES))
         if not part:
             break
         parts.append(part)
-        size -= len(part)
+        done += len(part)
+        request_memory(done, f"a record of {size} bytes is read")
+    return b"".join(parts)
+
+
+def read_line(stream: BinaryIO) -> bytes:
+    """Return the next line with its end, b"" at the end of the file.
+
+    Raises:
+        ResourceExhaustedError: the line is longer than the memory budget.
+    """
+    line = stream.readline(_MAX_READ_BYTES)
+    if len(line) < _MAX_READ_BYTES or line.endswith(b"\n"):
+        return line
+    parts = [line]
+    size = len(line)
+    while part := stream.readline(_MAX_READ_BYTES):
+        parts.append(part)
+        size += len(part)
+        request_memory(size, f"a line has {size} bytes or more")
+        if part.endswith(b"\n"):
+            break
     return b"".join(parts)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphmill.files.stream import check_compression as check_compression
     from graphmill.files.stream import open_stream as open_stream
     from graphmill.files.stream import read_exactly as read_exactly
+    from graphmill.files.stream import read_line as read_line
     from graphmill.tf_record import TFRecordWriter as TFRecordWriter
     from graphmill.tf_record import frame as frame
     from graphmill.tf_record import read_record as read_record
@@ -50,7 +51,7 @@ else:
             "graphmill.files.append": "Appender",
             "graphmill.files.local": "LocalReader",
             "graphmill.files.stream": (
-                "StreamWriter bytes_stream check_compression open_stream read_exactly"
+                "StreamWriter bytes_stream check_compression open_stream read_exactly read_line"
             ),
             "graphmill.tf_record": "TFRecordWriter frame read_record",
         },

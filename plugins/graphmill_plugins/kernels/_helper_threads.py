@@ -45,7 +45,7 @@ class _Job:
     def help(self) -> None:
         """Process pieces until none is left, and report the outcome of each."""
         for piece in self._left():
-            self._done.put(None if self._is_stopped else self._outcome(piece))
+            self._done.put(None if self._is_stopped else _outcome(piece))
 
     def finish(self) -> None:
         """Process pieces until none is left, wait for the helpers, and raise any error."""
@@ -53,26 +53,29 @@ class _Job:
         helped = len(self._pieces)
         for piece in self._left():
             helped -= 1
+            if failure is None:
+                failure = _outcome(check_cancelled)
+                self._is_stopped = failure is not None
             if not self._is_stopped:
-                failure = self._outcome(check_cancelled) or self._outcome(piece)
+                failure = _outcome(piece) or failure
         for _ in range(helped):
             failure = self._done.get() or failure
         if failure is not None:
             raise failure
 
-    def _outcome(self, piece: Piece) -> BaseException | None:
-        """Run a piece; return its error, which ends the job."""
-        try:
-            piece()
-        except BaseException as error:  # noqa: BLE001 - `finish` raises it in the caller's thread
-            self._is_stopped = True
-            return error
-        return None
-
     def _left(self) -> Iterator[Piece]:
         pieces = self._pieces
         while (index := next(self._next)) < len(pieces):
             yield pieces[index]
+
+
+def _outcome(piece: Piece) -> BaseException | None:
+    """Run a piece; return its error, which `finish` raises when all pieces are done."""
+    try:
+        piece()
+    except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+        return error
+    return None
 
 
 class _Helper:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill.spi.kernels import check_cancelled
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._support import scalar_int, shape_text
 from graphmill_plugins.kernels.random._philox import seeded
 from graphmill_plugins.kernels.random._stream import Numbers, numbers_of
@@ -62,7 +62,7 @@ class _Sampling:
         """Sample the best of `tries` candidates: the one with the smallest sum of distances."""
         sums = np.add.accumulate(self._distances)
         best, lowest, nearest = 0, _F(np.inf), self._distances
-        for attempt in range(tries):
+        for attempt in cancellable(range(tries), 64):
             index = self._candidate(sums)
             distances = self._with(index)
             potential = distances.sum()

@@ -14,7 +14,13 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable, kernel
-from graphmill_plugins.kernels._support import check_size, is_narrow, scalar_int, shape_text
+from graphmill_plugins.kernels._support import (
+    POINTER_SIZE,
+    check_size,
+    is_narrow,
+    scalar_int,
+    shape_text,
+)
 from graphmill_plugins.kernels.math.segment_ops import (
     COMBINED,
     SCALES,
@@ -213,6 +219,7 @@ def segment_mean(data: Value, ids: Value) -> Value:
     _check_sorted(data, ids)
     count = _count_of(data, ids)
     total = combine_sorted(np.add, data, ids, count, 0)
+    check_size((count,), "the sizes of segments", itemsize=2 * POINTER_SIZE + total.itemsize)
     rows = np.maximum(np.bincount(ids, minlength=count), 1).astype(total.dtype)
     rows = rows.reshape((count,) + (1,) * (data.ndim - 1))
     if data.dtype.kind in "iu":
@@ -244,6 +251,7 @@ def _sparse_segments(
 
 def _divisors(ids: Value, count: int, scale: str, like: Value) -> Value:
     """Return the divisor of each segment, in a shape that broadcasts to `like`."""
+    check_size((count,), "the sizes of segments", itemsize=2 * POINTER_SIZE + like.itemsize)
     rows = np.maximum(np.bincount(ids, minlength=count), 1).astype(like.dtype)
     if scale == "sqrtn":
         rows = np.sqrt(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.files import check_compression
+from graphmill.spi.files import check_compression, read_line
 from graphmill_plugins.kernels._strings import decode, string_array
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
 from graphmill_plugins.kernels.parsing.number import string_to_number
@@ -85,7 +85,7 @@ class _RecordParser:
                 may be the rest of the file if a quote is not closed.
         """
         if self._position >= len(self._line):
-            self._line, self._position = self.stream.readline(), 0
+            self._line, self._position = read_line(self.stream), 0
             if not self._line:
                 return None
         fields: list[bytes] = []
@@ -119,7 +119,7 @@ class _RecordParser:
             quote = self._line.find(b'"', start)
             if quote < 0:
                 parts.append(self._line[start:])
-                self._line, start = self.stream.readline(), 0
+                self._line, start = read_line(self.stream), 0
                 if not self._line:
                     self._error = "Reached end of file without closing quoted field in record"
                     self._position = 0

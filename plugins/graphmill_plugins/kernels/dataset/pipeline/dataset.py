@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     """The seeds that an iteration has drawn from a generator, and the generator's position."""
     Elements = Iterator[Element]
 
+_LONGEST = 1e9
+"""Seconds that a thread may wait at once, as a program runs: platforms have their own limits."""
 INFINITE = -1
 UNKNOWN = -2
 
@@ -169,7 +171,7 @@ class Scope:
         managers = [self.cancellation, self._step_cancellation() or self.cancellation]
         tokens = [(manager, manager.register(is_cancelled.set)) for manager in managers]
         try:
-            if None in [token for _, token in tokens] or is_cancelled.wait(seconds):
+            if None in [token for _, token in tokens] or is_cancelled.wait(min(seconds, _LONGEST)):
                 raise CancelledError(_DELETED)
         finally:
             for manager, token in tokens:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
-from graphmill.spi.files import check_compression, read_exactly, read_record
+from graphmill.spi.files import check_compression, read_exactly, read_line, read_record
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator
 
@@ -162,7 +162,7 @@ class LineReader(RecordReader):
 
     def next(self) -> bytes | None:
         """Return the next line, None at the end."""
-        line = self.stream.readline()
+        line = read_line(self.stream)
         if not line:
             return None
         return line.removesuffix(b"\n").replace(b"\r", b"")

@@ -13,7 +13,8 @@ from urllib.parse import quote
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError, NotFoundError, UnknownError
+from graphmill.errors import CancelledError, InvalidArgumentError, NotFoundError, UnknownError
+from graphmill.spi.kernels import check_cancelled, memory_limit
 from graphmill_plugins.kernels._strings import string_scalar
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, ElementIterator, on_drop
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from graphmill.spi.files import Broker
     from graphmill_plugins.kernels.dataset.pipeline.dataset import Element, Elements, Scope
 
+_INSTRUCTIONS: Final = 100_000
+"""How often a query looks whether its step was cancelled: after milliseconds."""
 _IN_MEMORY: Final = ":memory:"
 _QUERIES: Final = frozenset(
     {
@@ -96,6 +99,7 @@ class _Rows(ElementIterator):
             if row is not None:
                 return tuple(map(self._value, row, self._dataset.dtypes))
         except (sqlite3.Error, sqlite3.Warning) as error:
+            check_cancelled()
             raise UnknownError(
                 f"the query of SqlDataset failed on {self._dataset.path!r}: {error}"
             ) from error
@@ -129,6 +133,7 @@ class _Rows(ElementIterator):
                 raise NotFoundError(f"the database {path!r} of SqlDataset does not exist")
             self._connection = (_copied if broker.is_restricted else _opened)(path, broker)
             self._connection.text_factory = bytes
+            _bound(self._connection)
             on_drop(self, self._connection.close)
         return self._connection
 
@@ -167,6 +172,21 @@ def _copied(path: str, broker: Broker) -> sqlite3.Connection:
         copied.deserialize(broker.read_bytes(path))
     copied.set_authorizer(_authorized)
     return copied
+
+
+def _bound(connection: sqlite3.Connection) -> None:
+    """End queries with the step that waits for them, and bound the size of a string or blob."""
+    size = min(memory_limit(), connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH))
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, size)
+    connection.set_progress_handler(_is_cancelled, _INSTRUCTIONS)
+
+
+def _is_cancelled() -> bool:
+    try:
+        check_cancelled()
+    except CancelledError:
+        return True
+    return False
 
 
 def _authorized(action: int, *details: object) -> int:

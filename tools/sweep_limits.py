@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Search for kernels that run long, or take much memory, on small input with large values.
+
+    python tools/sweep_limits.py [--op Conv2D] [--family nn] [--cases 2] [--out found.jsonl]
+
+Takes op cases and makes one value of an attr or input large at a time. Each instance runs in a
+child process with a limit for its memory, under a deadline of 2 s and a small memory budget.
+Reported are
+
+- `late`: the step had not ended 2 s after its deadline;
+- `memory`: it took much more than the budget, and was not refused by the budget;
+- `crash`: the child process ended.
+
+The instances are the same in each run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import itertools
+import json
+import os
+import queue
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import _checkout  # noqa: F401 - puts the checkout on the path
+import numpy as np
+
+import graphmill
+from graphmill import errors, proto
+from graphmill.testing.case import load_cases
+from graphmill.testing.case_graph import case_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.testing.case import Case
+
+DEADLINE_MS: Final = 2000
+LATE_SECONDS: Final = 4.0
+"""When a step is late: 2 s after its deadline."""
+GIVE_UP_SECONDS: Final = 10.0
+BUDGET: Final = 64 << 20
+EXCESS: Final = 4
+"""How many budgets a step may take: inputs, outputs and temporaries are asked for one by one."""
+ADDRESS_SPACE: Final = 8 << 30
+LARGE: Final = (1000, 100_000, 10**7, 2**31 - 1, 2**40, 2**62)
+LARGE_FLOATS: Final = (1e-30, 1e5, 1e9, 1e30)
+SMALL_INPUT: Final = 64
+"""Inputs with more elements are not changed."""
+UNCHANGED: Final = frozenset({"seed", "seed2", "SleepOp", "SleepIdentityOp", "SleepDataset"})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--op", action="append", help="op (default: all that have cases)")
+    parser.add_argument("--family", action="append", help="family of cases (default: all)")
+    parser.add_argument("--cases", type=int, default=2, help="cases of each op and set of attrs")
+    parser.add_argument("--out", help="file for what is found, one JSON object per line")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return child()
+    counts: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(Path(options.out).open("w")) if options.out else None
+        runner = Child()
+        stack.callback(runner.stop)
+        for case in chosen(options):
+            for change in changes_of(case):
+                found = runner.run(case.id, change)
+                counts[found["outcome"]] += 1
+                if found["outcome"] in ("late", "memory", "crash"):
+                    found |= {"op": case.op, "case": case.id, "change": change}
+                    print(json.dumps(found), flush=True)
+                    if out:
+                        print(json.dumps(found), file=out, flush=True)
+    print(", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+    return int(any(counts[name] for name in ("late", "memory", "crash")))
+
+
+def chosen(options: argparse.Namespace) -> Iterator[Case]:
+    """Return the cases to change: a few of each op."""
+    by_op: defaultdict[str, list[Case]] = defaultdict(list)
+    for case in load_cases():
+        if options.family and not any(case.stem.startswith(name) for name in options.family):
+            continue
+        if case.op not in UNCHANGED and not case.error:
+            by_op[case.op].append(case)
+    for op in options.op or sorted(by_op):
+        cases = by_op[op]
+        step = max(1, len(cases) // options.cases)
+        yield from itertools.islice(cases[::step], options.cases)
+
+
+# ------------------------------------------------------------------------------------ the changes
+
+
+def changes_of(case: Case) -> list[list[Any]]:
+    """Return the changes of a case, as JSON: where a value is, and what it becomes."""
+    graph = case_graph(case, graphmill.default_host().ops)
+    return [*_feed_changes(graph.feeds), *_attr_changes(graph.graph_def)]
+
+
+def _feed_changes(feeds: dict[str, Any]) -> Iterator[list[Any]]:
+    for name, value in feeds.items():
+        if not isinstance(value, np.ndarray) or not 0 < value.size <= SMALL_INPUT:
+            continue
+        places = (0, value.size - 1, "all") if value.size > 1 else ("all",)
+        if value.dtype.kind in "iu":
+            most = np.iinfo(value.dtype).max
+            numbers: list[Any] = sorted({min(int(most), number) for number in LARGE})
+        elif value.dtype.kind == "f":
+            numbers = list(LARGE_FLOATS)
+        else:
+            continue
+        for place, number in itertools.product(places, numbers):
+            yield ["feed", name, place, number]
+
+
+def _attr_changes(graph_def: Any) -> Iterator[list[Any]]:
+    for index, node in enumerate(graph_def.node):
+        for name, attr in node.attr.items():
+            if name in UNCHANGED or name.startswith("_"):
+                continue
+            if attr.HasField("i"):
+                yield from (["i", index, name, number] for number in LARGE)
+            elif attr.HasField("f"):
+                yield from (["f", index, name, number] for number in LARGE_FLOATS)
+            elif (
+                attr.HasField("shape") and not attr.shape.unknown_rank and node.op != "Placeholder"
+            ):
+                for place in range(len(attr.shape.dim)):
+                    yield from (["shape", index, name, place, number] for number in LARGE)
+            elif attr.HasField("list") and attr.list.i:
+                for place in (*range(len(attr.list.i)), "inner"):
+                    yield from (["ints", index, name, place, number] for number in LARGE)
+
+
+def changed(case: Case, change: list[Any]) -> Any:
+    """Return the graph of a case with a change."""
+    graph = case_graph(case, graphmill.default_host().ops)
+    kind, where, *rest = change
+    if kind == "feed":
+        place, number = rest
+        value = np.array(graph.feeds[where])
+        value.reshape(-1)[slice(None) if place == "all" else place] = number
+        graph.feeds[where] = value
+        return graph
+    name, *rest = rest
+    attr = graph.graph_def.node[where].attr[name]
+    if kind == "i":
+        attr.i = rest[0]
+    elif kind == "f":
+        attr.f = rest[0]
+    elif kind == "shape":
+        attr.shape.dim[rest[0]].size = rest[1]
+    elif rest[0] == "inner":  # height and width, or rows and columns
+        for place in range(1, max(2, len(attr.list.i) - 1)):
+            attr.list.i[place % len(attr.list.i)] = rest[1]
+    else:
+        attr.list.i[rest[0]] = rest[1]
+    return graph
+
+
+# -------------------------------------------------------------------------------------- the child
+
+
+class Child:
+    """A process that runs instances, and is replaced when it hangs or ends."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._lines: queue.Queue[str] = queue.Queue()
+
+    def run(self, case: str, change: list[Any]) -> dict[str, Any]:
+        """Run an instance; return its outcome."""
+        if self._process is None:
+            self._start()
+        started = time.monotonic()
+        try:
+            self._process.stdin.write(json.dumps([case, change]) + "\n")
+            self._process.stdin.flush()
+            text = self._lines.get(timeout=GIVE_UP_SECONDS)
+        except queue.Empty:
+            self.stop()
+            return {"outcome": "late", "seconds": GIVE_UP_SECONDS, "error": "killed"}
+        except BrokenPipeError:
+            text = ""
+        if not text:
+            code = self._process.wait()
+            self.stop()
+            return {"outcome": "crash", "code": code, "seconds": time.monotonic() - started}
+        return dict(json.loads(text))
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _start(self) -> None:
+        command = [sys.executable, __file__, "--child"]
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        self._lines = queue.Queue()
+        threading.Thread(
+            target=_forward, args=(self._process.stdout, self._lines), daemon=True
+        ).start()
+        self._lines.get(timeout=60)  # it is ready
+
+
+def _forward(stream: Any, lines: queue.Queue[str]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put("")
+
+
+def child() -> int:
+    """Run instances that are read from the standard input."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what kernels print is no answer
+    cases = {case.id: case for case in load_cases()}
+    for name in ("scipy.special", "scipy.stats.qmc", "jax.numpy"):  # imports are not what is timed
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    run_instance(next(iter(cases.values())), None)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    print("ready", file=answers, flush=True)
+    for line in sys.stdin:
+        name, change = json.loads(line)
+        print(json.dumps(run_instance(cases[name], change)), file=answers, flush=True)
+    return 0
+
+
+def run_instance(case: Case, change: list[Any] | None) -> dict[str, Any]:
+    """Run an instance in this process; return its outcome, time, memory and error."""
+    try:
+        graph = case_graph(case, graphmill.default_host().ops)
+        if change is not None:
+            graph = changed(case, change)
+    except (ValueError, OverflowError, errors.OpError) as error:
+        return {"outcome": "not made", "error": str(error)[:200]}
+    config = proto.ConfigProto(operation_timeout_in_ms=DEADLINE_MS)
+    config.graphmill.jit = "off"
+    config.graphmill.memory_budget_bytes = BUDGET
+    config.graph_options.optimizer_options.opt_level = -1
+    before = _reset_peak()
+    started = time.monotonic()
+    failure: BaseException | None = None
+    try:
+        with graphmill.Session(graph=graph.graph_def, config=config) as session:
+            for fetches, targets in graph.steps:
+                session.run(list(fetches), graph.feeds, targets=list(targets))
+    except Exception as error:  # noqa: BLE001 - errors are outcomes
+        failure = error
+    seconds = time.monotonic() - started
+    taken = _peak() - before
+    text = "" if failure is None else f"{type(failure).__name__}: {failure}"[:300]
+    outcome = "error" if failure is not None else "done"
+    if isinstance(failure, errors.DeadlineExceededError):
+        outcome = "stopped"
+    if seconds > LATE_SECONDS:
+        outcome = "late"
+    elif taken > EXCESS * BUDGET or _is_out_of_memory(failure):
+        outcome = "memory"
+    return {"outcome": outcome, "seconds": round(seconds, 1), "mb": taken >> 20, "error": text}
+
+
+def _is_out_of_memory(failure: BaseException | None) -> bool:
+    """Return whether an allocation failed that did not ask the budget."""
+    is_exhausted = isinstance(failure, errors.ResourceExhaustedError)
+    return (
+        is_exhausted
+        and "memory_budget_bytes" not in str(failure)
+        and "out of memory" in str(failure)
+    )
+
+
+def _reset_peak() -> int:
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
+def _peak() -> int:
+    with Path("/proc/self/status").open() as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
