@@ -6,16 +6,21 @@ folded: the step reports the error if it runs the node.
 A node is computed on the host with NumPy, whatever its device. To get the same value, this is done
 only if the node's own kernel is the host's or comes from the same supplier, whose kernels of one op
 are assumed to agree. A node with a kernel of another plugin is not folded.
+
+No deadline applies yet, so kernels that can take long are cancelled after some seconds, and their
+nodes are left to the step.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import dtypes
 from graphmill.spi import Provenance, TensorAttr, topological_order
+from graphmill.spi.executors import running
 from graphmill.spi.graphs import is_constant
 from graphmill.spi.passes import bind_node, effects_of_node, kernels_of_node
 from graphmill_plugins.passes.options import is_enabled
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from graphmill.spi.passes import PassOptions
 
 _MAX_BYTES: Final = 10 << 20  # TensorFlow's default of max_folded_constant_in_bytes
+_MAX_SECONDS: Final = 5.0
+"""How long the kernels of a graph may take in all."""
 _HOST_TYPE: Final = "CPU"
 _HOST_BACKENDS: Final = ("numpy",)
 
@@ -37,12 +44,25 @@ def fold(graph: Graph, options: PassOptions) -> None:
         return
     limit = options.config.graph_options.optimizer_options.max_folded_constant_in_bytes
     folder = _Folder(graph, options, limit or _MAX_BYTES)
-    for node in topological_order(graph):
-        if folder.is_foldable(node):
-            folder.fold(node)
+    with running(_Allowance(_MAX_SECONDS)):
+        for node in topological_order(graph):
+            if folder.is_foldable(node):
+                folder.fold(node)
     if folder.folded:
         graph.withdraw(folder.folded)
         graph.withdraw(n for n in graph.nodes if _is_constant(n) and not n.out_edges)
+
+
+class _Allowance:
+    """Stands for a step that is cancelled after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() > self._end
 
 
 class _Folder:
