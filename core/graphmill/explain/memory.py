@@ -69,5 +69,5 @@ def peaks(lifetimes: Iterable[Lifetime]) -> dict[str, Peak]:
 
 
 def _holders(lifetimes: Iterable[Lifetime], device: str, time: int) -> tuple[Lifetime, ...]:
-    held = [one for one in lifetimes if one.device == device and one.start <= time <= one.end]
-    return tuple(sorted(held, key=lambda one: (-one.num_bytes, one.node)))
+    alive = [one for one in lifetimes if one.device == device and one.start <= time <= one.end]
+    return tuple(sorted(alive, key=lambda one: (-one.num_bytes, one.node)))

@@ -123,11 +123,11 @@ def _num_bytes(node: Node, shapes: GraphShapes) -> int | None:
     if is_result(node):
         return 0  # it holds what its input holds
     try:
-        found = shapes.of(node)
+        output_shapes = shapes.of(node)
     except OpError:
         return None
     whole = 0
-    for output, (shape, dtype) in enumerate(zip(found, node.output_types, strict=True)):
+    for output, (shape, dtype) in enumerate(zip(output_shapes, node.output_types, strict=True)):
         if forwarded(node, output) is not None or not dtype.is_numpy_compatible:
             continue  # the memory is that of its input, or of a resource
         count = shape.num_elements()

@@ -55,12 +55,12 @@ def graph_data(
     if len(nodes) > max_nodes:
         return _reduced(nodes, scopes), {}
     records = {one.node: one for one in record.nodes}
-    found = [records.get(name) for name in nodes.names]
+    run_records = [records.get(name) for name in nodes.names]
     tables = {
         name: _Table() for name in ("op", "device", "tier", "reason", "cluster", "kernel", "attrs")
     }
     columns: dict[str, list[int]] = {name: [] for name in tables}
-    for position, one in enumerate(found):
+    for position, one in enumerate(run_records):
         values = {
             "op": nodes.ops[position],
             "device": short_device(one.device) if one else "",
@@ -86,7 +86,7 @@ def graph_data(
         "loops_back": sorted(nodes.loops_back),
         "calls": {str(position): names for position, names in nodes.calls.items()},
         "tables": {name: list(table.values) for name, table in tables.items()},
-        "groupings": [made.as_dict() for made in (scopes, *_other_groupings(nodes, found))],
+        "groupings": [tree.as_dict() for tree in (scopes, *_other_groupings(nodes, run_records))],
     }
     return graph, {name: position for position, name in enumerate(nodes.names)}
 
@@ -102,16 +102,16 @@ def _other_groupings(nodes: GraphNodes, records: Sequence[NodeRecord | None]) ->
         one = records[position]
         return ((short_device(one.device), "device"),) if one else ((_NOT_RUN, "device"),)
 
-    made = []
+    groupings = []
     if any(nodes.functions):
         path = lambda at: function_path(nodes, at)  # noqa: E731 - an argument
-        made.append(grouping("function", "Functions", nodes, path))
+        groupings.append(grouping("function", "Functions", nodes, path))
     if any(nodes.frames):
-        made.append(grouping("frame", "Loop frames", nodes, lambda at: frame_path(nodes, at)))
+        groupings.append(grouping("frame", "Loop frames", nodes, lambda at: frame_path(nodes, at)))
     if any(one and one.cluster for one in records):
-        made.append(grouping("cluster", "Clusters", nodes, cluster_path))
-    made.append(grouping("device", "Devices", nodes, device_path))
-    return made
+        groupings.append(grouping("cluster", "Clusters", nodes, cluster_path))
+    groupings.append(grouping("device", "Devices", nodes, device_path))
+    return groupings
 
 
 def _reduced(nodes: GraphNodes, scopes: Grouping) -> dict[str, Any]:
@@ -124,9 +124,9 @@ def _reduced(nodes: GraphNodes, scopes: Grouping) -> dict[str, Any]:
     for position, sources in enumerate(nodes.inputs):
         target = positions[scopes.of[position]]
         for source in sources:
-            found = positions[scopes.of[max(source, ~source)]]
-            if found != target:
-                inputs[target][found] = None
+            group_node = positions[scopes.of[max(source, ~source)]]
+            if group_node != target:
+                inputs[target][group_node] = None
     of_groups = Grouping(
         scopes.key, scopes.title, scopes.parents, scopes.labels, scopes.kinds, list(positions)
     )

@@ -137,7 +137,7 @@ def _add_function(nodes: GraphNodes, function: FunctionDef, ops: OpRegistry) -> 
         if definition is not None and definition.traits.source is Source.CONSTANT:
             nodes.constants.add(position)
         names = [attr.func.name for attr in node.attr.values() if attr.HasField("func")]
-        names += [found.name for attr in node.attr.values() for found in attr.list.func]
+        names += [called.name for attr in node.attr.values() for called in attr.list.func]
         if names:
             nodes.calls[position] = names
             called += names

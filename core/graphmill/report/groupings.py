@@ -69,19 +69,19 @@ def grouping(key: str, title: str, nodes: GraphNodes, path_of: Callable[[int], P
         nodes: the nodes, in the order in which neighbours are put together.
         path_of: returns the groups of the node at a position.
     """
-    made = Grouping(key, title)
+    tree = Grouping(key, title)
     groups: dict[Path, int] = {(): _ROOT}
 
     def group_of(path: Path) -> int:
-        found = groups.get(path)
-        if found is None:
+        number = groups.get(path)
+        if number is None:
             parent = group_of(path[:-1])
-            found = groups[path] = made.add(parent, *path[-1])
-        return found
+            number = groups[path] = tree.add(parent, *path[-1])
+        return number
 
-    made.of = [group_of(path_of(position)) for position in range(len(nodes))]
-    _bound_children(made, nodes)
-    return made
+    tree.of = [group_of(path_of(position)) for position in range(len(nodes))]
+    _bound_children(tree, nodes)
+    return tree
 
 
 def scope_path(nodes: GraphNodes, position: int) -> Path:
@@ -105,31 +105,31 @@ def frame_path(nodes: GraphNodes, position: int) -> Path:
     return (*head, *((frame, "frame") for frame in nodes.frames[position]))
 
 
-def _bound_children(made: Grouping, nodes: GraphNodes) -> None:
+def _bound_children(tree: Grouping, nodes: GraphNodes) -> None:
     """Put neighbours together in groups with too many children."""
     children: dict[int, list[tuple[int, int, bool]]] = {}  # group: (first node, child, is node)
-    firsts = _first_nodes(made)
-    for group in range(1, len(made.parents)):
-        children.setdefault(made.parents[group], []).append((firsts[group], group, False))
-    for position, group in enumerate(made.of):
+    firsts = _first_nodes(tree)
+    for group in range(1, len(tree.parents)):
+        children.setdefault(tree.parents[group], []).append((firsts[group], group, False))
+    for position, group in enumerate(tree.of):
         children.setdefault(group, []).append((position, position, True))
     for group, members in children.items():
         if len(members) > MAX_CHILDREN:
-            _divide(made, nodes, group, sorted(members))
+            _divide(tree, nodes, group, sorted(members))
 
 
-def _first_nodes(made: Grouping) -> list[int]:
+def _first_nodes(tree: Grouping) -> list[int]:
     """Return the position of the first node of each group."""
-    firsts = [len(made.of)] * len(made.parents)
-    for position, group in enumerate(made.of):
+    firsts = [len(tree.of)] * len(tree.parents)
+    for position, group in enumerate(tree.of):
         while group >= 0 and firsts[group] > position:
             firsts[group] = position
-            group = made.parents[group]
+            group = tree.parents[group]
     return firsts
 
 
 def _divide(
-    made: Grouping, nodes: GraphNodes, group: int, members: Sequence[tuple[int, int, bool]]
+    tree: Grouping, nodes: GraphNodes, group: int, members: Sequence[tuple[int, int, bool]]
 ) -> None:
     """Put members of a group into parts of equal size, and these into parts if they are many."""
     if len(members) <= MAX_CHILDREN:
@@ -139,16 +139,16 @@ def _divide(
     parts = []
     for start in range(0, len(members), size):
         chosen = members[start : start + size]
-        label = f"{_label(made, nodes, chosen[0])} … {_label(made, nodes, chosen[-1])}"
-        part = made.add(group, label, "part")
+        label = f"{_label(tree, nodes, chosen[0])} … {_label(tree, nodes, chosen[-1])}"
+        part = tree.add(group, label, "part")
         for _, child, is_node in chosen:
-            (made.of if is_node else made.parents)[child] = part
+            (tree.of if is_node else tree.parents)[child] = part
         parts.append((chosen[0][0], part, False))
-    _divide(made, nodes, group, parts)
+    _divide(tree, nodes, group, parts)
 
 
-def _label(made: Grouping, nodes: GraphNodes, member: tuple[int, int, bool]) -> str:
+def _label(tree: Grouping, nodes: GraphNodes, member: tuple[int, int, bool]) -> str:
     _, child, is_node = member
     if not is_node:
-        return made.labels[child].partition(" … ")[0]
+        return tree.labels[child].partition(" … ")[0]
     return nodes.local_name(child).rpartition("/")[2]

@@ -208,15 +208,15 @@ def _not_compiled(record: StepRecord, traced: Sequence[TracedStep]) -> list[dict
     for node in record.nodes:
         if node.tier != INTERPRETED:
             continue
-        found = by_reason.setdefault(
+        row = by_reason.setdefault(
             node.tier_reason,
             {"reason": node.tier_reason, "count": 0, "ops": {}, "nanoseconds": 0, "example": ""},
         )
-        found["count"] += 1
-        found["ops"][node.op] = found["ops"].get(node.op, 0) + 1
-        found["example"] = found["example"] or node.node
+        row["count"] += 1
+        row["ops"][node.op] = row["ops"].get(node.op, 0) + 1
+        row["example"] = row["example"] or node.node
         total = totals.get(node.node)
-        found["nanoseconds"] += total.nanoseconds if total else 0
+        row["nanoseconds"] += total.nanoseconds if total else 0
     return sorted(by_reason.values(), key=lambda one: (-one["nanoseconds"], -one["count"]))
 
 
