@@ -100,17 +100,18 @@ def names_pass(names: Collection[str], name: str) -> bool:
     return True
 
 
-def warn_renamed(old: str, new: str) -> None:
+def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
     """Warn that an attribute or method was called by its old name.
 
     Args:
         old: its class and old name, such as `"Variable.kept"`.
         new: its new name.
+        stacklevel: the number of frames from the warning to the code at fault.
     """
     warnings.warn(
         f"{old} is now {new!r}; use the new name, the next version removes the old one",
         DeprecationWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from graphmill.deprecations import (
 )
 from graphmill.lowering.functions.function_runtime import FunctionLibraryRuntime
 from graphmill.lowering.passes import DISABLE_VARIABLE, is_switched_off
+from graphmill.runtime.devices.allocator import LimitedAllocator
 from graphmill.runtime.resources.variables import Variable
 from graphmill.spi import kernels
 
@@ -78,6 +79,25 @@ def test_old_method_of_the_function_library_runtime_calls_the_new_one(
     with pytest.warns(DeprecationWarning, match="'has_random_ops'") as caught:
         assert runtime.draws_numbers("drawn")
     assert caught[0].filename == __file__
+
+
+def test_allocator_with_old_method_names_works() -> None:
+    freed = []
+    with pytest.warns(DeprecationWarning, match=r"Old\._\w+ is now") as caught:
+
+        class Old(LimitedAllocator):
+            def _take(self, num_bytes: int) -> Any:
+                return super()._take(num_bytes)  # type: ignore[misc]
+
+            def _give_back(self, memory: Any) -> None:
+                freed.append(memory)
+
+    assert caught[0].filename == __file__
+    assert len(caught) == 2
+    allocator = Old("a device")
+    memory = allocator.allocate(8)
+    allocator.deallocate(memory)
+    assert freed[0] is memory
 
 
 @pytest.mark.parametrize("module", sorted(RENAMED_NAMES))

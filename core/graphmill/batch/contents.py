@@ -221,7 +221,7 @@ class Arrays:
 
 
 def only_input(specs: Mapping[str, InputSpec], place: str) -> tuple[str, InputSpec]:
-    """Return the input that needs no name.
+    """Return the model's only input, for a row that does not name inputs.
 
     Raises:
         InvalidArgumentError: there are several.

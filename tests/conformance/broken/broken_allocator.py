@@ -62,14 +62,14 @@ class RejectsEmptyAllocations(LimitedAllocator):
 
 
 class IgnoresAlignment(LimitedAllocator):
-    def _take(self, num_bytes):
-        return super()._take(num_bytes + 1)[1:]
+    def _allocate(self, num_bytes):
+        return super()._allocate(num_bytes + 1)[1:]
 
 
 class ReturnsOverlappingMemory(LimitedAllocator):
-    def _take(self, num_bytes):
+    def _allocate(self, num_bytes):
         if not hasattr(self, "whole"):
-            self.whole = super()._take(1 << 16)
+            self.whole = super()._allocate(1 << 16)
         return self.whole[:num_bytes]
 
 

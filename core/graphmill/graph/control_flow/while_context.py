@@ -63,7 +63,7 @@ class WhileContext(ControlFlowContext):
 
     @property
     def loop(self) -> WhileContext:
-        """Itself."""
+        """The innermost loop around the context: this one."""
         return self
 
     def admit(

@@ -18,6 +18,8 @@ import numpy as np
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError, ResourceExhaustedError
 from graphmill.runtime.process.fork import fork_safe_lock
 
+_RENAMED: Final = {"_take": "_allocate", "_give_back": "_free"}  # until the next version
+
 ALIGNMENT: Final = 64
 """Alignment of memory in bytes: a cache line, and the largest alignment of vector instructions."""
 
@@ -44,8 +46,8 @@ class AllocatorStats:
 class Allocator(ABC):
     """Allocates memory up to a limit.
 
-    Threads: any may call anything; `_lock` guards the statistics and is not held in `_take` and
-    `_give_back`.
+    Threads: any may call anything; `_lock` guards the statistics and is not held in `_allocate` and
+    `_free`.
 
     Args:
         name: the name of the device, for messages.
@@ -62,12 +64,24 @@ class Allocator(ABC):
         self._largest = 0
         self._count = 0
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Accept methods by their old names, with a warning; `super()` has both names."""
+        super().__init_subclass__(**kwargs)
+        for old, new in _RENAMED.items():
+            if old in cls.__dict__:
+                from graphmill.deprecations import warn_renamed
+
+                warn_renamed(f"{cls.__name__}.{old}", new, stacklevel=4)  # past `ABCMeta`
+                setattr(cls, new, cls.__dict__[old])
+            elif new in cls.__dict__:
+                setattr(cls, old, cls.__dict__[new])
+
     @abstractmethod
-    def _take(self, num_bytes: int) -> Any:
+    def _allocate(self, num_bytes: int) -> Any:
         """Return new memory, aligned to `ALIGNMENT`, as an object that is not used elsewhere."""
 
-    def _give_back(self, memory: Any) -> None:  # noqa: B027 - Python frees what is not used
-        """Free memory that `_take` returned."""
+    def _free(self, memory: Any) -> None:  # noqa: B027 - Python frees what is not used
+        """Free memory that `_allocate` returned."""
 
     def allocate(self, num_bytes: int) -> Any:
         """Return new memory; 0 bytes are allowed.
@@ -86,9 +100,9 @@ class Allocator(ABC):
                     f"(at most {self._peak} so far)",
                     device=self.name,
                 )
-            self._in_use += num_bytes  # reserve, so that the limit holds during `_take`
+            self._in_use += num_bytes  # reserve, so that the limit holds during `_allocate`
         try:
-            memory = self._take(num_bytes)
+            memory = self._allocate(num_bytes)
         except BaseException:
             with self._lock:
                 self._in_use -= num_bytes
@@ -115,7 +129,7 @@ class Allocator(ABC):
                 f"{self.name}: this memory is not in use; it was freed already, or belongs to "
                 f"another allocator"
             )
-        self._give_back(memory)
+        self._free(memory)
 
     def stats(self) -> AllocatorStats:
         """Return the current statistics."""
@@ -126,7 +140,7 @@ class Allocator(ABC):
 class LimitedAllocator(Allocator):
     """Allocates host memory as NumPy arrays of bytes, up to a limit."""
 
-    def _take(self, num_bytes: int) -> Any:
+    def _allocate(self, num_bytes: int) -> Any:
         whole = np.empty(num_bytes + ALIGNMENT, np.uint8)
         start = -whole.ctypes.data % ALIGNMENT
         return whole[start : start + num_bytes]

@@ -34,7 +34,7 @@ _log = logging.getLogger("graphmill.serving")
 _LOAD_THREADS: Final = 2
 _MAX_RETRY_SECONDS: Final = 300.0
 _MAX_ENDED_VERSIONS: Final = 16
-"""How many versions that are no longer served a model remembers, for its status."""
+"""How many versions a model's status lists that are no longer served."""
 
 
 class _Model:

@@ -32,7 +32,7 @@ _V2_MODEL: Final = r"/v2/models/([^/]+)(?:/versions/([^/]+))?"
 _ANY_CASE: Final = re.IGNORECASE
 _MAX_ROUTES: Final = 1024
 _CLOSE: Final = ((b"connection", b"close"),)
-"""The rest of a body that is not read ends the connection."""
+"""The header of an answer to a request whose body is not read to its end."""
 _MAX_VERSION_DIGITS: Final = 18
 
 
