@@ -30,9 +30,9 @@ HEAD = """\
 This page is for plugin authors. It lets you look up every name that a plugin may rely on.
 
 `graphmill.spi` has its own version, {version} here.
-[What stays as it is](../explanation/stability.md) explains its version numbers. Names are imported
-when they are first used. A plugin may also import `graphmill.errors`, `graphmill.dtypes`, and
-the functions of `graphmill.ops`, which build nodes.
+[Compatibility between versions](../explanation/stability.md) explains its version numbers.
+Names are imported when they are first used. A plugin may also import `graphmill.errors`,
+`graphmill.dtypes`, and the functions of `graphmill.ops`, which build nodes.
 The built-in plugins import nothing else; `tests/unit/test_builtin_imports.py` checks this.
 
 """
