@@ -12,7 +12,6 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
-from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels._strings import encode, scalar_bytes, string_array
 from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 from graphmill_plugins.kernels.packed_strings import PackedStrings
@@ -116,17 +115,8 @@ def _split_space(item: bytes, maxsplit: int) -> list[bytes]:
         return item.split()
     if maxsplit == 0:
         return [item]
-    parts: list[bytes] = []
-    rest = item.lstrip(_SPACE)
-    while rest:
-        size = len(rest.split(None, 1)[0])
-        check_cancelled()
-        parts.append(rest[:size])
-        rest = rest[size:].lstrip(_SPACE)
-        if len(parts) == maxsplit:
-            parts.append(rest)
-            break
-    return parts
+    parts = item.split(None, maxsplit)
+    return [*parts, b""] if len(parts) == maxsplit else parts
 
 
 @kernel("StringSplitV2", host=True, dynamic_shape=True)
