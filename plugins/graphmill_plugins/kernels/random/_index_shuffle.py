@@ -6,7 +6,9 @@ Semantics: tensorflow/core/kernels/random_index_shuffle.cc: the Simon block ciph
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
@@ -32,9 +34,7 @@ def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: i
     """
     if largest == 0:
         return 0
-    block = (largest - 1).bit_length()
-    block = min(max(block + block % 2, _MIN_BLOCK), _MAX_BLOCK)
-    width = block // 2
+    width = _width(largest)
     check_size((rounds,), "the list of keys", itemsize=4 * POINTER_SIZE)
     keys = _round_keys(key, rounds, width)
     while True:
@@ -42,6 +42,31 @@ def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: i
         index = _encrypted(index, keys, width)
         if index <= largest:
             return index
+
+
+def shuffled_range(
+    indices: range, key: tuple[int, int, int], largest: int, rounds: int = 4
+) -> list[int]:
+    """Return `index_shuffle` of all indices of a range, computed together."""
+    if largest == 0:
+        return [0] * len(indices)
+    width = _width(largest)
+    keys = _round_keys(key, rounds, width)
+    values = np.arange(indices.start, indices.stop, indices.step, dtype=np.uint64)
+    pending: Any = slice(None)
+    while True:
+        check_cancelled()
+        values[pending] = _encrypted(values[pending], keys, width)
+        pending = np.flatnonzero(values > largest)
+        if not pending.size:
+            positions: list[int] = values.tolist()
+            return positions
+
+
+def _width(largest: int) -> int:
+    """Return the bits of half a block of the cipher."""
+    block = (largest - 1).bit_length()
+    return min(max(block + block % 2, _MIN_BLOCK), _MAX_BLOCK) // 2
 
 
 def _round_keys(key: tuple[int, int, int], rounds: int, width: int) -> list[int]:
@@ -56,7 +81,8 @@ def _round_keys(key: tuple[int, int, int], rounds: int, width: int) -> list[int]
     return keys
 
 
-def _encrypted(value: int, keys: list[int], width: int) -> int:
+def _encrypted(value: Any, keys: list[int], width: int) -> Any:
+    """Encrypt an integer, or an array of uint64."""
     mask = (1 << width) - 1
     left, right = value >> width & mask, value & mask
     pairs: Iterable[tuple[int, int]] = zip(keys[::2], keys[1::2], strict=True)
@@ -66,11 +92,11 @@ def _encrypted(value: int, keys: list[int], width: int) -> int:
     return left << width | right
 
 
-def _mixed(word: int, width: int) -> int:
+def _mixed(word: Any, width: int) -> Any:
     one, two, eight = (_rotated_right(word, width - count, width) for count in (1, 2, 8))
     return one & eight ^ two
 
 
-def _rotated_right(word: int, count: int, width: int) -> int:
+def _rotated_right(word: Any, count: int, width: int) -> Any:
     mask = (1 << width) - 1
     return (word >> count | word << (width - count)) & mask

@@ -15,11 +15,11 @@ import numpy as np
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.spi.kernels import check_cancelled, shape_of_value
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Dataset, Derived, ElementIterator
-from graphmill_plugins.kernels.random._index_shuffle import index_shuffle
+from graphmill_plugins.kernels.random._index_shuffle import shuffled_range
 from graphmill_plugins.kernels.unstack import row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 32) - 1
+_SHUFFLED_TOGETHER: Final = 1024
 
 
 class GlobalShuffle(Derived):
@@ -74,14 +75,22 @@ class _Permuted(ElementIterator):
     def __init__(self, source: Dataset, key: tuple[int, int, int], scope: Scope) -> None:
         self._source, self._key, self._scope = source, key, scope
         self._next, self._count = 0, source.cardinality
+        self._indices: Iterator[int] = iter(())
 
     def __next__(self) -> Element:
-        if self._next >= self._count:
-            raise StopIteration
         check_cancelled()
-        index = index_shuffle(self._next, self._key, self._count - 1, _ROUNDS)
-        self._next += 1
+        index = next(self._indices, None)
+        if index is None:
+            if self._next >= self._count:
+                raise StopIteration
+            self._indices = iter(self._shuffled())
+            index = next(self._indices)
         return self._source.at(index, self._scope)
+
+    def _shuffled(self) -> list[int]:
+        """Return the positions of the next elements; computing many at once is faster."""
+        start, self._next = self._next, min(self._next + _SHUFFLED_TOGETHER, self._count)
+        return shuffled_range(range(start, self._next), self._key, self._count - 1, _ROUNDS)
 
 
 class WeightedFlatMap(Dataset):
