@@ -184,7 +184,8 @@ class _NoiseReduction:
 
     def __init__(self, attrs: _Attrs) -> None:
         is_odd = np.arange(attrs.num_channels) % 2
-        smoothing = _F([attrs.even_smoothing, attrs.odd_smoothing]) * _F(1 << _SMOOTHING_BITS)
+        smoothing = np.array([attrs.even_smoothing, attrs.odd_smoothing], _F)
+        smoothing = smoothing * _F(1 << _SMOOTHING_BITS)
         self._smoothing = smoothing.astype(np.uint16).astype(_U64)[is_odd]
         self._rest = (_U64(1 << _SMOOTHING_BITS) - self._smoothing) & _U64(0xFFFFFFFF)
         least = _F(attrs.min_signal_remaining) * _F(1 << _SMOOTHING_BITS)

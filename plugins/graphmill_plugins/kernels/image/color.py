@@ -157,8 +157,11 @@ def _rotated_by_order(xp: ArrayNamespace, images: Value, delta: Value) -> Value:
     share = hue - xp.floor(hue)
     share = xp.where(sector % 2 == 0, share, np.float32(1) - share)
     middle = low + share * (high - low)
-    places = ((high, middle, low, low, middle), (middle, high, high, middle, low))
-    places += ((low, low, middle, high, high),)
+    places = (
+        (high, middle, low, low, middle),
+        (middle, high, high, middle, low),
+        (low, low, middle, high, high),
+    )
     channels = []
     for at_sector, last in zip(places, (high, low, middle), strict=True):
         channel = last

@@ -13,6 +13,7 @@ import socket
 import time
 import weakref
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -119,14 +120,8 @@ class DebugIdentityV2Kernel:
     def __call__(self, ctx: OpKernelContext, value: Value) -> Value:
         """Record the value."""
         for folder in self._folders:
-            writer = ctx.resources.lookup_or_create(
-                _CONTAINER,
-                folder,
-                DebugEventsWriter,
-                lambda folder=folder: DebugEventsWriter(
-                    folder, self._run_id, self._capacity, self._broker
-                ),
-            )
+            create = partial(DebugEventsWriter, folder, self._run_id, self._capacity, self._broker)
+            writer = ctx.resources.lookup_or_create(_CONTAINER, folder, DebugEventsWriter, create)
             writer.add(self._event(ctx, value))
         return value
 
@@ -136,7 +131,7 @@ class DebugIdentityV2Kernel:
         trace.tfdbg_context_id, trace.op_name = self._context_id, self._op_name
         trace.device_name = ctx.device.name
         trace.output_slot = max(self._slot, 0)
-        trace.tensor_debug_mode = max(self._mode, 0)  # type: ignore[assignment]
+        trace.tensor_debug_mode = max(self._mode, 0)
         array: Any = np.asarray(ctx.device.to_host(value))
         trace.tensor_proto.CopyFrom(numpy_to_tensor_proto(array, as_dtype(array.dtype)))
         return event
