@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from graphmill.errors import (
     FailedPreconditionError,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.serving.server_options import ServerOptions
 
 _log = logging.getLogger("graphmill.serving")
+_T = TypeVar("_T")
 
 _LOAD_THREADS: Final = 2
 _MAX_RETRY_SECONDS: Final = 300.0
@@ -334,7 +335,7 @@ class ModelManager:
             else:
                 yield model.error or FailedPreconditionError(_why_none(model))
 
-    async def _in_loader(self, function: Callable[..., object], *arguments: object) -> object:
+    async def _in_loader(self, function: Callable[..., _T], *arguments: object) -> _T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._loaders, function, *arguments)
 

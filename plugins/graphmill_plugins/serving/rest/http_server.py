@@ -31,7 +31,7 @@ class HttpServer:
     def __init__(self, core: ServerCore) -> None:
         options = core.options
         self._config = uvicorn.Config(
-            Application(core),  # type: ignore[arg-type]
+            Application(core),
             http=bounded_protocol(options.receive_seconds),
             ws="none",
             lifespan="off",
