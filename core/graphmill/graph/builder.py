@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill import files
 from graphmill.dtypes import as_dtype
 from graphmill.errors import (
     InvalidArgumentError,
@@ -37,6 +38,7 @@ from graphmill.ops.inputs import values
 from graphmill.ops.inputs.default_graph import SymbolicTensor, default_graph
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
@@ -327,6 +329,26 @@ class Graph(ShapedGraph):
     def as_graph_def(self) -> proto.GraphDef:
         """Return the graph as a message, functions included."""
         return graph_to_graph_def(self)
+
+    def write(self, path: str | os.PathLike[str], *, as_text: bool | None = None) -> str:
+        """Write the graph as a GraphDef file, and return its path.
+
+        Args:
+            path: a local path or URL; missing folders are created.
+            as_text: whether the file is text; by default if its name ends in `.pbtxt`.
+
+        Raises:
+            OpError: the file cannot be written.
+        """
+        target = files.as_path(path)
+        message = self.as_graph_def()
+        if target.endswith(".pbtxt") if as_text is None else as_text:
+            from google.protobuf import text_format  # few programs write text
+
+            files.write(target, text_format.MessageToString(message).encode())
+        else:
+            files.write(target, message.SerializeToString())
+        return target
 
     # Implementation.
 

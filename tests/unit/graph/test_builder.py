@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from graphmill import dtypes, ops, proto
+import graphmill
+from graphmill import dtypes, errors, ops, proto
 from graphmill.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -354,3 +356,20 @@ def test_a_tensor_has_no_value_yet(graph: Graph) -> None:
     for use in (bool, iter, len, np.asarray):
         with pytest.raises(TypeError, match="has no value before a session runs it"):
             use(x)  # type: ignore[arg-type, operator]
+
+
+@pytest.mark.parametrize("name", ["g.pb", "new/g.pbtxt"])
+def test_graph_is_written_to_a_file_that_sessions_read(tmp_path: Path, name: str) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        graph.constant(np.float32(2), name="two")
+    path = graph.write(tmp_path / name)
+    assert Path(path).read_bytes().startswith(b"node {") is name.endswith(".pbtxt")
+    with graphmill.Session(graph=path) as session:
+        assert session.run("two:0") == 2
+
+
+def test_graph_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(errors.OpError, match="folder"):
+        graphmill.Graph().write(tmp_path / "folder")
