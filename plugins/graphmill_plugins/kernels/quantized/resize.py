@@ -12,6 +12,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._quantize import sole
+from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.image.resize import check_images, linear_neighbors, output_size
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _FRACTION_BITS = {1: 7, 4: 30}
 """The fractional bits of weights, by the bytes of a value."""
+
+
+_PIXEL_SIZE = 48
 
 
 def _divided(xp: ArrayNamespace, x: Value, bits: int) -> Value:
@@ -86,6 +90,8 @@ def quantized_resize_bilinear(
     height, width = output_size(size, images)
     if images.shape[1:3] == (height, width):
         return images, low, high
+    # Four neighbours of each pixel, and sums of them, in a wider type.
+    check_size((images.shape[0], height, width, images.shape[3]), itemsize=_PIXEL_SIZE)
     rows = linear_neighbors(images.shape[1], height, align_corners, half_pixel_centers)
     columns = linear_neighbors(images.shape[2], width, align_corners, half_pixel_centers)
     blend = _blended_floats if images.dtype.kind == "f" else _blended

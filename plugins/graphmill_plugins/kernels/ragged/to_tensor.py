@@ -11,7 +11,7 @@ import numpy as np
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import check_size, object_array, shape_text
+from graphmill_plugins.kernels._support import POINTER_SIZE, check_size, object_array, shape_text
 from graphmill_plugins.kernels.ragged._ragged import check_splits
 from graphmill_plugins.kernels.segment_reduce import run_starts
 
@@ -26,6 +26,8 @@ def _row_ids(kind: str, tensor: Value) -> Any:
             raise InvalidArgumentError("value_rowids must be a vector that does not decrease")
         return tensor.astype(np.int64)
     check_splits(tensor, int(tensor[-1]) if tensor.ndim == 1 and tensor.size else 0)
+    if len(tensor):
+        check_size((int(tensor[-1]),), "the list of rows", itemsize=POINTER_SIZE)
     return np.repeat(np.arange(len(tensor) - 1), np.diff(tensor))
 
 
