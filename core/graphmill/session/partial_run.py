@@ -28,10 +28,9 @@ from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.steps.cancellation import CancellationManager
-from graphmill.runtime.steps.current_step import running
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
-from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_runner import StepRunner, running
 from graphmill.runtime.steps.step_stats import StepStatsCollector
 from graphmill.session.options import as_message, copy_message
 from graphmill.session.step_ids import next_step_id

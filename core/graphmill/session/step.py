@@ -24,10 +24,9 @@ from graphmill.runtime.process.shutdown import SHUTDOWN
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
 from graphmill.runtime.steps.cancellation import CancellationManager
-from graphmill.runtime.steps.current_step import RUNNING, leave
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
-from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_runner import RUNNING, StepRunner, leave
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.cost_model import is_cost_step, measured_costs

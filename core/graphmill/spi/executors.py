@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.cancel_grace import (
         CancellationGracePeriod as CancellationGracePeriod,
     )
-    from graphmill.runtime.steps.current_step import running as running
     from graphmill.runtime.steps.frame_ids import ROOT_FRAME_ID as ROOT_FRAME_ID
     from graphmill.runtime.steps.frame_ids import child_frame_id as child_frame_id
     from graphmill.runtime.steps.memory_log import output_record as output_record
     from graphmill.runtime.steps.memory_log import step_record as step_record
+    from graphmill.runtime.steps.step_runner import running as running
     from graphmill.runtime.steps.step_stats import NodeStats as NodeStats
     from graphmill.runtime.steps.step_stats import StepStatsCollector as StepStatsCollector
     from graphmill.runtime.steps.step_stats import describe_outputs as describe_outputs
@@ -44,7 +44,7 @@ else:
         {
             "graphmill.runtime.steps.activity": "activity",
             "graphmill.runtime.steps.cancel_grace": "CancellationGracePeriod",
-            "graphmill.runtime.steps.current_step": "running",
+            "graphmill.runtime.steps.step_runner": "running",
             "graphmill.runtime.steps.memory_log": "output_record step_record",
             "graphmill.runtime.executor": "DoneCallback",
             "graphmill.runtime.steps.frame_ids": "ROOT_FRAME_ID child_frame_id",

@@ -24,7 +24,6 @@ from graphmill.spi.executors import (
     failure_at,
     now,
     record_node,
-    running,
     sync_device,
     thread_id,
 )
@@ -211,6 +210,8 @@ class ExecutorState:
         runner = self.args.runner
         runner.num_computing += 1
         scheduled = 0 if self._timed is None else self._timed.scheduled
+
+        from graphmill.spi.executors import running  # few steps need the pool
 
         def task() -> None:
             started = perf_counter_ns()

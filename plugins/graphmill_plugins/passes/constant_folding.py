@@ -20,7 +20,6 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.spi import Provenance, TensorAttr, topological_order
-from graphmill.spi.executors import running
 from graphmill.spi.graphs import is_constant
 from graphmill.spi.passes import bind_node, effects_of_node, kernels_of_node
 from graphmill_plugins.passes.options import is_enabled
@@ -44,10 +43,9 @@ def fold(graph: Graph, options: PassOptions) -> None:
         return
     limit = options.config.graph_options.optimizer_options.max_folded_constant_in_bytes
     folder = _Folder(graph, options, limit or _MAX_BYTES)
-    with running(_Allowance(_MAX_SECONDS)):
-        for node in topological_order(graph):
-            if folder.is_foldable(node):
-                folder.fold(node)
+    for node in topological_order(graph):
+        if folder.is_foldable(node):
+            folder.fold(node)
     if folder.folded:
         graph.withdraw(folder.folded)
         graph.withdraw(n for n in graph.nodes if _is_constant(n) and not n.out_edges)
@@ -75,6 +73,7 @@ class _Folder:
         self.values: dict[Node, Any] = {}
         self.folded: set[Node] = set()
         self.const = options.host.ops.get("Const")
+        self.allowance = _Allowance(_MAX_SECONDS)
 
     def is_foldable(self, node: Node) -> bool:
         return bool(
@@ -97,8 +96,10 @@ class _Folder:
         choice = self._kernel(node)
         if choice is None:
             return
+        from graphmill.spi.executors import running  # few graphs have constants to fold
+
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), running(self.allowance):
                 kernel = bind_node(node, choice, self.options.effects, np)
                 result = kernel.compute(*(self._value(edge.src) for edge in node.in_edges))
         except Exception:  # noqa: BLE001 - the step reports the kernel's error

@@ -18,10 +18,9 @@ from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
 from graphmill.runtime.steps.call_frame import CallFrame
 from graphmill.runtime.steps.cancel_grace import CancellationGracePeriod
-from graphmill.runtime.steps.current_step import running
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
-from graphmill.runtime.steps.step_runner import StepRunner
+from graphmill.runtime.steps.step_runner import StepRunner, running
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.cost_model import measured_costs

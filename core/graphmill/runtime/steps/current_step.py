@@ -8,33 +8,16 @@ soon, too. This needs no context, so that kernels that compilers trace can do it
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from graphmill.errors import CancelledError
+from graphmill.runtime.steps.step_runner import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _T = TypeVar("_T")
-
-
-class Stoppable(Protocol):
-    """A run of an executor, or what cancels one."""
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether it has been cancelled."""
-        ...
-
-
-RUNNING: Final[dict[int, Stoppable]] = {}
-"""The step whose kernels each thread runs, by the identity of the thread.
-
-A dict, because steps are short: setting a `threading.local` or `ContextVar` takes three times as
-long.
-"""
 
 
 def check_cancelled() -> None:
@@ -64,23 +47,3 @@ def cancellable(items: Iterable[_T], interval: int = 1024) -> Iterator[_T]:
             left = interval
         left -= 1
         yield item
-
-
-@contextmanager
-def running(step: Stoppable) -> Iterator[None]:
-    """Declare that the kernels that the calling thread runs in a `with` block belong to a step."""
-    thread = get_ident()
-    outer = RUNNING.get(thread)
-    RUNNING[thread] = step
-    try:
-        yield
-    finally:
-        leave(thread, outer)
-
-
-def leave(thread: int, outer: Stoppable | None) -> None:
-    """Declare that a thread runs the kernels of an outer step again, or of none."""
-    if outer is None:
-        del RUNNING[thread]
-    else:
-        RUNNING[thread] = outer

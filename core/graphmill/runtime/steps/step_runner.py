@@ -7,14 +7,15 @@ step never run at the same time, and their state needs no locks.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import get_ident, main_thread
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from graphmill.runtime.process.shutdown import SHUTDOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from graphmill.runtime.threads.thread_pool import ThreadPool
 
@@ -22,6 +23,43 @@ _T = TypeVar("_T")
 
 _SIGNAL_SECONDS: Final = 0.5
 """Seconds after which a waiting main thread checks for signals."""
+
+
+class Stoppable(Protocol):
+    """A run of an executor, or what cancels one."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it has been cancelled."""
+        ...
+
+
+RUNNING: Final[dict[int, Stoppable]] = {}
+"""The step whose kernels each thread runs, by the identity of the thread; see `current_step`.
+
+A dict, because steps are short: setting a `threading.local` or `ContextVar` takes three times as
+long.
+"""
+
+
+@contextmanager
+def running(step: Stoppable) -> Iterator[None]:
+    """Declare that the kernels that the calling thread runs in a `with` block belong to a step."""
+    thread = get_ident()
+    outer = RUNNING.get(thread)
+    RUNNING[thread] = step
+    try:
+        yield
+    finally:
+        leave(thread, outer)
+
+
+def leave(thread: int, outer: Stoppable | None) -> None:
+    """Declare that a thread runs the kernels of an outer step again, or of none."""
+    if outer is None:
+        del RUNNING[thread]
+    else:
+        RUNNING[thread] = outer
 
 
 class StepRunner:

@@ -14,7 +14,6 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Literal
 
 from graphmill.runtime.steps import cancel_grace
-from graphmill.runtime.steps.current_step import running
 from graphmill.runtime.steps.step_runner import get_in_main_thread
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def run_in_abandonable_thread(
     context = contextvars.copy_context()
 
     def drive() -> None:
+        from graphmill.runtime.steps.step_runner import running  # few steps need the thread
+
         args.runner.owner = threading.get_ident()
         try:
             with running(args):

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
-from graphmill.memory_budget import inheriting
 from graphmill.runtime.process import fork
 from graphmill.runtime.process.shutdown import SHUTDOWN
 
@@ -53,6 +52,8 @@ class ThreadPool:
         """Queue a task for a thread of the pool; it has the memory budget of the caller."""
         if len(self._threads) < self.num_threads:
             self._start_thread()
+        from graphmill.memory_budget import inheriting  # few first steps need the pool
+
         self._tasks.put(inheriting(task))
         if SHUTDOWN.has_begun:
             _run_queued(self._tasks)

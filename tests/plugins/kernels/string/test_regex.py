@@ -11,7 +11,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.memory_budget import with_limit
-from graphmill.runtime.steps.current_step import running
+from graphmill.runtime.steps.step_runner import running
 from graphmill_plugins.kernels._strings import string_array
 from graphmill_plugins.kernels.string import _regex
 

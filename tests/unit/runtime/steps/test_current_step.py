@@ -9,7 +9,8 @@ import pytest
 
 import graphmill
 from graphmill import errors
-from graphmill.runtime.steps.current_step import RUNNING, cancellable, check_cancelled, running
+from graphmill.runtime.steps.current_step import cancellable, check_cancelled
+from graphmill.runtime.steps.step_runner import RUNNING, running
 from graphmill.testing.case_graph import GraphMaker
 from graphmill.testing.case_inputs import parse_input
 from graphmill.testing.case_nodes import parse_node
