@@ -132,6 +132,9 @@ fails a test.
 - **`SdcaOptimizer`** takes the examples in a random order, like TensorFlow, but in one thread. With
   adaptive sampling, examples that were not drawn follow by their importance; TensorFlow takes the
   first example in their place.
+- **`CalibrationStatisticsSaver`** replaces its file after each step, and **`DebugIdentityV2`**
+  writes the tensors of its circular buffer when the session is closed. TensorFlow writes the first
+  when it drops the kernel, and the second when its Python debugger flushes them.
 - **`SparseMatrixOrderingAMD`** orders rows by their exact degree. TensorFlow estimates it, so ties
   and some rows come in another order; the Cholesky factor has about as many values.
 - **`CombinedNonMaxSuppression`** keeps the order of boxes with equal scores; TensorFlow's sort is
