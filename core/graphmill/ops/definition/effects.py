@@ -74,9 +74,9 @@ _TABLE: Final[dict[str, str]] = {
     "fs.write net": "DistributedSave",
     "fs.read fs.write process": "DecodeAudio DecodeAudioV2 DecodeVideo EncodeAudio EncodeAudioV2",
     "fs.write net log": """
-        DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary
-        DebugNumericSummaryV2
+        DebugIdentity DebugIdentityV3 DebugNanCount DebugNumericSummary DebugNumericSummaryV2
     """,
+    "fs.write net log clock state": "DebugIdentityV2",
     # Their handles are strings, so their definitions do not reveal the state.
     "state": """
         DatasetFromGraph TensorArrayCloseV2 TensorArrayConcatV2 TensorArrayGatherV2

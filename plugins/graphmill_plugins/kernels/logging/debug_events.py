@@ -26,7 +26,6 @@ from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import numpy_to_tensor_proto, proto
 
 if TYPE_CHECKING:
-    from graphmill.proto.debug_event_pb2 import DebugEvent
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
     from graphmill.spi.files import Broker
 
@@ -38,7 +37,7 @@ _SCHEME: Final = "file://"
 _CONTAINER: Final = "_debug_events"
 
 
-def _framed(event: DebugEvent) -> bytes:
+def _framed(event: proto.DebugEvent) -> bytes:
     event.wall_time = time.time()
     return frame(event.SerializeToString())
 
@@ -96,7 +95,7 @@ class DebugEventsWriter:
         self._traces = _Traces(f"{prefix}.{_TRACES}", capacity, broker)
         weakref.finalize(self, self._traces.close)
 
-    def add(self, event: DebugEvent) -> None:
+    def add(self, event: proto.DebugEvent) -> None:
         """Record a tensor."""
         self._traces.add(_framed(event))
 
@@ -125,7 +124,7 @@ class DebugIdentityV2Kernel:
             writer.add(self._event(ctx, value))
         return value
 
-    def _event(self, ctx: OpKernelContext, value: Value) -> DebugEvent:
+    def _event(self, ctx: OpKernelContext, value: Value) -> proto.DebugEvent:
         event = proto.DebugEvent()
         trace = event.graph_execution_trace
         trace.tfdbg_context_id, trace.op_name = self._context_id, self._op_name

@@ -23,7 +23,6 @@ from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.quantized.calibration import bin_width
 
 if TYPE_CHECKING:
-    from graphmill.proto.calibration_statistics_pb2 import CalibrationStatistics
     from graphmill.spi import OpKernelConstruction, OpKernelContext, Value
 
 _F = np.float32
@@ -39,7 +38,7 @@ class _Collector(Protocol):
     def is_empty(self) -> bool:
         """Whether nothing was collected, so that the file does not have the tensor."""
 
-    def add_to(self, statistics: CalibrationStatistics) -> None:
+    def add_to(self, statistics: proto.CalibrationStatistics) -> None:
         """Write what was collected into a message."""
 
 
@@ -58,7 +57,7 @@ class _MinMax:
     def is_empty(self) -> bool:
         return bool(self._smallest == np.finfo(_F).max)
 
-    def add_to(self, statistics: CalibrationStatistics) -> None:
+    def add_to(self, statistics: proto.CalibrationStatistics) -> None:
         found = statistics.min_max_statistics
         found.global_min, found.global_max = float(self._smallest), float(self._largest)
 
@@ -78,7 +77,7 @@ class _AverageMinMax:
     def is_empty(self) -> bool:
         return not self._count
 
-    def add_to(self, statistics: CalibrationStatistics) -> None:
+    def add_to(self, statistics: proto.CalibrationStatistics) -> None:
         found = statistics.average_min_max_statistics
         found.min_sum, found.max_sum = float(self._smallest), float(self._largest)
         found.num_samples = self._count
@@ -126,7 +125,7 @@ class _Histogram:
     def is_empty(self) -> bool:
         return not self._counts.size
 
-    def add_to(self, statistics: CalibrationStatistics) -> None:
+    def add_to(self, statistics: proto.CalibrationStatistics) -> None:
         found = statistics.histogram_statistics
         found.bin_width, found.lower_bound = float(self._width), float(self._lower)
         used = np.flatnonzero(self._counts)
