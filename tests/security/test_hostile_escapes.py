@@ -812,12 +812,20 @@ _NEVER = ("never(f: string) -> (bool): y = Const(dtype=bool, value='bool: False'
 
 @pytest.mark.parametrize("name", SLEEPS)
 def test_step_that_never_ends_is_ended(name: str) -> None:
-    graph = graph_of(SLEEPS[name], _NEVER)
-    config = {"graphmill": {"memory_budget_bytes": BUDGET, "policy": "pure", "jit": "off"}}
+    """Its thread ends, too: the session's only one then serves another dataset."""
+    other = (
+        "p = TensorDataset([f], Toutput_types=[string], output_shapes=[[]]); "
+        f"z = DatasetToSingleElement(p, {_STRING}); "
+    )
+    graph = graph_of(other + SLEEPS[name], _NEVER)
+    config = {
+        "graphmill": {"memory_budget_bytes": BUDGET, "policy": "pure", "jit": "off"},
+        "inter_op_parallelism_threads": 1,
+        "use_per_session_threads": True,
+    }
     started = time.monotonic()
-    with (
-        graphmill.Session(graph=graph, config=config) as session,
-        pytest.raises((errors.DeadlineExceededError, errors.ResourceExhaustedError)),
-    ):
-        session.run("y:0", {"f:0": b""}, options={"timeout_in_ms": 1000})
-    assert time.monotonic() - started < 20
+    with graphmill.Session(graph=graph, config=config) as session:
+        with pytest.raises((errors.DeadlineExceededError, errors.ResourceExhaustedError)):
+            session.run("y:0", {"f:0": b""}, options={"timeout_in_ms": 1000})
+        assert session.run("z:0", {"f:0": b"other"}, options={"timeout_in_ms": 20_000}) == b"other"
+    assert time.monotonic() - started < 40

@@ -18,7 +18,7 @@ from graphmill.spi.passes import EffectsPolicy
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.export.coverage import refusals
-from graphmill_plugins.jit.export.program import exported_program
+from graphmill_plugins.jit.export.program import exported_program, serialized
 from graphmill_plugins.jit.functionalize import functionalize
 from graphmill_plugins.jit.ir.errors import NotTraceable
 from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
@@ -138,7 +138,7 @@ class JaxFunction:
         arrays = {name: np.asarray(value) for name, value in self.params.items()}
         np.savez(content, allow_pickle=False, **arrays)
         paths = [files.join(folder, name) for name in ("function.jax", "variables.npz")]
-        files.write(paths[0], bytes(exported.serialize(vjp_order=1)))
+        files.write(paths[0], serialized(exported, vjp_order=1))
         files.write(paths[1], content.getvalue())
         return paths
 

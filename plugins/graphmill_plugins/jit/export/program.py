@@ -27,3 +27,22 @@ def exported_program(
             return jax_export.export(jax.jit(function), platforms=tuple(platforms))(*arguments)
         except (NotImplementedError, ValueError) as error:
             raise UnimplementedError(f"JAX cannot export this program: {error}") from error
+
+
+def serialized(exported: Any, vjp_order: int = 0) -> bytes:
+    """Return the serialized form of what `exported_program` made.
+
+    Args:
+        exported: the program.
+        vjp_order: how often it can be differentiated after it is loaded.
+
+    Raises:
+        UnimplementedError: `flatbuffers`, with which JAX serializes programs, is not installed.
+    """
+    try:
+        return bytes(exported.serialize(vjp_order=vjp_order))
+    except ImportError as error:
+        raise UnimplementedError(
+            "JAX serializes programs with flatbuffers, which is not installed; "
+            "run: pip install graphmill[export]"
+        ) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill.spi import files
 from graphmill_plugins.jit.export.jax_function import JaxFunction
-from graphmill_plugins.jit.export.program import exported_program
+from graphmill_plugins.jit.export.program import exported_program, serialized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,6 +71,4 @@ def to_stablehlo(
         return tuple(outputs[name] for name in graph.outputs)
 
     exported = exported_program(program, function.shapes(shapes), platforms)
-    return StableHlo(
-        exported.mlir_module(), bytes(exported.serialize()), tuple(names), graph.outputs
-    )
+    return StableHlo(exported.mlir_module(), serialized(exported), tuple(names), graph.outputs)

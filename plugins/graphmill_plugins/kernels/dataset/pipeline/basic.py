@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, OpError
-from graphmill.spi.kernels import shape_of_value
+from graphmill.spi.kernels import cancellable, check_cancelled, shape_of_value
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
     UNKNOWN,
@@ -253,6 +253,7 @@ class _Skipping(ElementIterator):
 
     def __next__(self) -> Element:
         while self._remaining > 0:
+            check_cancelled()
             next(self._source)
             self._remaining -= 1
         return next(self._source)
@@ -300,6 +301,7 @@ class _Repeating(ElementIterator):
 
     def __next__(self) -> Element:
         while self._remaining:
+            check_cancelled()
             is_first = self._source is None
             if self._source is None:
                 self._source = self._dataset.iterate(self._scope)
@@ -467,12 +469,13 @@ class _Sharding(ElementIterator):
 
     def __next__(self) -> Element:
         while self._skip:
+            check_cancelled()
             self._take()
             self._skip -= 1
         element = self._take()
         self._skip = self._count - 1
         if self._requires_non_empty:
-            others = list(islice(self._source, self._later_shards))
+            others = list(cancellable(islice(self._source, self._later_shards)))
             if len(others) < self._later_shards:
                 raise InvalidArgumentError(
                     "Could not apply sharding policy: the dataset has fewer elements than the "

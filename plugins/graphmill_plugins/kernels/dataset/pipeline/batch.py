@@ -267,6 +267,7 @@ class _Unbatching(ElementIterator):
             row = next(self._rows, None)
             if row is not None:
                 return row
+            check_cancelled()
             self._rows = self._split(next(self._source))
 
     def _split(self, element: Element) -> Elements:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import AlreadyExistsError, InvalidArgumentError, OpError
 from graphmill.spi.checkpoints import BundleReader, BundleWriter
+from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset.pipeline.background_jobs import Prefetching
 from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements
@@ -279,6 +280,7 @@ class _Windowing(ElementIterator):
     def __next__(self) -> Element:
         dataset = self._dataset
         while self._source is not None and len(self._buffer) < dataset.span:
+            check_cancelled()
             self._take(self._source)
         if not self._buffer or (len(self._buffer) < dataset.span and dataset.drops_remainder):
             raise StopIteration
@@ -311,7 +313,7 @@ class _Windowing(ElementIterator):
         for _ in range(min(self._dataset.shift, len(self._buffer))):
             self._buffer.popleft()
         if skipped > 0 and self._source is not None:
-            for _ in islice(self._source, skipped):
+            for _ in cancellable(islice(self._source, skipped)):
                 pass
 
 

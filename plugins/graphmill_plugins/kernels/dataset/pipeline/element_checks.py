@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphmill.errors import FailedPreconditionError, OpError, OutOfRangeError
-from graphmill.spi.kernels import shape_of_value
+from graphmill.spi.kernels import check_cancelled, shape_of_value
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
     Dataset,
@@ -106,6 +106,7 @@ class _Ignoring(ElementIterator):
 
     def __next__(self) -> Element:
         while True:
+            check_cancelled()
             try:
                 return next(self._source)
             except OpError:
@@ -129,6 +130,7 @@ class _Distinct(ElementIterator):
 
     def __next__(self) -> Element:
         while True:
+            check_cancelled()
             element = next(self._source)
             (value,) = element
             key = (shape_of_value(value, self._dtype), _key(value))

@@ -355,6 +355,7 @@ class _Directed(ElementIterator):
 
     def __next__(self) -> Element:
         while any(source is not None for source in self._sources):
+            check_cancelled()
             choice = int(next(self._selector)[0])
             if not 0 <= choice < len(self._sources):
                 raise InvalidArgumentError(

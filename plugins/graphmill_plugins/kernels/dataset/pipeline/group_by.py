@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import check_cancelled
 from graphmill_plugins.kernels.dataset.pipeline.basic import ListOfElements
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     Dataset,
@@ -69,6 +70,7 @@ class _Grouping(ElementIterator):
                 return element
             if self._source is None and not self._groups:
                 raise StopIteration
+            check_cancelled()
             self._fill_window()
 
     def _fill_window(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from graphmill.spi.files import UNRESTRICTED, LocalReader, join
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._strings import string_scalar
@@ -84,7 +84,11 @@ class Database:
         file = None
         if broker.is_restricted:  # before LMDB is imported: a refusal needs no package
             name = join(path, _DATA) if broker.is_dir(path) else path
-            file, path = _opened(name, broker)
+            try:
+                file, path = _opened(name, broker)
+            except NotFoundError:
+                _lmdb()  # without the package a missing file is not what the caller has to mend
+                raise
         with self._refusing():
             self._environment = _environment(path, file)
             self._items: Any = _items(self._environment)

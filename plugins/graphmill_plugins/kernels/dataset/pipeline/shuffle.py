@@ -13,6 +13,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill.spi.kernels import check_cancelled
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     INFINITE,
@@ -184,6 +185,7 @@ class _Shuffling(ElementIterator):
 
     def _take_one(self) -> bool:
         """Take an element into the buffer; return False if a repeated input is empty."""
+        check_cancelled()
         if self._source is None:
             start = self._epochs[-1].end if self._epochs else 0
             self._epochs.append(_Epoch(start))
@@ -237,6 +239,7 @@ class _Sampling(ElementIterator):
 
     def __next__(self) -> Element:
         while True:
+            check_cancelled()
             element = next(self._source)
             if self._numbers.unit() < self._rate:
                 return element
