@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,8 @@ def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None
         what: name of the argument, for error messages.
 
     Raises:
-        InvalidArgumentError: the value is none of these, or has unknown fields.
+        InvalidArgumentError: the value is none of these, or has unknown fields; the error
+            suggests the nearest ones.
     """
     if value is None:
         return kind()
@@ -68,8 +69,48 @@ def _from_dict(kind: type[_M], value: dict[str, Any], what: str) -> _M:
     try:
         return json_format.ParseDict(value, kind())
     except json_format.ParseError as error:
-        fields = ", ".join(sorted(field.name for field in kind.DESCRIPTOR.fields))
-        reason = str(error).partition("\n")[0]  # later lines list the fields in camel case
-        raise InvalidArgumentError(
-            f"{what}: {reason} ({kind.DESCRIPTOR.name} has the fields {fields})"
-        ) from error
+        # Later lines of the error list the fields in camel case.
+        reason = _unknown_name(kind.DESCRIPTOR, value, what) or (
+            f"{what}: {str(error).splitlines()[0]}"
+        )
+        raise InvalidArgumentError(reason) from error
+
+
+def _unknown_name(descriptor: Any, value: Any, path: str) -> str:
+    """Return the error for the first unknown field or enum value of a dict; "" if there is none.
+
+    Args:
+        descriptor: describes the message.
+        value: the message as a dict; anything else has no fields to check.
+        path: where the message lies in the options, for the error.
+    """
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if not isinstance(name, str):
+            continue
+        field = descriptor.fields_by_name.get(name) or descriptor.fields_by_camelcase_name.get(name)
+        if field is None:
+            names = sorted(descriptor.fields_by_name)
+            return (
+                f"{path} has no field {name!r}{suggest(name, names)} ({descriptor.name} has the "
+                f"fields {', '.join(names)})"
+            )
+        reason = _unknown_in_field(field, item, f"{path}.{name}")
+        if reason:
+            return reason
+    return ""
+
+
+def _unknown_in_field(field: Any, item: Any, path: str) -> str:
+    items = item if isinstance(item, list) else [item]
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        field = field.message_type.fields_by_name["value"]
+        items = list(item.values()) if isinstance(item, dict) else []
+    if field.message_type is not None:
+        reasons = (_unknown_name(field.message_type, each, path) for each in items)
+        return next(filter(None, reasons), "")
+    names = [] if field.enum_type is None else list(field.enum_type.values_by_name)
+    for each in items:
+        if names and isinstance(each, str) and each not in names:
+            expected = ", ".join(names)
+            return f"{path} is {each!r}{suggest(each, names)} (expected one of {expected})"
+    return ""

@@ -55,11 +55,40 @@ def test_s1_a_message_of_another_library_is_read() -> None:
         ([], "config is a list"),
         (proto.RunOptions(), "config is a RunOptions"),
         (b"\xff\xff\xff", "config: the bytes are not a valid ConfigProto"),
-        ({"alow_soft_placement": True}, r"alow_soft_placement.* has the fields allow_soft_pl"),
+        (
+            {"alow_soft_placement": True},
+            r"config has no field .*; did you mean 'allow_soft_placement'.* \(ConfigProto has the ",
+        ),
+        (
+            {"graphmill": {"jti": "off"}},
+            r"config.graphmill has no field 'jti'.*\(GraphmillOptions has the fields .*, jit, ",
+        ),
+        (
+            {"session_inter_op_thread_pool": [{}, {"num_thread": 1}]},
+            "session_inter_op_thread_pool has no field 'num_thread'; did you mean 'num_threads'",
+        ),
+        (
+            {"clusterDef": {"job": [{"nam": "worker"}]}},
+            r"config.clusterDef.job has no field 'nam'; did you mean 'name'",
+        ),
+        (
+            {
+                "graph_options": {
+                    "rewrite_options": {
+                        "custom_optimizers": [{"parameter_map": {"a": {"ss": ""}}}],
+                    }
+                }
+            },
+            "config.graph_options.rewrite_options.custom_optimizers.parameter_map has no field",
+        ),
+        (
+            {"graph_options": {"optimizer_options": {"opt_level": "L7"}}},
+            r"config.graph_options.optimizer_options.opt_level is 'L7'.*\(expected one of L1, L0",
+        ),
         ({"allow_soft_placement": "maybe"}, "config: "),
         ({"device_count": 5}, "config: "),
         ({"gpu_options": 5}, "config: "),
-        ({"session_inter_op_thread_pool": {"a": 1}}, "config: "),
+        ({"session_inter_op_thread_pool": {"a": 1}}, "session_inter_op_thread_pool has no field"),
         ({"inter_op_parallelism_threads": 1.5}, "config: "),
         ({"inter_op_parallelism_threads": 2**40}, "config: "),
         ({5: 5}, "config: "),
