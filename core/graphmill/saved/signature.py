@@ -82,13 +82,12 @@ class Signature:
             for key, port in self.inputs.items()
         }
 
-    def __call__(
-        self, inputs: Mapping[str, Any] | None = None, /, **named: Any
-    ) -> dict[str, Value]:
+    def __call__(self, inputs: Any = None, /, **named: Any) -> dict[str, Value]:
         """Return the outputs by name.
 
         Args:
-            inputs: values by input name, for names that are not Python identifiers.
+            inputs: values by input name, for names that are not Python identifiers; or the value of
+                the only input that is neither in `named` nor has a default.
             named: values by input name.
 
         Raises:
@@ -96,6 +95,8 @@ class Signature:
                 shape.
             OpError: the error of the first failing node.
         """
+        if inputs is not None and not isinstance(inputs, Mapping):
+            inputs = {self._only_input(named): inputs}
         values = {**self.defaults, **(inputs or {}), **named}
         if values.keys() != self.inputs.keys():
             raise self._wrong_inputs(values)
@@ -113,6 +114,17 @@ class Signature:
 
     def __repr__(self) -> str:
         return f"Signature({self.name}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    def _only_input(self, named: Mapping[str, Any]) -> str:
+        """Return the name of the input that a value without a name is for."""
+        required = self.inputs.keys() - self.defaults.keys() - named.keys()
+        if len(required) != 1:
+            expected = ", ".join(map(_describe, self.inputs.values())) or "no inputs"
+            raise errors.InvalidArgumentError(
+                f"the signature {self.name!r} has {len(required)} inputs that a value without a "
+                f"name may be for; pass its inputs by name. It takes {expected}"
+            )
+        return required.pop()
 
     def _make_call(self) -> Callable[..., Any]:
         feeds = [part.tensor for port in self.inputs.values() for part in port.parts]

@@ -318,6 +318,16 @@ def test_wrong_inputs(maker: Maker, values: dict[str, Any], words: str) -> None:
         model.signatures["serving_default"]({"x": [1, 2, 3]})  # goes on
 
 
+def test_value_without_a_name_is_for_the_only_input(maker: Maker) -> None:
+    maker.meta_graph("serve")
+    with load(maker.write()) as model:
+        signature = model.signatures["serving_default"]
+        np.testing.assert_array_equal(signature(X)["y"], WEIGHTS)
+        np.testing.assert_array_equal(signature([1, 1, 1])["y"], WEIGHTS)
+        with pytest.raises(errors.InvalidArgumentError, match=r"has 0 inputs .* It takes x: float"):
+            signature(X, x=X)
+
+
 def test_defaults_of_inputs(maker: Maker) -> None:
     meta = maker.meta_graph("serve")
     default = meta.signature_def["serving_default"].defaults["x"]
