@@ -51,7 +51,8 @@ fails a test.
   `executor_type`, and pools of one `global_name` with different numbers of threads are errors when
   the session is made. Debug watches of nodes that do not exist are errors. With
   `optimize_for_static_graph`, the graph cannot be extended after the first step; TensorFlow 2.21
-  extends it all the same.
+  extends it all the same. Only TensorFlow frees memory with this option: here, the graph belongs to
+  the program. Pools of one `global_name` are shared by the sessions of one host.
 - **`CallableOptions`**: an unknown tensor is `NotFound`, in TensorFlow `InvalidArgument`. A
   connection may start at a tensor that is fed. `fetch_devices` works with and without
   `fetch_skip_sync`.
@@ -60,22 +61,27 @@ fails a test.
   more with `cancel_pending_enqueues` ends at once; in TensorFlow it never ends if no element is
   incomplete.
 - **Errors**: `error.op` is the type of the failing op, and `error.node` the name of its node. In
-  TensorFlow `op` is the operation.
+  TensorFlow `op` is the operation. A failing node may lie in a function or on another task, where
+  the program has no operation for it.
 - **Placement**: of a node that no step needs, only the requested device is checked (and nothing
   with `place_pruned_graph`, or if the node takes a reference or a handle). TensorFlow also looks
   for its kernel and checks with what it is colocated.
 - **Devices** are array libraries, which manage memory, streams and copies. So there are no device
   contexts (`FillContextMap`), allocator attributes, lists of accessed tensors, localities or
   thread pools of a device. `Device.compute_of` wraps the kernel of each node.
-- **Executors** post to the event loop of a step instead of a free `runner`. Sessions pass no
-  `delete_kernel`, because kernels are garbage-collected; `params.config` has the session metadata.
+- **Executors** are registered by plugins, not in a static registry. They post to the event loop of
+  a step instead of a free `runner`. Sessions pass no `delete_kernel`, because kernels are
+  garbage-collected; `params.config` has the session metadata.
 - **Graph optimizers** run once for all partitions of a step, and for the bodies of functions. What
   only makes graphs faster (layout, remapping, arithmetic) is left to XLA.
-- **Traces**: the memory of a node is that of its outputs. `HARDWARE_TRACE` records what
-  `SOFTWARE_TRACE` does; JAX's profiler
-  [shows steps beside XLA's work](../howto/steps.md#show-a-step-in-a-profile). Partial runs do not
-  count for `build_cost_model`. Instead of monitoring counters, plugins get each step and its
-  duration (`graphmill_step_finished`).
+- **Session handles**: `GetSessionHandle` returns text and `GetSessionHandleV2` a resource handle;
+  both can be fed to `GetSessionTensor`. Python's layer of TensorFlow wraps them in `TensorHandle`,
+  which deletes the tensor when it is garbage-collected.
+- **Traces**: the memory of a node is that of its outputs, also in cost graphs, because array
+  libraries do not report temporary memory. `HARDWARE_TRACE` records what `SOFTWARE_TRACE` does;
+  JAX's profiler [shows steps beside XLA's work](../howto/steps.md#show-a-step-in-a-profile).
+  Partial runs do not count for `build_cost_model`. Instead of monitoring counters, plugins get each
+  step and its duration (`graphmill_step_finished`).
 - **Debug URLs**: `file://` and `callback://`; TensorFlow's `grpc://` is refused.
 - **Partial runs**: a session keeps 256 unfinished ones; the oldest of more is released with a
   warning. `SINGLE_THREADED_EXECUTOR` refuses them, and graphs on several devices; it runs
