@@ -101,6 +101,9 @@ fails a test.
 - **Loops**: tensors inside a loop can neither be fed nor fetched; the error says why.
 - **Failed updates**: an op that fails changes nothing. TensorFlow applies the updates that precede
   the invalid one.
+- **Trained variables** are saved beside the graph (`saved_model.save`, `train.Saver`). There is no
+  `convert_variables_to_constants`: a GraphDef holds at most 2 GB, and a model of constants cannot
+  be trained further.
 - **Uninitialized variables**: an optimizer op on a resource variable without a value fails with
   `NotFound`, like a read. TensorFlow reports `Internal`.
 - **Tables** export their keys in insertion order, TensorFlow in hash order. In a dense table, the

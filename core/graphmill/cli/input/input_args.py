@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _WITH_KEY = re.compile(r"(?P<file>[^\[\]]+)\[(?P<key>[^\[\]]+)\]")
+TRY_EACH: Final = (
+    "try: graphmill run --each FILES, for folders, patterns, tables and standard input"
+)
 _OPENING = dict(zip("([{", ")]}", strict=True))
 
 
@@ -64,9 +67,11 @@ def unique(sources: Iterable[Source]) -> dict[str, Source]:
     by_name: dict[str, Source] = {}
     for source in sources:
         if source.name in by_name:
-            raise InvalidArgumentError(
+            error = InvalidArgumentError(
                 f"input {source.name!r} is given twice: {by_name[source.name]} and {source}"
             )
+            error.add_note(TRY_EACH)
+            raise error
         by_name[source.name] = source
     return by_name
 

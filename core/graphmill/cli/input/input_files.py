@@ -12,6 +12,7 @@ import numpy as np
 
 from graphmill import files as storage
 from graphmill.cli.input import image_files
+from graphmill.cli.input.input_args import TRY_EACH
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def read_bytes(path: str) -> bytes:
     except NotFoundError as error:
         folder = Path(path).parent
         near = [item.name for item in folder.iterdir()] if folder.is_dir() else []
-        raise NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}") from error
+        reason = NotFoundError(f"there is no file {path}{suggest(Path(path).name, near)}")
+        if "*" in path:
+            reason.add_note(TRY_EACH)
+        raise reason from error
 
 
 def read_value(source: Source, data: bytes) -> Any:
@@ -60,10 +64,12 @@ def suffix_of(source: Source) -> str:
     """Return the file's suffix in lower case; raise if the file type is not supported."""
     suffix = Path(source.text).suffix.lower()
     if suffix not in SUFFIXES:
-        raise InvalidArgumentError(
+        error = InvalidArgumentError(
             f"{source.text} for input {source.name!r} is of an unsupported file type; "
             f"supported are {' '.join(SUFFIXES)}"
         )
+        error.add_note(TRY_EACH)
+        raise error
     return suffix
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from graphmill import errors
 from graphmill.cli.input.input_args import (
+    TRY_EACH,
     Source,
     parse_examples,
     parse_expressions,
@@ -58,5 +59,8 @@ def test_pairs_without_name_or_value_are_refused(text: str) -> None:
 
 
 def test_an_input_given_twice_is_refused() -> None:
-    with pytest.raises(errors.InvalidArgumentError, match=r"'x' is given twice: 1 and f.npy"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"'x' is given twice: 1 and f.npy"
+    ) as caught:
         unique([*parse_short(["x=1"]), *parse_inputs("x=f.npy")])
+    assert caught.value.__notes__ == [TRY_EACH]

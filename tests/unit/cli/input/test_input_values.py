@@ -155,6 +155,16 @@ def test_missing_file_gets_near_matches(tmp_path: Path) -> None:
         load_short(f"x=@{tmp_path}/sevn.npy", FLOATS)
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "-", "folder", "*.png"])
+def test_sources_of_many_rows_are_refused_with_the_option_for_them(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(errors.OpError) as caught:
+        load_short(f"x=@{tmp_path}/{name}", FLOATS)
+    assert any("--each" in note for note in caught.value.__notes__)
+
+
 def test_examples_are_serialised() -> None:
     from graphmill.proto.example_pb2 import Example
 
