@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from graphmill.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -34,6 +36,8 @@ _MAX_INPUTS: Final = 8
 """How many inputs of a failed node are described."""
 # What NumPy and kernels raise for bad values; any other class is a bug of the kernel.
 _BAD_VALUE: Final = (ValueError, IndexError, OverflowError, ZeroDivisionError)
+# What kernels and executors use of any value.
+_ARRAY_MEMBERS: Final = frozenset({"astype", "dtype", "nbytes", "ndim", "reshape", "shape", "size"})
 
 
 def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
@@ -49,9 +53,23 @@ def as_status(error: BaseException, kernel: OpKernel | None) -> OpError:
         status = InvalidArgumentError(str(error) or text)
     else:
         source = kernel.definition.source if kernel is not None else "of the executor"
-        status = InternalError(f"the kernel {source} failed: {text}")
+        status = InternalError(f"the kernel {source} failed: {text}{_no_array_note(error)}")
     status.__cause__ = error
     return status
+
+
+def _no_array_note(error: BaseException) -> str:
+    """Return the reason for an `AttributeError` of a device's value that is not like an array."""
+    if not isinstance(error, AttributeError) or error.name not in _ARRAY_MEMBERS:
+        return ""
+    kind = type(error.obj)
+    if kind.__module__ == "builtins" or issubclass(kind, (np.ndarray, np.generic)):
+        return ""
+    return (
+        f". If {kind.__module__}.{kind.__qualname__} is what a device plugin's to_device returns, "
+        f"it must have {error.name!r} like an array of NumPy; the page 'Write a device' says what "
+        "else kernels need"
+    )
 
 
 def step_cancelled(reason: OpError | None) -> OpError:

@@ -145,6 +145,18 @@ class DeviceTests:
                 assert _bits(back) == _bits(value), f"{where} is changed by the round trip"
 
     @rows("R2")
+    def test_values_describe_themselves(self, made: Device) -> None:
+        """A value has the `dtype`, `shape` and `ndim` of the array from which it was made."""
+        for value in (np.ones((2, 3), np.float32), np.int32(4)):
+            stored = made.to_device(value)
+            kind = type(stored).__name__
+            missing = [name for name in ("dtype", "shape", "ndim") if not hasattr(stored, name)]
+            assert not missing, f"{kind}, which to_device returns, has no {', '.join(missing)}"
+            assert stored.dtype == value.dtype, f"the dtype of {kind} is not NumPy's"
+            assert tuple(stored.shape) == value.shape
+            assert stored.ndim == value.ndim
+
+    @rows("R2")
     def test_scalars_are_accepted(self, made: Device) -> None:
         """NumPy scalars, which kernels return for rank 0, can be copied too."""
         back = made.to_host(made.to_device(np.float32(1.5)))

@@ -137,6 +137,29 @@ def test_s12_kernel_exception_becomes_a_status(
         raise status
 
 
+class NoArray:
+    """A value that a device plugin might return, without an array's members."""
+
+
+@pytest.mark.parametrize("member", ["ndim", "dtype", "astype"])
+def test_value_that_is_not_like_an_array_is_named(member: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(NoArray(), member)
+    message = as_status(caught.value, KERNEL).message
+    assert (
+        f"NoArray is what a device plugin's to_device returns, it must have {member!r}" in message
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "member"), [(NoArray(), "colour"), ((), "ndim"), (np.zeros(1), "ndims")]
+)
+def test_other_missing_attributes_are_bugs_of_the_kernel(value: object, member: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(value, member)
+    assert "to_device" not in as_status(caught.value, KERNEL).message
+
+
 def test_s12_status_is_unchanged() -> None:
     error = errors.AbortedError("x")
     assert as_status(error, KERNEL) is error
