@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from graphmill.ops.control_flow import no_op
     from graphmill.ops.definition.define import op
     from graphmill.ops.definition.op_functions import op_function
+    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.ops.inference.tensor_shape import TensorShape
     from graphmill.ops.inputs.default_graph import get_default_graph
     from graphmill.plugin.gradient_declaration import gradient, not_differentiable
@@ -195,8 +196,17 @@ def __getattr__(name: str) -> Any:
             return dtype
         raise AttributeError(f"module 'graphmill' has no attribute {name!r}")
     value = getattr(importlib.import_module(home), name)
+    if name == "Graph":
+        value.installed_ops = staticmethod(_installed_ops)
     globals()[name] = value
     return value
+
+
+def _installed_ops() -> OpRegistry:
+    """Return the ops of TensorFlow and of the installed plugins."""
+    from graphmill.plugin.host import default_host
+
+    return default_host().ops
 
 
 def __dir__() -> list[str]:

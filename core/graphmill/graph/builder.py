@@ -11,7 +11,7 @@ Semantics: tf.Graph of tensorflow/python/framework/ops.py.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from graphmill.ops.inputs.default_graph import SymbolicTensor, default_graph
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from graphmill import proto
@@ -66,13 +66,19 @@ class Graph(ShapedGraph):
         summaries: its summaries for TensorBoard (`graphmill.summary`), in order of creation.
         queue_runners: the threads that fill its queues (`graphmill.train.QueueRunner`).
         collections: further collections by key; see `add_to_collection`.
+        installed_ops: returns the ops of TensorFlow and of the installed plugins; the package sets
+            it, because graphs know no hosts.
     """
+
+    installed_ops: ClassVar[Callable[[], OpRegistry] | None] = None
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
         """Create an empty graph.
 
         Args:
-            ops: the op definitions that `create_op` finds by name; by default TensorFlow's.
+            ops: the op definitions that `create_op` finds by name; by default those of TensorFlow
+                and of the installed plugins, which are loaded for the first op that is not
+                TensorFlow's.
         """
         self._names = NameScopes()
         self._devices = DeviceScopes()
@@ -80,7 +86,7 @@ class Graph(ShapedGraph):
         self.control_flow = ControlFlowScopes(self._controls)
         self._colocation: list[Node] = []
         self._locations = NodeLocations()
-        self.ops = OpRegistry() if ops is None else ops
+        self.ops = OpRegistry(fallback=type(self).installed_ops) if ops is None else ops
         self.variables: list[Variable] = []
         self.summaries: list[Tensor] = []
         self.queue_runners: list[Any] = []

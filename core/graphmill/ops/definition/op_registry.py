@@ -114,13 +114,20 @@ class OpRegistry:
     assembled, before other threads read.
     """
 
-    def __init__(self, *, failures: Callable[[], Iterable[str]] = tuple) -> None:
+    def __init__(
+        self,
+        *,
+        failures: Callable[[], Iterable[str]] = tuple,
+        fallback: Callable[[], OpRegistry] | None = None,
+    ) -> None:
         """Create a registry of TensorFlow's ops.
 
         Args:
             failures: returns a line for each plugin that is not used, for "unknown op" messages.
+            fallback: returns the registry in which `get` looks up ops that this one lacks.
         """
         self._failures = failures
+        self._fallback = fallback
         self._added: dict[str, OpDef] = {}
         self._additions: dict[str, list[_Addition]] = {}
 
@@ -132,6 +139,8 @@ class OpRegistry:
                 that failed to load.
         """
         op_def = self.find(name)
+        if op_def is None and self._fallback is not None:
+            return self._fallback().get(name)
         if op_def is None:
             failures = "".join(f"\n  {line}" for line in self._failures())
             raise NotFoundError(
