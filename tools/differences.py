@@ -56,6 +56,9 @@ fails a test.
 - **`CallableOptions`**: an unknown tensor is `NotFound`, in TensorFlow `InvalidArgument`. A
   connection may start at a tensor that is fed. `fetch_devices` works with and without
   `fetch_skip_sync`.
+- **Snapshots of version 1** (`SnapshotDataset`) are written and read by one thread, in the order of
+  the elements, whatever the numbers of threads and buffers. A second run of mode `write` under the
+  same `snapshot_name` replaces the first; TensorFlow appends to its file.
 - **Queues and barriers**: `QueueDequeueUpTo` of a closed priority queue returns the elements
   that are left; TensorFlow drops them and reports `OutOfRange`. Closing a closed barrier once
   more with `cancel_pending_enqueues` ends at once; in TensorFlow it never ends if no element is

@@ -149,8 +149,8 @@ OPS: dict[str, str] = {
     "dataset.save_load": "LoadDataset SaveDataset SaveDatasetV2",
     "dataset.serialization": "DatasetFingerprint DatasetFromGraph DatasetToGraph DatasetToGraphV2",
     "dataset.snapshots": (
-        "ListSnapshotChunksDataset SnapshotChunkDataset SnapshotDatasetReader SnapshotDatasetV2 "
-        "SnapshotNestedDatasetReader"
+        "ListSnapshotChunksDataset SnapshotChunkDataset SnapshotDataset SnapshotDatasetReader "
+        "SnapshotDatasetV2 SnapshotNestedDatasetReader"
     ),
     "dataset.sources": (
         "CSVDataset CSVDatasetV2 ExperimentalCSVDataset ExperimentalMatchingFilesDataset "

@@ -119,10 +119,6 @@ _GROUPS: Final = (
         "Pillow, which decodes the other image formats here, has no decoder for JPEG XL",
         "DecodeJxl",
     ),
-    (
-        "it is not implemented yet; SnapshotDatasetV2 is",
-        "SnapshotDataset",
-    ),
 )
 REASONS: Final = {op: reason for reason, ops in _GROUPS for op in ops.split()}
 """The reason why an op has no kernel, by op."""

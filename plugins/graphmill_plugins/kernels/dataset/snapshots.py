@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphmill.spi import files
 from graphmill_plugins.kernels._path_strings import scalar_path
 from graphmill_plugins.kernels.dataset._graph_of_dataset import fingerprint
 from graphmill_plugins.kernels.dataset.pipeline.dataset import (
@@ -20,6 +19,8 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
 )
 from graphmill_plugins.kernels.dataset.pipeline.saved import Nested, ShardElements
 from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunk, Chunks, Snapshot
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import prefixed
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_v1 import FirstSnapshot, SnapshotOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,44 @@ if TYPE_CHECKING:
 
     Types = Sequence[Any]
     Shapes = Sequence[Shape]
+
+
+@dataset_maker("SnapshotDataset", effects=("fs.read", "fs.write"), brokered=True)
+def snapshot_dataset(
+    ctx: OpKernelContext,
+    source: Value,
+    path: Value,
+    compression: str,
+    reader_path_prefix: str,
+    writer_path_prefix: str,
+    shard_size_bytes: int,
+    pending_snapshot_expiry_seconds: int,
+    shuffle_on_read: bool,
+    seed: int,
+    seed2: int,
+    mode: str,
+    snapshot_name: str,
+    *,
+    broker: Broker,
+) -> Dataset:
+    """Make a dataset that writes its elements to files, or reads them, as its mode says.
+
+    One thread reads and writes, so the numbers of threads and the sizes of buffers have no effect.
+    """
+    dataset = dataset_of(source)
+    options = SnapshotOptions(
+        compression,
+        reader_path_prefix,
+        writer_path_prefix,
+        shard_size_bytes,
+        pending_snapshot_expiry_seconds,
+        shuffle_on_read,
+        seed << 32 | (seed2 % (1 << 32)) if seed or seed2 else None,
+        mode,
+        snapshot_name,
+    )
+    graph_hash = fingerprint(dataset, functions=ctx.functions)
+    return FirstSnapshot(dataset, scalar_path(path, "path"), graph_hash, options, broker)
 
 
 @dataset_maker("SnapshotDatasetV2", effects=("fs.read", "fs.write"), brokered=True)
@@ -55,7 +94,7 @@ def snapshot_dataset_v2(
     folder = scalar_path(path, "path")
     return Snapshot(
         dataset,
-        files.join(reader_prefix, folder) if reader_prefix else folder,
+        prefixed(reader_prefix, folder),
         graph_hash,
         compression,
         CapturedFunction(ctx, shard_func, shard_captured),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from graphmill.access.broker import UNRESTRICTED
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunks
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import read_metadata
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import read_metadata, write_metadata
 
 NODES = """
 [[SnapshotDatasetV2]]
@@ -38,9 +39,9 @@ run = ["a"]
 """
 
 
-def elements(host: Any, path: Any, count: int, most: int = 9) -> list[int]:
+def elements(host: Any, path: Any, count: int, most: int = 9, nodes: str = NODES) -> list[int]:
     """Return the elements of the snapshot of a range, up to a number of them."""
-    (case,) = parse_cases(NODES, "t")
+    (case,) = parse_cases(nodes, "t")
     graph = case_graph(case, host.ops)
     path_feed, count_feed = graph.feeds
     found: list[int] = []
@@ -114,3 +115,88 @@ def test_another_file_among_the_chunks_is_refused(tmp_path):
     (tmp_path / "chunks" / "notes.txt").touch()
     with pytest.raises(errors.InvalidArgumentError, match="chunk_<stream>_<index>_<elements>"):
         Chunks(str(tmp_path), UNRESTRICTED).paths()
+
+
+FIRST = """
+[[SnapshotDataset]]
+feed = {{ p = "string: ''", n = "int64: 3" }}
+nodes = [
+  "zero = Const(dtype=int64, value='int64: 0')",
+  "one = Const(dtype=int64, value='int64: 1')",
+  "r = RangeDataset(zero, n, one, output_types=[int64], output_shapes=[[]])",
+  "d = OP(r, p, {attrs}, output_types=[int64], output_shapes=[[]])",
+  "h = IteratorV2(shared_name='', container='', output_types=[int64], output_shapes=[[]])",
+  "a = MakeIterator(d, h)",
+  "x = IteratorGetNext(h, output_types=[int64], output_shapes=[[]])",
+]
+run = ["a"]
+"""
+DAY = 86_400_000_000
+
+
+def first_elements(host: Any, path: Any, count: int, most: int = 9, **attrs: Any) -> list[int]:
+    text = ", ".join(
+        f"{name}={value!r}" for name, value in {"shard_size_bytes": 99, **attrs}.items()
+    )
+    return elements(host, path, count, most, FIRST.format(attrs=text))
+
+
+def test_unfinished_first_version_is_left_alone_until_it_expires(graphmill_host, tmp_path):
+    """Another process may be writing it."""
+    assert first_elements(graphmill_host, tmp_path, 3, most=1, snapshot_name="s") == [0]
+    folder = tmp_path / "custom-s"
+    first = read_metadata(str(folder), UNRESTRICTED)
+    assert first_elements(graphmill_host, tmp_path, 3, snapshot_name="s") == [0, 1, 2]
+    assert read_metadata(str(folder), UNRESTRICTED) == first
+    assert first is not None
+    write_metadata(str(folder), replace(first, created=first.created - DAY), UNRESTRICTED)
+    assert first_elements(graphmill_host, tmp_path, 3, snapshot_name="s") == [0, 1, 2]
+    second = read_metadata(str(folder), UNRESTRICTED)
+    assert second is not None
+    assert second.is_finalized
+    assert first_elements(graphmill_host, tmp_path, 7, snapshot_name="s") == [0, 1, 2]
+
+
+def test_files_of_the_first_version_have_a_largest_size(graphmill_host, tmp_path):
+    attrs = {"snapshot_name": "s", "seed": 3, "shuffle_on_read": True}
+    assert first_elements(graphmill_host, tmp_path, 9, 99, **attrs) == list(range(9))
+    files = sorted((tmp_path / "custom-s" / "custom").iterdir())
+    assert [(file.name, file.stat().st_size) for file in files] == [
+        ("00000000.snapshot", 96),
+        ("00000001.snapshot", 96),
+        ("00000002.snapshot", 24),
+    ]
+    mixed = first_elements(graphmill_host, tmp_path, 9, 99, **attrs)
+    assert sorted(mixed) == list(range(9))
+    assert mixed == first_elements(graphmill_host, tmp_path, 9, 99, **attrs)
+
+
+@pytest.mark.parametrize("compression", ["", "SNAPPY"])
+def test_damaged_file_of_the_first_version_is_data_loss(graphmill_host, tmp_path, compression):
+    attrs = {"snapshot_name": "s", "compression": compression}
+    first_elements(graphmill_host, tmp_path, 2, **attrs)
+    (file,) = (tmp_path / "custom-s" / "custom").iterdir()
+    whole = file.read_bytes()
+    for size in range(1, len(whole)):
+        if size not in (24, 34):  # an element ends there
+            file.write_bytes(whole[:size])
+            with pytest.raises(errors.DataLossError):
+                first_elements(graphmill_host, tmp_path, 2, **attrs)
+
+
+def test_prefixes_of_the_first_version_are_joined_to_the_path(graphmill_host, tmp_path):
+    attrs = {"snapshot_name": "s", "writer_path_prefix": f"{tmp_path}/w", "mode": "write"}
+    assert first_elements(graphmill_host, "/in", 2, **attrs) == [0, 1]
+    assert (tmp_path / "w" / "in" / "custom-s" / "snapshot.metadata").exists()
+    attrs = {"snapshot_name": "s", "reader_path_prefix": f"{tmp_path}/w", "mode": "read"}
+    assert first_elements(graphmill_host, "/in", 9, **attrs) == [0, 1]
+
+
+def test_snapshot_of_another_version_is_refused(graphmill_host, tmp_path):
+    first_elements(graphmill_host, tmp_path, 2, snapshot_name="s")
+    folder = str(tmp_path / "custom-s")
+    metadata = read_metadata(folder, UNRESTRICTED)
+    assert metadata is not None
+    write_metadata(folder, replace(metadata, version=2), UNRESTRICTED)
+    with pytest.raises(errors.InvalidArgumentError, match="version 2 of the format; expected 1"):
+        first_elements(graphmill_host, tmp_path, 2, snapshot_name="s")

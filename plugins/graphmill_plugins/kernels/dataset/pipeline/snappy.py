@@ -22,16 +22,23 @@ if TYPE_CHECKING:
 _LENGTH: Final = struct.Struct(">I")
 _LARGEST_LITERAL: Final = 1 << 16
 """Maximum size of a block that TensorFlow reads: 256 KiB."""
-_LITERAL_WITH_TWO_LENGTH_BYTES: Final = 61 << 2
+_LITERAL_WITH_TWO_LENGTH_BYTES: Final = bytes([61 << 2])
 
 
 def blocks(content: bytes) -> Iterator[bytes]:
     """Yield blocks that contain some bytes, as a file has them."""
     for start in range(0, len(content), _LARGEST_LITERAL):
-        literal = content[start : start + _LARGEST_LITERAL]
-        header = write_varint(len(literal)) + bytes([_LITERAL_WITH_TWO_LENGTH_BYTES])
-        block = header + struct.pack("<H", len(literal) - 1) + literal
+        block = compressed(content[start : start + _LARGEST_LITERAL])
         yield _LENGTH.pack(len(block)) + block
+
+
+def compressed(content: bytes) -> bytes:
+    """Return a raw block that contains some bytes as they are."""
+    parts = [write_varint(len(content))]
+    for start in range(0, len(content), _LARGEST_LITERAL):
+        literal = content[start : start + _LARGEST_LITERAL]
+        parts += [_LITERAL_WITH_TWO_LENGTH_BYTES, struct.pack("<H", len(literal) - 1), literal]
+    return b"".join(parts)
 
 
 class SnappyStream(io.RawIOBase):

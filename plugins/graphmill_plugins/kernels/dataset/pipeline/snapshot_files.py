@@ -135,6 +135,11 @@ def write_metadata(folder: str, metadata: Metadata, broker: Broker) -> None:
     broker.write(files.join(folder, METADATA), metadata.serialized())
 
 
+def prefixed(prefix: str, path: str) -> str:
+    """Return a path beneath a prefix, even if it begins with a slash; the path if there is none."""
+    return files.join(prefix, path.lstrip("/")) if prefix else path
+
+
 def shard_folder(run: str, shard: int) -> str:
     """Return the folder of a shard; negative numbers count from 2**64, as in TensorFlow."""
     return files.join(run, f"{shard % (1 << 64):08d}.shard")
