@@ -18,8 +18,10 @@ from graphmill.report import report_data
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "saved_model_tf2"
 
 
-def collected(graph: graphmill.Graph, value: Any, steps: int) -> dict[str, Any]:
-    with graphmill.Session(graph=graph) as session:
+def collected(
+    graph: graphmill.Graph, value: Any, steps: int, jit: str = "tiered"
+) -> dict[str, Any]:
+    with graphmill.Session(graph=graph, config={"graphmill": {"jit": jit}}) as session:
         return report.collect(session, "out:0", {"x:0": value}, steps=steps)
 
 
@@ -48,7 +50,7 @@ def test_nodes_have_scopes_frames_and_inputs() -> None:
 
 
 def test_steps_have_times_and_memory_of_their_nodes() -> None:
-    data = collected(scopes_and_a_loop(), np.ones((2, 4), "float32"), 20)
+    data = collected(scopes_and_a_loop(), np.ones((2, 4), "float32"), 20, jit="eager")
     assert [step["name"] for step in data["steps"]] == ["step 1 of 20", "step 20 of 20"]
     last = data["steps"][-1]
     assert all(start >= 0 and length >= 0 for _, start, length, *_ in last["slices"])
