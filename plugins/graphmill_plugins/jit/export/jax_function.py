@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -135,8 +136,10 @@ class JaxFunction:
         inputs = dict(zip([port.name for port in self.inputs], self.shapes(shapes), strict=True))
         exported = exported_program(self.__call__, [self.params, inputs], platforms)
         content = io.BytesIO()
-        arrays = {name: np.asarray(value) for name, value in self.params.items()}
-        np.savez(content, allow_pickle=False, **arrays)
+        with ZipFile(content, "w") as archive:  # np.savez takes no arrays of some names
+            for name, value in self.params.items():
+                with archive.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
         paths = [files.join(folder, name) for name in ("function.jax", "variables.npz")]
         files.write(paths[0], serialized(exported, vjp_order=1))
         files.write(paths[1], content.getvalue())
