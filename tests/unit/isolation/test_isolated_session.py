@@ -188,7 +188,9 @@ def test_interrupt_cancels_the_step_and_keeps_the_process(
 def test_ctrl_c_ends_the_step_of_a_program(model: Path, isolation: None) -> None:
     code = "import os, time\nos.write(1, b'begun\\n')\nwhile True: time.sleep(0.01)"
     program = (
+        "import signal\n"
         "from graphmill.isolation import IsolatedSession\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # it may be ignored here
         f"session = IsolatedSession({str(model)!r})\n"
         "try:\n"
         f"    session.run('run:0', {{'code:0': {code!r}}})\n"
