@@ -20,7 +20,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
 from graphmill_plugins.kernels.dataset.pipeline.saved import Nested, ShardElements
 from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunk, Chunks, Snapshot
 from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import prefixed
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_v1 import FirstSnapshot, SnapshotOptions
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_v1 import SnapshotOptions, SnapshotV1
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def snapshot_dataset(
         snapshot_name,
     )
     graph_hash = fingerprint(dataset, functions=ctx.functions)
-    return FirstSnapshot(dataset, scalar_path(path, "path"), graph_hash, options, broker)
+    return SnapshotV1(dataset, scalar_path(path, "path"), graph_hash, options, broker)
 
 
 @dataset_maker("SnapshotDatasetV2", effects=("fs.read", "fs.write"), brokered=True)

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 
 import graphmill
-from graphmill import errors
+from graphmill import dtypes, errors
 from graphmill.access.broker import UNRESTRICTED
 from graphmill.testing.case import parse_cases
 from graphmill.testing.case_graph import case_graph
 from graphmill_plugins.kernels.dataset.pipeline.snapshot import Chunks
-from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import read_metadata, write_metadata
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
+    number_field,
+    read_metadata,
+    write_metadata,
+)
+from graphmill_plugins.kernels.dataset.pipeline.snapshot_v1 import _field, _snappy_tensors
 
 NODES = """
 [[SnapshotDatasetV2]]
@@ -182,6 +187,35 @@ def test_damaged_file_of_the_first_version_is_data_loss(graphmill_host, tmp_path
             file.write_bytes(whole[:size])
             with pytest.raises(errors.DataLossError):
                 first_elements(graphmill_host, tmp_path, 2, **attrs)
+
+
+@pytest.mark.parametrize("compression", ["", "SNAPPY"])
+def test_length_beyond_the_end_of_the_file_is_a_typed_error(graphmill_host, tmp_path, compression):
+    attrs = {"snapshot_name": "s", "compression": compression}
+    first_elements(graphmill_host, tmp_path, 2, **attrs)
+    (file,) = (tmp_path / "custom-s" / "custom").iterdir()
+    whole = file.read_bytes()
+    for length in (2**20, 2**40, 2**63, 2**64 - 1):
+        file.write_bytes(length.to_bytes(8, "little") + whole[8:])
+        with pytest.raises((errors.DataLossError, errors.ResourceExhaustedError)):
+            first_elements(graphmill_host, tmp_path, 2, **attrs)
+
+
+@pytest.mark.parametrize("shape", [[0], [3, 0], [0, 2**40], [2**32, 2**32]])
+def test_shapes_of_compressed_tensors_are_checked(shape):
+    """A product that does not fit 64 bits, or a size that NumPy refuses, is damage."""
+    header = b"".join(_snappy_header(shape))
+    try:
+        (tensor,) = _snappy_tensors(header, b"", [dtypes.int64])
+    except errors.DataLossError:
+        assert max(shape) > 2**31
+    else:
+        assert tensor.shape == tuple(shape)
+
+
+def _snappy_header(shape):
+    dims = b"".join(_field(2, number_field(1, size)) for size in shape)
+    yield _field(1, _field(2, dims))
 
 
 def test_prefixes_of_the_first_version_are_joined_to_the_path(graphmill_host, tmp_path):

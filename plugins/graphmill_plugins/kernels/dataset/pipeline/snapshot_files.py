@@ -74,11 +74,11 @@ class Metadata:
             (
                 _text(1, self.graph_hash.encode()),
                 _text(2, self.run_id.encode()),
-                _number(3, self.created),
-                _number(4, self.version),
+                number_field(3, self.created),
+                number_field(4, self.version),
                 _text(5, types),
-                _number(6, self.num_elements),
-                _number(1000, int(self.is_finalized)),
+                number_field(6, self.num_elements),
+                number_field(1000, int(self.is_finalized)),
             )
         )
 
@@ -87,7 +87,8 @@ def _text(number: int, content: bytes) -> bytes:
     return length_delimited(number, len(content)) + content if content else b""
 
 
-def _number(number: int, value: int) -> bytes:
+def number_field(number: int, value: int) -> bytes:
+    """Return a field of a message that holds a number; nothing for zero."""
     return write_varint(number << 3) + write_varint(value) if value else b""
 
 

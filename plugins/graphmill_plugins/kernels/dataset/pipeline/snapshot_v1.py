@@ -7,6 +7,7 @@ elements, and the graph of the dataset is not written beside the snapshot.
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from dataclasses import dataclass, replace
@@ -17,7 +18,8 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import DataLossError, InvalidArgumentError, NotFoundError
 from graphmill.spi import files
-from graphmill.spi.protos import iterate_fields, length_delimited, write_varint
+from graphmill.spi.files import read_exactly
+from graphmill.spi.protos import iterate_fields, length_delimited
 from graphmill_plugins.kernels.dataset.pipeline.dataset import Derived, ElementIterator, on_drop
 from graphmill_plugins.kernels.dataset.pipeline.snappy import compressed, decompressed
 from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
@@ -26,6 +28,7 @@ from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
     check_snapshot_compression,
     data_file,
     now,
+    number_field,
     prefixed,
     read_metadata,
     serialized_tensor,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 MODES: Final = ("auto", "read", "write", "passthrough")
 _VERSION: Final = 1
 _LENGTH_BYTES: Final = 8
+_MAX_DIM: Final = (1 << 31) - 1  # beyond it NumPy may refuse the shape of an empty tensor
 _SIZE_FIELD, _SHAPE_FIELD = 3, 2  # of TensorMetadata in snapshot.proto
 
 
@@ -79,7 +83,7 @@ class SnapshotOptions:
     name: str = ""
 
 
-class FirstSnapshot(Derived):
+class SnapshotV1(Derived):
     """The elements of a dataset: computed and written, read, or only computed.
 
     Args:
@@ -277,7 +281,7 @@ class _Reading(ElementIterator):
         if not length:
             return None
         number = int.from_bytes(length, "little")
-        content = stream.read(number) if len(length) == _LENGTH_BYTES else b""
+        content = read_exactly(stream, number) if len(length) == _LENGTH_BYTES else b""
         if len(length) < _LENGTH_BYTES or len(content) < number:
             raise DataLossError(f"{self._path} ends within an element")
         return content
@@ -306,16 +310,12 @@ def _snappy_records(element: Element, types: Sequence[DType]) -> Iterator[bytes]
         content = (
             np.ascontiguousarray(array).tobytes() if is_plain else serialized_tensor(value, dtype)
         )
-        dims = b"".join(_field(2, _varint_field(1, size)) for size in array.shape)
-        size = _varint_field(_SIZE_FIELD, len(content))
+        dims = b"".join(_field(2, number_field(1, size)) for size in array.shape)
+        size = number_field(_SIZE_FIELD, len(content))
         headers.append(_field(1, _field(_SHAPE_FIELD, dims) + size))
         contents.append(content)
     yield b"".join(headers)
     yield compressed(b"".join(contents))
-
-
-def _varint_field(number: int, value: int) -> bytes:
-    return write_varint(number << 3) + write_varint(value) if value else b""
 
 
 def _snappy_tensors(header: bytes, content: bytes, types: Sequence[DType]) -> Iterator[Any]:
@@ -334,7 +334,7 @@ def _snappy_tensors(header: bytes, content: bytes, types: Sequence[DType]) -> It
             yield tensor_of(part)
             continue
         numpy_type = np.dtype(dtype.as_numpy_dtype)
-        if len(part) != numpy_type.itemsize * int(np.prod(shape, dtype=np.int64)):
+        if len(part) != numpy_type.itemsize * math.prod(shape) or max(shape, default=0) > _MAX_DIM:
             raise DataLossError("a tensor of a snapshot has another size than its metadata say")
         yield np.frombuffer(part, numpy_type).reshape(shape).copy()
 
