@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphmill.dtypes import DType
     from graphmill.spi import Shape
@@ -163,25 +164,29 @@ class Save(Derived):
         """Return an iterator over the elements."""
         writers = ShardWriters(self.folder, self.dtypes, self.compression, self._broker)
         source = self.source.iterate(scope)
-        return Writing(source, scope, writers, self.shard_function, counts=True)
+        return write_shards(source, scope, writers, self.shard_function, counts=True)
 
 
 class Writing(ElementIterator):
-    """Takes elements and writes them."""
+    """Takes elements and writes them.
+
+    Args:
+        source: the elements.
+        write: writes an element.
+        finish: is called once, after the last element.
+        abandon: is called when the iterator is dropped.
+    """
 
     def __init__(
         self,
         source: Elements,
-        scope: Scope,
-        writers: ShardWriters,
-        shard_function: CapturedFunction | None,
-        *,
-        counts: bool,
+        write: Callable[[Element], None],
+        finish: Callable[[], None],
+        abandon: Callable[[], None],
     ) -> None:
-        self._source, self._scope, self._writers = source, scope, writers
-        self._shard_function, self._counts = shard_function, counts
+        self._source, self._write, self._finish = source, write, finish
         self._is_done = False
-        on_drop(self, writers.abandon)
+        on_drop(self, abandon)
 
     def __next__(self) -> Element:
         if self._is_done:
@@ -189,10 +194,34 @@ class Writing(ElementIterator):
         element = next(self._source, None)
         if element is None:
             self._is_done = True
-            self._writers.finish(counts=self._counts)
+            self._finish()
             raise StopIteration
-        self._writers.write(element, shard_of(self._shard_function, self._scope, element))
+        self._write(element)
         return element
+
+
+def write_shards(
+    source: Elements,
+    scope: Scope,
+    writers: ShardWriters,
+    function: CapturedFunction | None,
+    *,
+    counts: bool,
+) -> Writing:
+    """Return an iterator that writes elements to the shards that a function chooses.
+
+    Args:
+        source: the elements.
+        scope: calls the function.
+        writers: write the elements.
+        function: chooses the shard of an element; None for a single shard.
+        counts: whether to record the number of elements.
+    """
+
+    def write(element: Element) -> None:
+        writers.write(element, shard_of(function, scope, element))
+
+    return Writing(source, write, partial(writers.finish, counts=counts), writers.abandon)
 
 
 class ShardElements(Dataset):

@@ -19,7 +19,7 @@ from graphmill_plugins.kernels.dataset.pipeline.dataset import (
     Derived,
     ElementIterator,
 )
-from graphmill_plugins.kernels.dataset.pipeline.saved import ShardWriters, Writing, shards_of
+from graphmill_plugins.kernels.dataset.pipeline.saved import ShardWriters, shards_of, write_shards
 from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
     ElementReader,
     check_snapshot_compression,
@@ -87,7 +87,7 @@ class Snapshot(Derived):
             self._folder, self.dtypes, self._compression, self._broker, self._hash
         )
         source = self.source.iterate(scope)
-        return Writing(source, scope, writers, self._shard_function, counts=False)
+        return write_shards(source, scope, writers, self._shard_function, counts=False)
 
 
 class Chunk(Dataset):

@@ -20,7 +20,8 @@ from graphmill.errors import DataLossError, InvalidArgumentError, NotFoundError
 from graphmill.spi import files
 from graphmill.spi.files import read_exactly
 from graphmill.spi.protos import iterate_fields, length_delimited
-from graphmill_plugins.kernels.dataset.pipeline.dataset import Derived, ElementIterator, on_drop
+from graphmill_plugins.kernels.dataset.pipeline.dataset import Derived, ElementIterator
+from graphmill_plugins.kernels.dataset.pipeline.saved import Writing
 from graphmill_plugins.kernels.dataset.pipeline.snappy import compressed, decompressed
 from graphmill_plugins.kernels.dataset.pipeline.snapshot_files import (
     SNAPPY,
@@ -132,7 +133,8 @@ class SnapshotV1(Derived):
             return self._read(metadata)
         if self._passes(metadata):
             return self.source.iterate(scope)
-        return _Writing(self.source.iterate(scope), self._writer())
+        writer = self._writer()
+        return Writing(self.source.iterate(scope), writer.write, writer.finish, writer.abandon)
 
     def _reads(self, metadata: Metadata | None) -> bool:
         if self._options.mode == "read" and metadata is None:
@@ -214,26 +216,6 @@ class _RunWriter:
     def _opened(self) -> Any:
         path = data_file(self._run, self._number)
         return self._broker.open_stream_writer(path, self._compression)
-
-
-class _Writing(ElementIterator):
-    """Takes elements and writes them."""
-
-    def __init__(self, source: Elements, writer: _RunWriter) -> None:
-        self._source, self._writer = source, writer
-        self._is_done = False
-        on_drop(self, writer.abandon)
-
-    def __next__(self) -> Element:
-        if self._is_done:
-            raise StopIteration
-        element = next(self._source, None)
-        if element is None:
-            self._is_done = True
-            self._writer.finish()
-            raise StopIteration
-        self._writer.write(element)
-        return element
 
 
 class _Reading(ElementIterator):
