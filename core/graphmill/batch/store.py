@@ -220,7 +220,7 @@ def unpack(stored: Mapping[str, Any], archive: Mapping[str, Array]) -> dict[str,
     return {name: _unpack(archive, described) for name, described in stored.items()}
 
 
-def archive_bytes(arrays: Mapping[str, Array]) -> bytes:
+def archive_bytes(arrays: Mapping[str, Any]) -> bytes:
     """Return arrays as the bytes of an archive of NumPy's."""
     content = io.BytesIO()
     np.savez(content, **arrays)  # none of objects, so none is pickled
