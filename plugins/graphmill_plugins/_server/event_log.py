@@ -30,7 +30,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line, and a traceback below it if there is one."""
         fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
-        text = f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}"
+        text = f"{_time(record)} {record.levelname} {record.name} {_event(record)}{fields}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
@@ -43,7 +43,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _event(record),
             **_fields(record),
         }
         if record.exc_info:
@@ -64,6 +64,12 @@ def write_events(level: str, form: str) -> logging.Handler:
     logger.setLevel(level.upper())
     logger.addHandler(handler)
     return handler
+
+
+def _event(record: logging.LogRecord) -> str:
+    """Return what happened; the message of a record of the core has the fields, too."""
+    event: str = getattr(record, "event", "") or record.getMessage()
+    return event
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from graphmill.runtime.process import event_log as core_event_log
 from graphmill_plugins._server.event_log import (
     JsonFormatter,
     TextFormatter,
@@ -40,6 +41,17 @@ def test_json_is_one_object_a_line(record: logging.LogRecord) -> None:
         "why": "two words",
         "fetches": ["y:0"],
     }
+
+
+def test_fields_of_a_record_of_the_core_are_written_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "graphmill.jit"):
+        core_event_log.log_event("jit", core_event_log.INFO, "compiled", cluster="c0", seconds=0.5)
+    (record,) = caplog.records
+    assert TextFormatter().format(record).endswith(" compiled cluster=c0 seconds=0.5")
+    document = json.loads(JsonFormatter().format(record))
+    assert (document["event"], document["cluster"]) == ("compiled", "c0")
 
 
 def test_a_traceback_stays_with_its_event(record: logging.LogRecord) -> None:
