@@ -25,8 +25,20 @@ def restore_checkpoint_beside(session: Session, path: str, saver: SaverDef) -> N
         OpError: it does not fit the graph.
     """
     prefix = path.removesuffix(".meta")
-    index = f"{prefix}.index"
-    if saver.restore_op_name and files.exists(index):
-        checkpoint = [index, *files.matching(f"{glob.escape(prefix)}.data-?????-of-?????")]
+    if not saver.restore_op_name:
+        return
+    checkpoint = _files_of(prefix)
+    if checkpoint:
         with session.allowing(*(f"fs.read:{path}" for path in checkpoint)):
             session.run([], {saver.filename_tensor_name: prefix}, targets=[saver.restore_op_name])
+
+
+def _files_of(prefix: str) -> list[str]:
+    """Return the files by which a checkpoint in format V2 or V1 is read, or an empty list."""
+    if files.exists(f"{prefix}.index"):
+        data = files.matching(f"{glob.escape(prefix)}.data-?????-of-?????")
+        return [f"{prefix}.index", *data]
+    from graphmill.saved.v1_checkpoint import is_v1_checkpoint
+
+    # RestoreV2 looks for an index first, also of a checkpoint in format V1.
+    return [prefix, f"{prefix}.index"] if is_v1_checkpoint(prefix) else []

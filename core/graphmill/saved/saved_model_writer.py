@@ -93,8 +93,8 @@ def save(
 
     Raises:
         AlreadyExistsError: the folder exists.
-        InvalidArgumentError: a signature or asset does not belong to the graph, or two assets have
-            the same file name.
+        InvalidArgumentError: a signature or asset does not belong to the graph, two assets have
+            the same file name, or the saver writes checkpoints in format V1.
         FailedPreconditionError: a variable has no value.
         NotFoundError: an asset does not exist.
         UnimplementedError: the folder is a URL.
@@ -110,6 +110,11 @@ def save(
     graph = session.graph
     named_assets = _named_assets(graph, assets or {})
     used = saver or (Saver(graph=graph) if graph.variables else None)
+    if used is not None and used.write_version != proto.SaverDef.V2:
+        raise InvalidArgumentError(
+            "the variables of a SavedModel are a checkpoint in format V2, but the saver writes "
+            "format V1; pass a saver with write_version=SaverDef.V2"
+        )
     message = meta_graph_of(graph) if used is None else used.export_meta_graph()
     message.meta_info_def.tags.extend(tags)
     for key, signature in by_key.items():

@@ -35,6 +35,7 @@ class Saver:
 
     Attributes:
         last_checkpoints: the checkpoints that are not deleted yet, the oldest first.
+        write_version: the format of the checkpoints, a `SaverDef.CheckpointFormatVersion`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Saver:
         *,
         graph: Graph | None = None,
         saver_def: Any = None,
+        write_version: int = proto.SaverDef.V2,
     ) -> None:
         """Add the nodes that save and restore variables to a graph.
 
@@ -57,18 +59,22 @@ class Saver:
             name: name of the scope of the nodes.
             graph: the graph; by default that of the variables, else the default graph.
             saver_def: a `SaverDef` message that names the nodes if the graph has them already;
-                the numbers of checkpoints to keep are those of the message then.
+                the numbers of checkpoints to keep and the format are those of the message then.
+            write_version: the format of the checkpoints: `SaverDef.V2`, or `SaverDef.V1`, in which
+                a checkpoint is one file. Both are restored.
 
         Raises:
-            InvalidArgumentError: there are no variables, or two have the same name; or both
-                `var_list` and `saver_def` are given.
+            InvalidArgumentError: there are no variables, or two have the same name; both
+                `var_list` and `saver_def` are given; or the format is unknown.
             OpError: the graph lacks a node that `saver_def` names.
         """
         if saver_def is not None:
             if var_list is not None:
                 raise InvalidArgumentError("give either var_list or saver_def")
+            write_version = saver_def.version or proto.SaverDef.V1  # LEGACY is V1
             max_to_keep = saver_def.max_to_keep
             keep_checkpoint_every_n_hours = saver_def.keep_checkpoint_every_n_hours or 10000.0
+        self.write_version = _checked_version(write_version)
         named = _named(var_list, graph) if saver_def is None else {}
         own = graph if saver_def is None else (infer_graph() if graph is None else graph)
         self._graph: Any = next(iter(named.values())).graph if named else own
@@ -83,7 +89,9 @@ class Saver:
             self._restore = target.get_operation_by_name(saver_def.restore_op_name)
             return
         with target.as_default(), target.control_dependencies(None), target.name_scope(name):
-            self._filename, self._save, self._restore = _add_nodes(target, named)
+            self._filename, self._save, self._restore = _add_nodes(
+                target, named, self.write_version
+            )
 
     @property
     def last_checkpoints(self) -> list[str]:
@@ -152,7 +160,7 @@ class Saver:
             restore_op_name=self._restore.name,
             max_to_keep=self._max_to_keep,
             keep_checkpoint_every_n_hours=self._hours,
-            version=proto.SaverDef.V2,
+            version=self.write_version,
         )
 
     def export_meta_graph(self) -> Any:
@@ -175,7 +183,7 @@ class Saver:
                     dropped.append(oldest)
         _write_state(path, self._checkpoints, latest_filename)
         for oldest in dropped:
-            _remove(oldest)
+            _remove(oldest, self.write_version)
 
 
 def get_checkpoint_state(folder: Path, latest_filename: str = STATE_FILE) -> Any:
@@ -267,15 +275,29 @@ def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:
     return dict(sorted(named.items()))
 
 
-def _add_nodes(graph: Any, named: dict[str, Variable]) -> tuple[Tensor, Tensor, Node]:
+def _checked_version(version: int) -> Any:
+    if version not in (proto.SaverDef.V1, proto.SaverDef.V2):
+        raise InvalidArgumentError(
+            f"checkpoints have no format {version!r}; expected SaverDef.V1 or SaverDef.V2"
+        )
+    return version
+
+
+def _add_nodes(
+    graph: Any, named: dict[str, Variable], write_version: int
+) -> tuple[Tensor, Tensor, Node]:
     filename = array.placeholder_with_default(
         graph.constant(b"model", name="filename/input"), shape=(), name="filename"
     )
     filename = array.placeholder_with_default(filename, shape=(), name="Const")
     names, slices = list(named), [""] * len(named)
-    with graph.name_scope("SaveV2"):
+    name = "SaveV2" if write_version == proto.SaverDef.V2 else "save"
+    with graph.name_scope(name):
         values = [variable.read_value() for variable in named.values()]
-    saved = io.save_v2(filename, names, slices, values, name="SaveV2")
+    if write_version == proto.SaverDef.V2:
+        saved = io.save_v2(filename, names, slices, values, name=name)
+    else:
+        saved = io.save_slices(filename, names, slices, values, name=name)
     done = with_dependencies([saved], filename, name="control_dependency")
     dtypes = [variable.value_dtype for variable in named.values()]
     restored = io.restore_v2(filename, names, slices, dtypes=dtypes, name="RestoreV2")
@@ -315,10 +337,13 @@ def _write_state(path: str, checkpoints: list[tuple[str, float]], latest_filenam
     files.write(files.join(folder, latest_filename), text.encode())
 
 
-def _remove(prefix: str) -> None:
+def _remove(prefix: str, write_version: int) -> None:
     """Delete the files of a checkpoint that exist."""
-    paths = [index_path(prefix), f"{prefix}.meta", *files.matching(f"{prefix}.data-?????-of-?????")]
-    for path in paths:
+    if write_version == proto.SaverDef.V2:
+        checkpoint = [index_path(prefix), *files.matching(f"{prefix}.data-?????-of-?????")]
+    else:
+        checkpoint = [prefix]
+    for path in (*checkpoint, f"{prefix}.meta"):
         try:
             files.remove(path)
         except errors.NotFoundError:

@@ -111,6 +111,27 @@ def test_tensorflow_continues_with_our_checkpoint(tf, tmp_path):
         np.testing.assert_array_equal(value, further[variable.variable_name])
 
 
+def test_tensorflow_reads_our_checkpoint_of_the_first_format(tf, tmp_path):
+    with graphmill.Graph().as_default() as graph, graphmill.Session(graph=graph) as session:
+        graphmill.Variable(TABLE, name="table")
+        graphmill.Variable(WHOLE, name="whole", use_resource=False)
+        session.run(graphmill.global_variables_initializer())
+        v1_format = graphmill.proto.SaverDef.V1
+        path = graphmill.train.Saver(write_version=v1_format).save(session, tmp_path / "m", 3)
+    reader = tf.train.load_checkpoint(path)
+    assert np.array_equal(reader.get_tensor("table"), TABLE)
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        saver = v1.train.import_meta_graph(f"{path}.meta")
+        saver.restore(session, tf.train.latest_checkpoint(str(tmp_path)))
+        assert np.array_equal(session.run("whole:0"), WHOLE)
+        again = saver.save(session, str(tmp_path / "theirs"))
+    with graphmill.Session(graph=graph) as session:
+        saver = graphmill.train.Saver(graph=graph, name="again")
+        saver.restore(session, again)
+        assert np.array_equal(session.run(graph.variables[0].read_value()), TABLE)
+
+
 def test_the_same_values_make_the_same_bytes(tf, tmp_path):
     v1 = tf.compat.v1
     graph = graphmill.Graph()
