@@ -201,7 +201,7 @@ class ExecutorArgs:
 
     def for_call(self, call_frame: CallFrame) -> ExecutorArgs:
         """Return the arguments of a function call made by a node of this run."""
-        args = ExecutorArgs.__new__(ExecutorArgs)  # copy.copy takes twenty times as long
+        args = ExecutorArgs.__new__(type(self))  # copy.copy takes twenty times as long
         args._root = self._root or self  # noqa: SLF001 - of the same class
         args.step_id = self.step_id
         args.runner = self.runner

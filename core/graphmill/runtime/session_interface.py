@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import DeviceAttributes
+    from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
+    from graphmill.session.debug_step import DebugStep
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 
@@ -183,6 +185,32 @@ class SessionInterface(ABC):
         """
         del signature
         raise self._unexplained()
+
+    def debug_step(
+        self,
+        signature: Signature,
+        values: Mapping[str, Any],
+        driver: StepDriver,
+        *,
+        is_partial: bool = False,
+    ) -> DebugStep:
+        """Return a step that has not started, which `driver` drives node by node.
+
+        Args:
+            signature: the feeds, fetches and targets.
+            values: the values of the feeds by name; in a partial run, none.
+            driver: drives the step.
+            is_partial: whether the step is fed and fetched piece by piece.
+
+        Raises:
+            UnimplementedError: the session is on a server.
+            OpError: as for `run`, before the step starts.
+        """
+        del signature, values, driver, is_partial
+        raise UnimplementedError(
+            f"{type(self).__name__} cannot be debugged: its steps run on a server. Debug the graph "
+            "in a session of this process (target '')"
+        )
 
     def explain_all(self) -> list[StepRecord]:
         """Return the records of all signatures that have executors.

@@ -67,8 +67,11 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import CallableOptions, ConfigProto, RunMetadata, RunOptions
     from graphmill.runtime.devices.device import Device, DeviceAttributes
+    from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.runtime.threads.thread_pool import ThreadPool
+    from graphmill.session.debug_partitions import DebugPartitions
+    from graphmill.session.debug_step import DebugStep
     from graphmill.session.graph_growth import GrowthWatch
     from graphmill.typing import Value
 
@@ -165,6 +168,8 @@ class DirectSession(SessionInterface):
         self.hot_steps = HotSteps(self, config, self._executor_factory)
         self._cache = ExecutorsCache()
         self._variant_caches: dict[tuple[Any, ...], ExecutorsCache] = {}
+        self._debug: DebugPartitions | None = None
+        self._debug_caches: dict[bool, ExecutorsCache] = {}
         self.partial_runs = PartialRuns(self)
         self._source: Graph | None = None
         self._growth: GrowthWatch | None = None
@@ -283,6 +288,49 @@ class DirectSession(SessionInterface):
                 self.add_location(error)
                 raise
         return cached
+
+    def debug_executors(self, key: Signature, *, is_partial: bool = False) -> CachedExecutors:
+        """Return executors of a signature whose steps can be driven node by node.
+
+        Nothing is compiled in them. Arguments and errors are those of `executors`.
+        """
+        self.check_open()
+        with self._graph_lock:
+            if self._debug is None:
+                from graphmill.session.debug_partitions import DebugPartitions  # few are debugged
+
+                self._debug = DebugPartitions(
+                    self._state.graph, self._options, self._partitions, self._function_runtime
+                )
+            cache = self._debug_caches.setdefault(is_partial, ExecutorsCache())
+        try:
+            return cache.get_or_create(
+                key,
+                lambda ordered: self._create_executors(
+                    ordered,
+                    is_partial,
+                    (),
+                    None,
+                    self._debug.maker,  # type: ignore[union-attr]
+                ),
+            )
+        except OpError as error:
+            self.add_location(error)
+            raise
+
+    def debug_step(
+        self,
+        signature: Signature,
+        values: Mapping[str, Any],
+        driver: StepDriver,
+        *,
+        is_partial: bool = False,
+    ) -> DebugStep:
+        """Return a step of a signature that `driver` drives; see `SessionInterface.debug_step`."""
+        from graphmill.session.debug_step import DebugStep  # few steps are debugged
+
+        cached = self.debug_executors(signature, is_partial=is_partial)
+        return DebugStep(self, cached, values, driver, is_partial=is_partial)
 
     def kept_executors(self) -> list[ExecutorsAndKeys]:
         """Return the cached executors of all signatures, except of partial and watched runs."""
@@ -418,8 +466,11 @@ class DirectSession(SessionInterface):
         self.cancellation.start_cancel(CancelledError("Session has been closed."))
         self.host.background.forget(self)
         self.partial_runs.close()
-        for cache in (self._cache, *self._variant_caches.values()):
+        caches = (*self._variant_caches.values(), *self._debug_caches.values())
+        for cache in (self._cache, *caches):
             cache.clear()
+        if self._debug is not None:
+            self._debug.close()
         for functions in list(self._functions.values()):
             functions.close()
         self.session_state.clear()
@@ -449,6 +500,7 @@ class DirectSession(SessionInterface):
         is_partial: bool,
         watches: Sequence[Any],
         form: CallableRewrites | None,
+        stepping: PartitionMaker | None = None,
     ) -> ExecutorsAndKeys:
         feeds, fetches, targets = key
         client_end = self._client_end() if is_partial else None
@@ -458,7 +510,8 @@ class DirectSession(SessionInterface):
             needed_feeds = client.needed_feeds() if is_partial else {}
             if watches:
                 insert_debug_nodes(client.graph, watches, self.host.ops, full)
-            items, placements = self._partitions.for_client_graph(client.graph, full)
+            maker = stepping or self._partitions
+            items, placements = maker.for_client_graph(client.graph, full)
             if watches:
                 _publish_graphs(items, watches, self.effects.broker("a debug watch"))
             shapes = tuple(_feed_shape(full, self._source, feed) for feed in feeds)
@@ -496,7 +549,7 @@ class DirectSession(SessionInterface):
         )
         if is_logged("executor", INFO):
             _log_executors(self.name, executors)
-        if not (is_partial or watches):
+        if not (is_partial or watches or stepping):
             self.hot_steps.prepare(executors)
         return executors
 

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.session_interface import SessionFactory, SessionInterface
+    from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
+    from graphmill.session.debug_step import DebugStep
     from graphmill.session.executors_cache import Signature
+    from graphmill.typing import Value
 
 
 _NAMES = {str}
@@ -339,6 +342,37 @@ class Session:
         """
         _, key = self._signature(fetches, several(feed_list), targets)
         return self._impl.explain(key, build=build)
+
+    def debug_step(
+        self,
+        driver: StepDriver,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        *,
+        targets: Iterable[Any] = (),
+        partial_feeds: Sequence[Any] | None = None,
+    ) -> tuple[DebugStep, Callable[[list[Value]], Any]]:
+        """Return a step that `driver` drives node by node, and what rebuilds its fetches.
+
+        `graphmill.debug.Debugger` is the driver for people.
+
+        Args:
+            driver: drives the step, which has not started.
+            fetches, feed_dict, targets: as for `run`.
+            partial_feeds: for a partial run, the tensors that will be fed; else None.
+
+        Raises:
+            UnimplementedError: the session is on a server.
+            OpError: as for `run`, before the step starts.
+        """
+        feeds = _feeds(feed_dict)
+        is_partial = partial_feeds is not None
+        plan, key = self._signature(fetches, partial_feeds if is_partial else feeds, targets)
+        if is_partial:
+            _check_declared_once(key)
+        values = {} if is_partial else dict(zip(key[0], feeds.values(), strict=True))
+        step = self._impl.debug_step(key, values, driver, is_partial=is_partial)
+        return step, plan.rebuild
 
     def stats(self) -> SessionStats:
         """Return what the session has done so far: steps, calls of tiers, compilations.

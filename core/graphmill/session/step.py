@@ -76,7 +76,7 @@ def run_step(
         sync_on_finish=executors.syncs_devices,
     )
     _run(session, executors, args, executors.serving)
-    return _results(executors, frame, lends=session.lends_fetches)
+    return step_results(executors, frame, lends=session.lends_fetches)
 
 
 def run_step_with_options(
@@ -160,7 +160,7 @@ def run_step_with_options(
             copy_message(metadata, run_metadata)
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
-    return _results(executors, frame, lends=session.lends_fetches)
+    return step_results(executors, frame, lends=session.lends_fetches)
 
 
 def _run_traced(
@@ -283,7 +283,19 @@ def _run_partitions(
         raise barrier.error
 
 
-def _results(executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool) -> list[Value]:
+def step_results(
+    executors: ExecutorsAndKeys, frame: CallFrame, *, lends: bool = False
+) -> list[Value]:
+    """Return the results of a step that has ended, as NumPy arrays and scalars.
+
+    Args:
+        executors: the executors of its signature.
+        frame: its call frame.
+        lends: whether arrays may share the memory of constants and variables.
+
+    Raises:
+        InvalidArgumentError: a fetch was not computed.
+    """
     retvals = frame.retvals
     to_host = executors.to_host
     results = []

@@ -1,4 +1,4 @@
-"""Tools for executors: step stats, validation, the callback that ends a run.
+"""Tools for executors: step stats, validation, steps that are driven node by node.
 
     from graphmill.spi.executors import NodeStats, StepStatsCollector
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel_errors import add_iteration as add_iteration
     from graphmill.runtime.kernels.kernel_errors import done_twice as done_twice
     from graphmill.runtime.kernels.kernel_errors import failure_at as failure_at
+    from graphmill.runtime.stepping import Caller as Caller
+    from graphmill.runtime.stepping import DrivenArgs as DrivenArgs
+    from graphmill.runtime.stepping import FrameProgress as FrameProgress
+    from graphmill.runtime.stepping import NodeInstance as NodeInstance
+    from graphmill.runtime.stepping import PendingCount as PendingCount
+    from graphmill.runtime.stepping import StepDriver as StepDriver
+    from graphmill.runtime.stepping import SteppableRun as SteppableRun
     from graphmill.runtime.steps.activity import activity as activity
     from graphmill.runtime.steps.cancel_grace import (
         CancellationGracePeriod as CancellationGracePeriod,
@@ -54,6 +61,9 @@ else:
                 "NodeStats StepStatsCollector describe_outputs now record_node thread_id"
             ),
             "graphmill.runtime.checks.validation": "is_validation_on",
+            "graphmill.runtime.stepping": (
+                "Caller DrivenArgs FrameProgress NodeInstance PendingCount StepDriver SteppableRun"
+            ),
             "graphmill.runtime.wrapping_executor": "WrappingExecutor executor_over",
         },
     )

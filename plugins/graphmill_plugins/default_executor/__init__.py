@@ -1,4 +1,4 @@
-"""The DEFAULT and INLINE executors: a pure state machine, and a driver that calls kernels."""
+"""The executors DEFAULT, INLINE and STEPPING: a state machine, and drivers that call kernels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 @hookimpl
 def graphmill_register_executors(executors: Registrar[ExecutorFactory]) -> None:
-    """Register the executors DEFAULT and INLINE."""
+    """Register the executors DEFAULT, INLINE and STEPPING."""
     home = "graphmill_plugins.default_executor.executor"
     for name in ("", "DEFAULT"):
         executors.add(name, f"{home}:DefaultExecutorFactory")
     executors.add("INLINE", f"{home}:InlineExecutorFactory")
+    stepping = "graphmill_plugins.default_executor.stepping_executor:SteppingExecutorFactory"
+    executors.add("STEPPING", stepping)

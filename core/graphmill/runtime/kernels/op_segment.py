@@ -45,10 +45,14 @@ class StatefulKernels:
                 self._managers.append(resources)
         return self._container
 
+    def find(self, node_name: str) -> OpKernel | None:
+        """Return the kernel of a node; None if it has not been created."""
+        with self._lock:
+            return self._kernels.get(node_name)
+
     def find_or_create(self, node_name: str, create: Callable[[], OpKernel]) -> OpKernel:
         """Return the kernel of a node, created by `create` at its first use."""
-        with self._lock:
-            kernel = self._kernels.get(node_name)
+        kernel = self.find(node_name)
         if kernel is not None:
             return kernel
         new_kernel = create()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import get_ident, main_thread
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from graphmill.runtime.process.shutdown import SHUTDOWN
@@ -98,6 +99,39 @@ class StepRunner:
         while not self._posted.empty():
             self._posted.get()()
 
+    def run_next(self, timeout: float = 0.0) -> bool:
+        """Run one posted action, and wait for it if necessary; return whether there was one.
+
+        An interrupt (SIGINT) during the wait loses no action, so that the step can go on.
+
+        Args:
+            timeout: the maximum number of seconds to wait.
+        """
+        from graphmill.runtime.process.defer_sigint import DeferredInterrupt  # for debuggers only
+
+        self.owner = get_ident()
+        deadline = monotonic() + timeout
+        action = None
+        while action is None:
+            left = max(deadline - monotonic(), 0.0)
+            try:
+                with DeferredInterrupt():
+                    action = self._get(min(left, _SIGNAL_SECONDS))
+            except KeyboardInterrupt:
+                if action is not None:
+                    self._posted.put(action)
+                raise
+            if action is None and not left:
+                return False
+        action()
+        return True
+
+    def _get(self, timeout: float) -> Callable[[], None] | None:
+        try:
+            return self._posted.get(timeout=timeout) if timeout else self._posted.get_nowait()
+        except Empty:
+            return None
+
     def run_until(self, is_done: Callable[[], bool]) -> None:
         """Run posted actions, and wait for more, until `is_done` returns true after one."""
         self.owner = get_ident()
@@ -124,4 +158,4 @@ def get_in_main_thread(queue: SimpleQueue[_T]) -> _T:
             continue
 
 
-SHUTDOWN.idle_code.add(StepRunner.run_until.__code__)
+SHUTDOWN.idle_code.update((StepRunner.run_until.__code__, StepRunner.run_next.__code__))
