@@ -63,9 +63,10 @@ fails a test.
   that are left; TensorFlow drops them and reports `OutOfRange`. Closing a closed barrier once
   more with `cancel_pending_enqueues` ends at once; in TensorFlow it never ends if no element is
   incomplete.
-- **Errors**: `error.op` is the type of the failing op, and `error.node` the name of its node. In
-  TensorFlow `op` is the operation. A failing node may lie in a function or on another task, where
-  the program has no operation for it.
+- **Errors**: `error.op` of a node in a function or loop is the operation that calls it, and of a
+  step that ran out of time the one that waited. In TensorFlow it is None then, or, if the node of
+  the function has the name of an operation, that other one. `error.node` and `error.op_type` name
+  the failing node itself. Errors can be pickled (TensorFlow's cannot), without their operations.
 - **Placement**: of a node that no step needs, only the requested device is checked (and nothing
   with `place_pruned_graph`, or if the node takes a reference or a handle). TensorFlow also looks
   for its kernel and checks with what it is colocated.

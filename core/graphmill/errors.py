@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from graphmill.graph.node import Node
+
 OK = 0
 CANCELLED = 1
 UNKNOWN = 2
@@ -40,8 +42,10 @@ class OpError(Exception):
         code: the canonical status code, an int; `error_code` is the same under TensorFlow's name.
         message: what happened, without the location that `str(error)` appends.
         node: name of the failing node, or None.
-        op: the op type of the failing node, such as `"MatMul"`, or None. (In TensorFlow it is the
-            operation.)
+        op: the operation of the session's graph that failed, as in TensorFlow: the failing node, or
+            the one that called the function in which it lies. None where no session knows the
+            operation: while a graph is built, in kernels, in another process, after unpickling.
+        op_type: the op type of the failing node, such as `"MatMul"`, or None.
         device: name of the device that ran the node, or None.
         plugin: name of the plugin that supplied the failing part, or None.
         node_def: the `NodeDef` of the failing node, or None.
@@ -50,25 +54,31 @@ class OpError(Exception):
 
     code: ClassVar[int] = UNKNOWN
     defined_at: str | None = None
+    caller: str | None = None
+    """Name of the outermost node whose function call failed by the error; None outside of calls."""
+    _op: Any = None  # an operation, or a function that finds it
 
     def __init__(
         self,
         message: str,
         *,
         node: str | None = None,
-        op: str | None = None,
+        op_type: str | None = None,
         device: str | None = None,
         plugin: str | None = None,
         node_def: Any = None,
+        op: Any = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.node = node
-        self.op = op
+        self.op_type = op_type
         self.device = device
         self.plugin = plugin
         self._node_def = node_def
         self.is_derived = False
+        if op is not None:
+            self._take_op(op)
 
     @property
     def error_code(self) -> int:
@@ -82,37 +92,78 @@ class OpError(Exception):
             self._node_def = self._node_def()
         return self._node_def
 
+    @node_def.setter
+    def node_def(self, node_def: Any) -> None:
+        self._node_def = node_def
+
+    @property
+    def op(self) -> Node | None:
+        """The operation of the session's graph that failed, or None; looked up on first use."""
+        if callable(self._op):
+            self._op = self._op()
+        operation: Node | None = self._op
+        return operation
+
+    @op.setter
+    def op(self, op: Any) -> None:
+        self._op = None
+        self._take_op(op)
+
+    def _take_op(self, op: Any) -> None:
+        """Set the operation (or a function that finds it); text is the type, as it once was."""
+        if not isinstance(op, str):
+            self._op = op
+            return
+        from graphmill.deprecations import warn_renamed  # few programs are that old
+
+        warn_renamed("the op type `op` of an OpError", "op_type", stacklevel=4)
+        self.op_type = self.op_type or op
+
     def locate(
         self,
         *,
         node: str | None = None,
-        op: str | None = None,
+        op_type: str | None = None,
         device: str | None = None,
         plugin: str | None = None,
         node_def: Any = None,
+        op: Any = None,
     ) -> OpError:
         """Fill in the missing parts of the error's location; return self.
 
         The innermost location wins, so an error that crosses a function call keeps the node that
-        raised it. `node_def` may be a callable that builds the `NodeDef` on first access.
+        raised it; the outermost one becomes `caller`. `node_def` may be a callable that builds the
+        `NodeDef` on first access. `op` is the old name of `op_type`.
         """
+        if op is not None:
+            self._take_op(op)
         if self.node is None:
             self.node = node
-            self.op = self.op or op
+            self.op_type = self.op_type or op_type
             self._node_def = self._node_def or node_def
+        elif node is not None and node != self.node:
+            self.caller = node
         self.device = self.device or device
         self.plugin = self.plugin or plugin
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A callable `_node_def` references a whole graph, so the NodeDef itself is pickled.
-        state = {**self.__dict__, "_node_def": self.node_def}
+        # An operation, and a callable `_node_def`, reference a whole graph.
+        state = {**self.__dict__, "_node_def": self.node_def, "_op": None}
         return _remade, (type(self), self.message), state
+
+    def __copy__(self) -> OpError:
+        copied = _remade(type(self), self.message)
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __str__(self) -> str:
         if self.node is None:
             return self.message
-        parts = [f"op {self.op}" if self.op else "", f"device {self.device}" if self.device else ""]
+        parts = [
+            f"op {self.op_type}" if self.op_type else "",
+            f"device {self.device}" if self.device else "",
+        ]
         if self.plugin:
             parts.append(f"plugin {self.plugin}")
         if self.defined_at:

@@ -25,7 +25,7 @@ class SequentialExecutor(Executor):
                 inputs = [values[edge.src][edge.src_output] for edge in node.in_edges]
                 values[node] = self.compute(node, inputs, args)
         except errors.OpError as error:
-            done(error.locate(node=node.name, op=node.op))
+            done(error.locate(node=node.name, op_type=node.op))
         else:
             done(None)
 

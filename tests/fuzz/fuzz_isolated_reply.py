@@ -39,7 +39,7 @@ def seeds() -> list[bytes]:
     signature.outputs["y"].coo_sparse.values_tensor_name = "y:0"
     signature.outputs["z"].composite_tensor.components.add(name="z:0", dtype=9)
     signature.defaults["x"].CopyFrom(tensors[0].tensor)
-    failure = encode_error(errors.NotFoundError("no such node", node="n", op="Const"))
+    failure = encode_error(errors.NotFoundError("no such node", node="n", op_type="Const"))
     region = _REGION.pack(0, 8000)
     return [
         b"\x00" + region + result,

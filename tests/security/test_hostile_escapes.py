@@ -70,7 +70,7 @@ def refused(graph: graphmill.GraphDef, path: Any, folder: Path, op: str = "ReadF
         session.run("y:0", {"f:0": path})
     assert events == []
     assert caught.value.node
-    assert caught.value.op == op
+    assert caught.value.op_type == op
     assert contents(folder) == before
 
 
@@ -388,7 +388,7 @@ def test_variables_that_are_links_out_of_the_model_are_refused(
     (model / "variables" / name).symlink_to(evil / name)
     with recorded(evil) as events, pytest.raises(REFUSED, match="may not read") as caught:
         saved_model.load(model)
-    assert caught.value.op == "RestoreV2"
+    assert caught.value.op_type == "RestoreV2"
     assert events == []
 
 
@@ -610,7 +610,7 @@ def test_program_that_calls_the_process_is_refused(target: str, tier: str) -> No
         pytest.raises(REFUSED, match=r"XlaCallModule may not call Python.*'python'") as caught,
     ):
         session.run("y:0", {"x:0": np.ones(3, np.float32)})
-    assert (caught.value.node, caught.value.op) == ("y", "XlaCallModule")
+    assert (caught.value.node, caught.value.op_type) == ("y", "XlaCallModule")
 
 
 def test_program_that_only_computes_is_run() -> None:

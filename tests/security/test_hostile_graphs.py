@@ -55,7 +55,7 @@ def test_effect_is_refused(name: str, place: str, folder: Path) -> None:
     assert events == []
     assert f"the op {effect.op} may not" in caught.value.message
     assert caught.value.node
-    assert caught.value.op == effect.op
+    assert caught.value.op_type == effect.op
     assert "allow=[" in caught.value.message
     requested = effect.asks or effect.rules[0].partition(":")[0]
     assert f"(effect {requested!r})" in caught.value.message

@@ -187,7 +187,7 @@ def test_asset_that_is_a_link_out_of_the_model_is_refused(
     (path / "assets" / "vocabulary.txt").symlink_to(target)
     with recorded(folder) as events, pytest.raises(REFUSED, match="may not") as caught:
         saved_model.load(path)
-    assert caught.value.op == "InitializeTableFromTextFileV2"
+    assert caught.value.op_type == "InitializeTableFromTextFileV2"
     assert str(folder / "one.txt") in caught.value.message
     assert events == []
     with saved_model.load(path, allow=[f"fs.read:{folder}"]) as model:

@@ -197,7 +197,7 @@ def test_a_path_computed_in_the_graph_is_refused(folder: Path) -> None:
         pytest.raises(errors.PermissionDeniedError, match=r"one\.txt") as caught,
     ):
         session.run("y:0", {"a:0": f"{folder}/snapshot/..", "b:0": "one.txt"})
-    assert (caught.value.op, caught.value.node) == ("ReadFile", "y")
+    assert (caught.value.op_type, caught.value.node) == ("ReadFile", "y")
 
 
 @pytest.mark.parametrize("path", ["one.txt", "weights.txt"])
@@ -247,7 +247,7 @@ def test_a_reader_of_lmdb_opens_through_its_broker(is_folder: bool, folder: Path
         session.run(enqueue, fed)
         with recorded(folder) as events, pytest.raises(REFUSED, match="may not read") as caught:
             session.run(list(pair))
-    assert (caught.value.op, caught.value.node) == ("LMDBReader", "reader")
+    assert (caught.value.op_type, caught.value.node) == ("LMDBReader", "reader")
     assert events == []
     for allow in ([f"fs.read:{folder}"], [f"fs.read:{folder}/lmdb"]):
         with graphmill.Session(graph=graph, allow=allow) as session:

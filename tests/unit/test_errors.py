@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import TYPE_CHECKING
 
 import pytest
 
 from graphmill import errors
+from graphmill.graph.builder import Graph
 from graphmill.registry import PluginConflictError
 from graphmill.testing.proto_builders import node_def
+
+if TYPE_CHECKING:
+    from graphmill.graph.node import Node
 
 # Code and class of tensorflow/core/protobuf/error_codes.proto and errors_impl.py.
 CODES = {
@@ -47,23 +52,72 @@ def test_s12_a_code_that_is_none_is_unknown() -> None:
 
 
 def test_s12_the_text_names_node_op_device_and_plugin() -> None:
-    error = errors.InternalError("broke", node="n", op="Neg", device="/device:CPU:0", plugin="p")
+    error = errors.InternalError(
+        "broke", node="n", op_type="Neg", device="/device:CPU:0", plugin="p"
+    )
     assert str(error) == "broke\n\t [[{{node n}}]] (op Neg, device /device:CPU:0, plugin p)"
     assert error.message == "broke"
     assert str(errors.InternalError("broke", node="n")) == "broke\n\t [[{{node n}}]]"
 
 
 def test_s12_the_innermost_place_wins() -> None:
-    error = errors.InternalError("broke", node="inner", op="Neg")
-    error.locate(node="outer", op="PartitionedCall", device="/device:CPU:0", plugin="p")
-    assert (error.node, error.op) == ("inner", "Neg")
+    error = errors.InternalError("broke", node="inner", op_type="Neg")
+    error.locate(node="outer", op_type="PartitionedCall", device="/device:CPU:0", plugin="p")
+    assert (error.node, error.op_type) == ("inner", "Neg")
     assert (error.device, error.plugin) == ("/device:CPU:0", "p")
     assert error.locate(device="/device:CPU:1").device == "/device:CPU:0"
 
 
 def test_s12_an_op_alone_is_no_place() -> None:
-    error = errors.InvalidArgumentError("bad attr", op="Neg").locate(node="n", op="Other")
-    assert (error.node, error.op) == ("n", "Neg")
+    error = errors.InvalidArgumentError("bad attr", op_type="Neg").locate(node="n", op_type="Other")
+    assert (error.node, error.op_type) == ("n", "Neg")
+
+
+def test_s12_caller_is_the_outermost_node() -> None:
+    error = errors.InternalError("broke").locate(node="inner", op_type="Neg")
+    assert error.caller is None
+    error.locate(node="call", op_type="PartitionedCall").locate(node="outer", op_type="While")
+    assert (error.node, error.op_type, error.caller) == ("inner", "Neg", "outer")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: errors.InternalError("broke", node="n", op="Neg"),
+        lambda: errors.InternalError("broke").locate(node="n", op="Neg"),
+    ],
+)
+def test_s12_old_argument_op_is_the_type_and_warns(make) -> None:
+    with pytest.warns(DeprecationWarning, match="op_type") as caught:
+        error = make()
+    assert (error.node, error.op_type, error.op) == ("n", "Neg", None)
+    assert caught[0].filename == __file__
+
+
+def test_s12_text_assigned_to_op_is_the_type_and_warns() -> None:
+    error = errors.InternalError("broke", node="n")
+    with pytest.warns(DeprecationWarning, match="op_type") as caught:
+        error.op = "Neg"
+    assert (error.op_type, error.op) == ("Neg", None)
+    assert caught[0].filename == __file__
+
+
+def test_s12_op_may_be_found_when_it_is_requested() -> None:
+    graph = Graph()
+    node = graph.placeholder("float32", [], name="x").op
+    calls = []
+
+    def find() -> Node:
+        calls.append(1)
+        return node
+
+    error = errors.InternalError("broke")
+    error.op = find
+    assert not calls
+    assert error.op is error.op is node
+    assert calls == [1]
+    assert copy.copy(error).op is node
+    assert pickle.loads(pickle.dumps(error)).op is None
 
 
 def test_s12_node_def_is_made_when_it_is_requested() -> None:
@@ -73,7 +127,7 @@ def test_s12_node_def_is_made_when_it_is_requested() -> None:
         made.append(1)
         return node_def("n", "Neg", "x", T="float32")
 
-    error = errors.InternalError("broke").locate(node="n", op="Neg", node_def=make)
+    error = errors.InternalError("broke").locate(node="n", op_type="Neg", node_def=make)
     assert not made
     assert error.node_def.name == error.node_def.name == "n"
     assert made == [1]
@@ -83,7 +137,7 @@ def test_s12_node_def_is_made_when_it_is_requested() -> None:
 def test_s12_an_error_can_be_sent_elsewhere(again) -> None:
     node = node_def("n", "Neg", "x", T="float32")
     error = errors.InvalidArgumentError("broke").locate(
-        node="n", op="Neg", device="/cpu:0", node_def=lambda: node
+        node="n", op_type="Neg", device="/cpu:0", node_def=lambda: node
     )
     error.is_derived = True
     sent = again(error)

@@ -101,4 +101,4 @@ def _status_of(error: Exception, kernel: OpKernel) -> errors.OpError:
         made = errors.InvalidArgumentError(str(error))
     else:
         made = as_status(error, kernel)
-    return made.locate(node=kernel.node_name, op=kernel.op)
+    return made.locate(node=kernel.node_name, op_type=kernel.op)

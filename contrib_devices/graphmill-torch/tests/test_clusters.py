@@ -89,7 +89,7 @@ def test_an_error_names_the_node_inside(how: str) -> None:
     with graphmill.Session(graph=graph, config=config(how)) as session:
         with pytest.raises(errors.InvalidArgumentError, match="Matrix size-incompatible") as caught:
             session.run("y:0", {"a:0": X, "b:0": X[:1]})
-        assert (caught.value.node, caught.value.op) == ("culprit", "MatMul")
+        assert (caught.value.node, caught.value.op_type) == ("culprit", "MatMul")
         assert session.run("y:0", {"a:0": X, "b:0": X}).shape == (2, 2)
 
 

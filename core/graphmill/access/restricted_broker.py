@@ -269,7 +269,9 @@ class RestrictedBroker(Broker):
 
     def _refuse(self, effect: str, action: str, rule: str) -> NoReturn:
         raise PermissionDeniedError(
-            refusal(self._subject, action, effect, rule, self._rules), node=self._node, op=self._op
+            refusal(self._subject, action, effect, rule, self._rules),
+            node=self._node,
+            op_type=self._op,
         )
 
 

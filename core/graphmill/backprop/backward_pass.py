@@ -190,7 +190,7 @@ class Walk(ShapesOfForward):
                 "the body of a loop uses a value that the loop's condition computes; gradients "
                 "only flow through inputs of the body",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
         return node.inputs
 
@@ -268,6 +268,6 @@ def _listed(op: ForwardOp, gradients: Any) -> Sequence[Any]:
             f"the gradient function of {op.type} returned {len(listed)} gradients, expected "
             f"{len(op.inputs)}, one for each input",
             node=op.name,
-            op=op.type,
+            op_type=op.type,
         )
     return listed

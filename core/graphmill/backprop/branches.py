@@ -41,7 +41,7 @@ def _merge_gradient(op: ForwardOp, grads: Sequence[Gradient | None]) -> list[Ten
             f"{op.type} with {len(op.inputs)} inputs has no gradient: its inputs are not the two "
             "branches of one conditional",
             node=op.name,
-            op=op.type,
+            op_type=op.type,
         )
     predicate = Tensor(*branches[0][0][0])
     parts = control_flow.switch(dense(grad), predicate)

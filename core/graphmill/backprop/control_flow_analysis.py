@@ -230,7 +230,7 @@ def _loop_variable(enter: Node, merge: Node) -> LoopVariable:
         raise InvalidArgumentError(
             "the Merge of a loop variable has no Switch as consumer, so the loop has no gradient",
             node=merge.name,
-            op=merge.op,
+            op_type=merge.op,
         )
     exits = [e.dst for e in switch.out_edges if is_exit(e.dst) and e.src_output == 0]
     return LoopVariable(enter, merge, switch, following, exits[0] if exits else None)

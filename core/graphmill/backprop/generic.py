@@ -44,7 +44,7 @@ def generic_gradient(
             f"function is registered, and {reason}{near}; register one with "
             "graphmill_register_gradients, or stop the gradient with stop_gradients",
             node=node.name,
-            op=node.op,
+            op_type=node.op,
         )
     name = _function_of(op)
     output_grads = [

@@ -139,7 +139,7 @@ def _first(graph: Graph, end: Tensor, grad: Any, name: str) -> Gradient:
             f"{end.name!r} is {dtype.name}, which has no gradient; expected a floating or complex "
             "type",
             node=end.op.name,
-            op=end.op.op,
+            op_type=end.op.op,
         )
     if grad is not None:
         return grad if isinstance(grad, IndexedSlices) else graph.convert(grad, dtype, name)
@@ -148,7 +148,7 @@ def _first(graph: Graph, end: Tensor, grad: Any, name: str) -> Gradient:
             f"{end.name!r} is {dtype.name}; the gradient of a complex tensor must be given in "
             "grad_ys",
             node=end.op.name,
-            op=end.op.op,
+            op_type=end.op.op,
         )
     return array.fill(array.shape(end), graph.constant(1, dtype), name=name)
 

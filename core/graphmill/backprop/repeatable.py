@@ -56,7 +56,7 @@ def _check_node(node: Any, name: str, graph: Graph, host: Host) -> None:
         f"the gradient of function {name!r} runs its body again, and this op would {what}; use a "
         "stateless op instead, or build the body without a function",
         node=node.name,
-        op=node.op,
+        op_type=node.op,
     )
 
 

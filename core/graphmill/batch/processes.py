@@ -141,7 +141,7 @@ def _follow(
 
 def _error_of(data: dict[str, Any]) -> Exception:
     """Return the error that a worker has reported, with its type, node and notes."""
-    error = error_class(data["code"])(data["message"], node=data["node"], op=data["op"])
+    error = error_class(data["code"])(data["message"], node=data["node"], op_type=data["op"])
     for note in data["notes"]:
         error.add_note(note)
     return error

@@ -55,7 +55,7 @@ def _as_data(error: OpError) -> dict[str, Any]:
         "code": error.code,
         "message": error.message,
         "node": error.node,
-        "op": None if error.op is None else str(error.op),
+        "op": error.op_type,
         "notes": list(getattr(error, "__notes__", ())),
     }
 

@@ -73,7 +73,7 @@ def _lines(error: OpError) -> Iterator[str]:
 def _location(error: OpError) -> str:
     parts = (
         ("node", error.node),
-        ("op", error.op),
+        ("op", error.op_type),
         ("device", error.device),
         ("plugin", error.plugin),
     )
@@ -87,7 +87,7 @@ def _as_data(error: OpError) -> dict[str, Any]:
         "code": error.code,
         "message": error.message,
         "node": error.node,
-        "op": error.op if error.op is None else str(error.op),
+        "op": error.op_type,
         "device": error.device,
         "plugin": error.plugin,
         "notes": list(getattr(error, "__notes__", ())),

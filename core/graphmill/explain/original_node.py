@@ -33,7 +33,7 @@ def name_original_node(error: OpError, graphs: Iterable[Graph], full: Graph) -> 
         compilation = find_compilation(graph)
         for name in () if compilation is None else _members(compilation, error.node):
             if full.has_node(name):
-                error.node = error.op = None
+                error.node = error.op_type = None
                 at_node(error, full.node(name), None, error.device or "")
                 return
 

@@ -43,7 +43,7 @@ def topological_order(graph: Graph) -> list[Node]:
             "the graph has a cycle that is not a loop (a loop goes through NextIteration to "
             "Merge): " + " -> ".join(node.name for node in cycle),
             node=cycle[0].name,
-            op=cycle[0].op,
+            op_type=cycle[0].op,
         )
     return order
 

@@ -277,11 +277,8 @@ class Graph(ShapedGraph):
         Returns:
             None if the node came from a message, or does not exist.
         """
-        while not self.has_node(name):
-            name, separator, _ = name.rpartition("/")
-            if not separator:
-                return None
-        return self._locations.of(self.node(name))
+        node = self.operation_at(name)
+        return None if node is None else self._locations.of(node)
 
     def outputs_of(self, node: Node) -> list[Tensor]:
         """Return the output tensors of a node."""
@@ -392,7 +389,7 @@ class Graph(ShapedGraph):
         raise InvalidArgumentError(
             f"an input of op {op_def.name} is {actual}, expected a tensor of this graph; "
             "graph.constant converts a value to a tensor",
-            op=op_def.name,
+            op_type=op_def.name,
         )
 
     def _as_node(self, item: Any) -> Node:

@@ -108,6 +108,22 @@ class Graph:
             raise UnknownNameError(f"the graph has no node {name!r}{near}")
         return match
 
+    def operation_at(self, name: str) -> Node | None:
+        """Return the node that a name means outside of functions.
+
+        Args:
+            name: the name of a node, or of one inside a function (`call/node`), for which the call
+                is returned.
+
+        Returns:
+            None if there is no such node.
+        """
+        while name not in self._by_name:
+            name, separator, _ = name.rpartition("/")
+            if not separator:
+                return None
+        return self._by_name[name]
+
     def location_of(self, name: str) -> str | None:
         """Return where a program made a node; None, because nothing here comes from a program."""
         del name
@@ -200,7 +216,7 @@ class Graph:
             raise InvalidArgumentError(
                 f"input {dst_input} is connected before input {len(dst.in_edges)}",
                 node=dst.name,
-                op=dst.op,
+                op_type=dst.op,
             )
         dst.in_edges.append(edge)
         src.out_edges.append(edge)
@@ -277,7 +293,7 @@ class Graph:
                 raise InvalidArgumentError(
                     f"cannot be removed while {edge.dst.name!r} reads it",
                     node=node.name,
-                    op=node.op,
+                    op_type=node.op,
                 )
         self._note_edit(node)
         self.withdraw([node])
@@ -331,7 +347,7 @@ class Graph:
                 f"the graph already has a node {name!r} (op {self._by_name[name].op}); "
                 "node names must be unique",
                 node=name,
-                op=op_def.name,
+                op_type=op_def.name,
             )
         node = Node(self, len(self._nodes), name, op_def, attrs, device)
         self._nodes.append(node)
@@ -376,7 +392,7 @@ def check_inputs(node: Node, actual: Sequence[DType]) -> None:
         raise InvalidArgumentError(
             f"expected inputs '{_type_list(expected)}' do not match {len(actual)} inputs specified",
             node=node.name,
-            op=node.op,
+            op_type=node.op,
         )
     for position, (expected_type, type_) in enumerate(zip(expected, actual, strict=True)):
         if type_ is not expected_type and type_.base_dtype is not expected_type:
@@ -384,7 +400,7 @@ def check_inputs(node: Node, actual: Sequence[DType]) -> None:
                 f"Input {position} of node {node.name} was passed {type_.tf_name} "
                 f"incompatible with expected {expected_type.tf_name}.",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
 
 

@@ -150,7 +150,7 @@ class Node:
             raise InvalidArgumentError(
                 f"node has no attr {name!r}; it has {', '.join(sorted(self.attrs)) or 'none'}",
                 node=self.name,
-                op=self.op,
+                op_type=self.op,
             ) from None
 
     def run(

@@ -55,7 +55,7 @@ class Tensor(SymbolicTensor):
             raise InvalidArgumentError(
                 f"there is no output {value_index}; the node has {len(op.output_types)}",
                 node=op.name,
-                op=op.op,
+                op_type=op.op,
             )
         self.op = op
         self.value_index = value_index

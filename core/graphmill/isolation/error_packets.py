@@ -15,7 +15,7 @@ from graphmill.errors import (
 from graphmill.isolation.packets import ERROR, Packet
 
 _MAX_TEXT: Final = 20_000
-_LOCATION: Final = ("node", "op", "device", "plugin")
+_LOCATION: Final = ("node", "op_type", "device", "plugin")
 
 
 def encode_error(error: BaseException) -> Packet:

@@ -165,7 +165,7 @@ class KernelFactory:
         return NotFoundError(
             f"{count} no kernel on {self._device.name}:\n" + "\n".join(lines),
             node=first.name,
-            op=first.op,
+            op_type=first.op,
             device=self._device.name,
         )
 

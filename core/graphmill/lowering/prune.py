@@ -247,7 +247,7 @@ class _Rewriter:
                     f"with expected {node.input_types[position].tf_name}. The node changes a "
                     f"variable, and a fed value is not a variable",
                     node=node.name,
-                    op=node.op,
+                    op_type=node.op,
                 )
             self.graph.add_edge(src, output, copy, position)
         if node.control_in_edges:
@@ -268,7 +268,7 @@ def _refuse_boundaries(needed: Iterable[Node]) -> None:
                 f"node {node.name!r} (op {node.op}) belongs to the graph of a function and cannot "
                 f"run in a session: feed the output of an _Arg, fetch the input of a _Retval",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
 
 
@@ -280,7 +280,7 @@ def _refuse_feeds_in_loops(fed: Iterable[tuple[Node, int]]) -> None:
                 f"Tensor {node.name}:{output} may not be fed: it is in the loop {loop!r}, where it "
                 f"has a different value in each iteration. Feed an input of the loop instead",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
 
 
@@ -298,7 +298,7 @@ def _refuse_fetches_in_loops(fetched: Iterable[tuple[Node, int]]) -> None:
                 f"in the loop {loop!r}, where it has a different value in each iteration. Fetch an "
                 f"output of the loop instead, or collect the values in a TensorArray",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
 
 

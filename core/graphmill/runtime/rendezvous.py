@@ -312,7 +312,7 @@ def derived(error: OpError) -> OpError:
     """Return an error of the same class and message, marked as derived from another error."""
     copied = copy.copy(error)
     copied.is_derived = True
-    copied.node = copied.op = copied.device = copied.plugin = None
+    copied.node = copied.op_type = copied.device = copied.plugin = None
     copied.__cause__ = error
     return copied
 

@@ -44,11 +44,14 @@ class SessionInterface(ABC):
         host: where ops, kernels, devices and executors come from.
         config: the session's `ConfigProto`.
         is_closed: whether `close` was called.
+        graph_object: returns the graph object of the `Session` that uses this, which it creates if
+            there is none; None if the `Session` is gone.
     """
 
     host: Host
     config: ConfigProto
     is_closed: bool
+    graph_object: Callable[[], Graph | None] | None = None
 
     @property
     @abstractmethod

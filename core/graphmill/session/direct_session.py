@@ -14,6 +14,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
+from graphmill.graph.failed_operation import set_failed_operation
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.debug_watches import insert_debug_nodes
@@ -422,9 +423,15 @@ class DirectSession(SessionInterface):
             return self._state.build_client_graph(*signature, watches=[everything]).graph
 
     def add_location(self, error: OpError) -> None:
-        """Add to an error where the program created the failing node, if it did."""
+        """Add to an error the failing operation, and where the program created it, if it did."""
+        if error.node is None:
+            return
         source = self._source
-        if error.node is not None and error.defined_at is None and source is not None:
+        if source is None:
+            set_failed_operation(error, self.graph, self.graph_object)
+            return
+        set_failed_operation(error, source)
+        if error.defined_at is None:
             error.defined_at = source.location_of(error.node)
 
     def stats(self) -> SessionStats:

@@ -171,11 +171,12 @@ class RunState:
             self._session.devices.clear_containers([container.name])
 
     def _described(self, error: OpError) -> OpError:
-        """Return the error of the run; if it was cancelled, with what it waited for."""
+        """Return the error of the run with its operation, and what a cancelled run waited for."""
         if self._cancellation.is_cancelled:
             from graphmill.session.step_waits import describe_cancelled  # few runs are cancelled
 
             describe_cancelled(error, self._args, self._session.graph)
+        self._session.add_location(error)
         return error
 
     def _grace_period(self) -> CancellationGracePeriod:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -99,6 +100,7 @@ class Session:
         self._loaded: LoadedGraph | None = None
         self._host = host
         self._impl = _new_session(target, config, host)
+        self._impl.graph_object = _graph_of(weakref.ref(self))
         self._plans: dict[Any, FetchPlan] = {}
         try:
             self._take_graph(graph)
@@ -546,6 +548,16 @@ class Session:
 
     def _target_names(self, targets: Any) -> list[str]:
         return [target_name(target, self._source) for target in several(targets)]
+
+
+def _graph_of(session: weakref.ref[Session]) -> Callable[[], GraphObject | None]:
+    """Return a function that returns a session's graph, and does not keep the session alive."""
+
+    def find() -> GraphObject | None:
+        alive = session()
+        return None if alive is None else alive.graph
+
+    return find
 
 
 def _is_loaded(graph: Any) -> bool:

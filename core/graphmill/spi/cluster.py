@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from graphmill.distributed.worker.step_call import StepResult as StepResult
     from graphmill.distributed.worker.worker import Worker as Worker
     from graphmill.explain.tiers import calls_by_tier as calls_by_tier
+    from graphmill.graph.failed_operation import set_failed_operation as set_failed_operation
     from graphmill.graph.formats.import_export import extend_graph as extend_graph
     from graphmill.graph.formats.import_export import graph_to_graph_def as graph_to_graph_def
     from graphmill.graph.graph import output_type as output_type
@@ -78,6 +79,7 @@ else:
             "graphmill.distributed.worker.step_call": "StepCall StepResult",
             "graphmill.distributed.worker.worker": "Worker",
             "graphmill.explain.tiers": "calls_by_tier",
+            "graphmill.graph.failed_operation": "set_failed_operation",
             "graphmill.graph.graph": "output_type",
             "graphmill.graph.formats.import_export": "extend_graph graph_to_graph_def",
             "graphmill.graph.node": "find_node find_tensor parse_tensor_name",

@@ -70,7 +70,7 @@ _STATUS_CODES: Final[dict[int, grpc.StatusCode]] = {
 def error_message(error: OpError) -> str:
     """Return the message of an error for the wire: bounded, and naming the node at its end."""
     location = [
-        f"op {error.op}" if error.op else "",
+        f"op {error.op_type}" if error.op_type else "",
         f"device {error.device}" if error.device else "",
     ]
     if error.plugin:

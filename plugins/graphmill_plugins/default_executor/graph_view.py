@@ -320,5 +320,5 @@ def _create_kernels(items: Sequence[NodeItem], create_kernel: Callable[[Node], O
             try:
                 item.set_kernel(create_kernel(item.node))
             except OpError as error:
-                error.locate(node=item.node.name, op=item.node.op)
+                error.locate(node=item.node.name, op_type=item.node.op)
                 raise

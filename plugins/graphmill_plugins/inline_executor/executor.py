@@ -247,7 +247,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
                 f"{control_flow[0].name!r} is a {control_flow[0].op}. "
                 "Choose executor_type DEFAULT or INLINE",
                 node=control_flow[0].name,
-                op=control_flow[0].op,
+                op_type=control_flow[0].op,
             )
         transfer = [node for node in graph.nodes if is_receive(node)]
         if transfer:
@@ -255,7 +255,7 @@ class SingleThreadedExecutorFactory(ExecutorFactory):
                 "SINGLE_THREADED_EXECUTOR never blocks, so it cannot receive from another "
                 f"device ({transfer[0].name!r}). Choose executor_type DEFAULT or INLINE",
                 node=transfer[0].name,
-                op=transfer[0].op,
+                op_type=transfer[0].op,
             )
         return SingleThreadedExecutor(params, graph)
 

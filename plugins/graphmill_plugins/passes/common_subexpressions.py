@@ -49,7 +49,7 @@ def _key(node: Node) -> Hashable:
     try:
         return _content(node)
     except OpError as error:  # the content of a tensor does not match its shape
-        error.locate(node=node.name, op=node.op)
+        error.locate(node=node.name, op_type=node.op)
         raise
 
 

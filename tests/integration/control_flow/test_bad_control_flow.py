@@ -112,7 +112,7 @@ def test_e3_badly_nested_control_flow_is_reported(name: str, executor_type: str)
             session.run(fetch, {"x:0": 1})
         assert words in str(caught.value)
         assert caught.value.node == culprit
-        assert caught.value.op is not None
+        assert caught.value.op_type is not None
         assert session.run("ok:0", {"x:0": 1}) == -1
 
 
@@ -160,6 +160,6 @@ def test_r1_duplicate_send_is_reported(executor_type: str) -> None:
     with Session(graph=graph_def(X, OK, *sends, remote), config=config) as session:
         with pytest.raises(errors.AbortedError, match="Duplicated send") as caught:
             session.run(["z:0", "first", "second"], {"x:0": 1})
-        assert caught.value.op == "_Send"
+        assert caught.value.op_type == "_Send"
         assert caught.value.node in ("first", "second")
         assert session.run(["z:0", "ok:0"], {"x:0": 1}) == [-1, -1]

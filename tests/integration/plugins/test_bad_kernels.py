@@ -143,7 +143,7 @@ def test_e6_kernel_fault_names_the_node(
         assert session.run("y:0", {"n:0": 2}) == 2
     error = caught.value
     assert type(error) is cls
-    assert (error.op, error.node.rpartition("/")[2]) == (OP, "bad")  # type: ignore[union-attr]
+    assert (error.op_type, error.node.rpartition("/")[2]) == (OP, "bad")  # type: ignore[union-attr]
     assert error.device == "/job:localhost/replica:0/task:0/device:CPU:0"
     assert error.plugin is not None
     assert error.node_def.op == OP
@@ -206,7 +206,7 @@ def test_r2_device_compute_failure_names_the_node(executor_type: str) -> None:
         with pytest.raises(errors.InternalError, match="Raises: the device is on fire") as caught:
             session.run("y:0", {"x:0": 2})
         assert session.run("y:0", {"x:0": 3}) == -3
-    assert (caught.value.node, caught.value.op) == ("bad", "Neg")
+    assert (caught.value.node, caught.value.op_type) == ("bad", "Neg")
     assert caught.value.device == "/job:localhost/replica:0/task:0/device:FAILS:0"
 
 
@@ -232,4 +232,4 @@ def test_p6_raising_callback_is_reported_or_fails_the_step() -> None:
         with pytest.raises(errors.OpError, match="saw y") as caught:
             session.run("y:0", {"x:0": 2}, options=options)
         assert session.run("y:0", {"x:0": 2}) == -2
-    assert caught.value.op == "DebugIdentity"
+    assert caught.value.op_type == "DebugIdentity"

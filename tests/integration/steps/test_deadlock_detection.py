@@ -76,7 +76,7 @@ def test_e8_partitions_that_wait_for_each_other(executor_type: str) -> None:
     message = str(caught.value)
     assert "_out from /job:localhost/replica:0/task:0/device:CPU:0 to " in message
     assert "y (Neg) waits for out/_recv" in message
-    assert (caught.value.op, caught.value.device[-5:]) == ("_Recv", "CPU:1")
+    assert (caught.value.op_type, caught.value.device[-5:]) == ("_Recv", "CPU:1")
 
 
 def test_e8_blocked_nodes_are_reported_as_not_run() -> None:

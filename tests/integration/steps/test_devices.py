@@ -443,7 +443,7 @@ class TestErrors:
         boxed(session, 1).fail_at = "inner"
         with pytest.raises(errors.InternalError, match="fallen off the bus") as caught:
             session.run(y, {x: 2})
-        assert (caught.value.node, caught.value.op) == ("inner", "Square")
+        assert (caught.value.node, caught.value.op_type) == ("inner", "Square")
         assert caught.value.device.endswith("BOXED:1")
         boxed(session, 1).fail_at = None
         assert session.run(y, {x: 2}) == -4
@@ -465,7 +465,7 @@ class TestErrors:
         monkeypatch.setattr(boxed(session, int(method == "to_device")), method, broken)
         with pytest.raises(errors.InternalError, match="no such page") as caught:
             session.run(two, {x: 2})
-        assert caught.value.op == "_Recv"
+        assert caught.value.op_type == "_Recv"
 
     def test_error_in_loop_names_the_iteration_e8(self, graph, open_session):
         def body(x: Any, _: Any) -> Any:

@@ -47,7 +47,7 @@ def test_node_op_effect_and_way_out_are_named(effect: str) -> None:
     with pytest.raises(errors.PermissionDeniedError, match=r"graphmill\.forbid_effects") as caught:
         run(NODES[effect], effect)
     assert caught.value.node == "bad"
-    assert caught.value.op in str(caught.value)
+    assert caught.value.op_type in str(caught.value)
     assert repr(effect) in caught.value.message
 
 

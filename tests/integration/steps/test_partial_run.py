@@ -204,7 +204,7 @@ def test_s8_error_of_an_earlier_node_names_it(session) -> None:
     handle = session.partial_run_setup(["r2:0"], ["a:0", "b:0"])  # c is not declared
     with pytest.raises(errors.InvalidArgumentError, match="must feed a value") as caught:
         session.partial_run(handle, "r2:0", {"a:0": 1, "b:0": 2})
-    assert (caught.value.node, caught.value.op) == ("c", "Placeholder")
+    assert (caught.value.node, caught.value.op_type) == ("c", "Placeholder")
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_error_says_what_the_node_waits_for(build: Callable[[Graph], None], what
     with graph.as_default():
         build(graph)
     error = failure(graph, "node")
-    assert f"node 'node' ({error.op}) waits for" in error.message
+    assert f"node 'node' ({error.op_type}) waits for" in error.message
     assert what in error.message
     assert (error.node, error.device) == ("node", CPU)
 
@@ -121,7 +121,7 @@ def test_dequeue_names_queue_sizes_and_other_users() -> None:
         "an element of FIFOQueue 'q' (0 elements, capacity 1, 0 enqueues and 1 dequeues pending), "
         "also used by 'put' (QueueEnqueueV2), 'many' (QueueDequeueManyV2)"
     )
-    assert (error.node, error.op, error.device) == ("got", "QueueDequeueV2", CPU)
+    assert (error.node, error.op_type, error.device) == ("got", "QueueDequeueV2", CPU)
 
 
 def test_dequeue_of_several_counts_the_missing_ones() -> None:

@@ -100,7 +100,7 @@ def test_undeclared_dead_output_is_a_kernel_fault(made: Any) -> None:
         for value in (-2.0, 2.0) if made is router else (-2.0,):
             with pytest.raises(errors.InternalError, match="gives_dead=True") as caught:
                 session.run("alone:0", {"x:0": value})
-            assert caught.value.op == "Mine>Gate"
+            assert caught.value.op_type == "Mine>Gate"
 
 
 def test_dead_output_is_not_folded() -> None:

@@ -105,7 +105,7 @@ def test_a_random_op_without_a_seed_is_refused(graphmill_host: Host) -> None:
     with graphmill.Session("", graph, DETERMINISTIC, graphmill_host) as session:
         with pytest.raises(InvalidArgumentError, match="must have a seed specified") as caught:
             session.run(y)
-        assert (caught.value.node, caught.value.op) == ("y", "RandomUniform")
+        assert (caught.value.node, caught.value.op_type) == ("y", "RandomUniform")
         assert session.run("z:0") == 1.0  # what does not need it runs
 
 
@@ -152,7 +152,7 @@ def test_functions_are_looked_through(call: str, error: str, graphmill_host: Hos
             return
         with pytest.raises(InvalidArgumentError, match="must have a seed specified") as caught:
             session.run("y:0")
-        assert (caught.value.node, caught.value.op) == (error, "RandomUniform")
+        assert (caught.value.node, caught.value.op_type) == (error, "RandomUniform")
 
 
 def test_seeded_random_numbers_are_the_same_in_each_session(graphmill_host: Host) -> None:

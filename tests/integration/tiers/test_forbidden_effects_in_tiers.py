@@ -171,7 +171,7 @@ def test_forbidden_node_is_refused_in_each_step(name: str, tier: str, secret: Pa
         for _ in range(STEPS):
             with pytest.raises(errors.PermissionDeniedError, match="may read files") as caught:
                 session.run(program.fetch, feeds(secret))
-            assert caught.value.op == "ReadFile"
+            assert caught.value.op_type == "ReadFile"
             assert "graphmill.forbid_effects" in str(caught.value)
             graphmill.default_host().background.wait_idle(30)
 

@@ -100,7 +100,7 @@ def test_function_gradient_refuses_to_redraw(supplier: str, call: str) -> None:
         x, y = graph.get_tensor_by_name("x:0"), graph.get_tensor_by_name("y:0")
         with pytest.raises(errors.UnimplementedError, match="different random numbers") as caught:
             graphmill.gradients(y, x, host=host)
-    assert caught.value.op == (TENSORFLOWS if supplier == TENSORFLOWS else FOREIGN)
+    assert caught.value.op_type == (TENSORFLOWS if supplier == TENSORFLOWS else FOREIGN)
 
 
 LOOP: Final = (

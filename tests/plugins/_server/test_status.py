@@ -59,7 +59,7 @@ def test_every_code_survives_both_ways(code: int) -> None:
 
 
 def test_location_precedes_the_node() -> None:
-    error = errors.InternalError("bad", node="y", op="MatMul", device="/cpu:0", plugin="mine")
+    error = errors.InternalError("bad", node="y", op_type="MatMul", device="/cpu:0", plugin="mine")
     assert error_message(error) == (
         "bad (op MatMul, device /cpu:0, plugin mine)\n\t [[{{node y}}]]"
     )

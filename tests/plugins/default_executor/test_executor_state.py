@@ -119,7 +119,7 @@ def test_e2_missing_argument_names_its_node() -> None:
     bench = Bench(ARG, ret("arg"))
     with pytest.raises(errors.InternalError, match="argument 0 is missing") as caught:
         bench.run()
-    assert (caught.value.node, caught.value.op) == ("arg", "_Arg")
+    assert (caught.value.node, caught.value.op_type) == ("arg", "_Arg")
 
 
 def test_e8_done_is_called_once_after_the_last_node() -> None:

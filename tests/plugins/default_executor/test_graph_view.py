@@ -156,7 +156,7 @@ def test_e3_a_kernel_that_cannot_be_made_names_its_node() -> None:
     graph = graph_from_graph_def(graph_def(ARG, neg("n", "arg")), OpRegistry())
     with pytest.raises(errors.InvalidArgumentError) as caught:
         GraphView(graph, fail)
-    assert (caught.value.node, caught.value.op) == ("n", "Neg")
+    assert (caught.value.node, caught.value.op_type) == ("n", "Neg")
 
 
 def test_e3_node_items_have_a_readable_repr() -> None:

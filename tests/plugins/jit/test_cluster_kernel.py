@@ -341,7 +341,7 @@ def test_rejected_values_leave_variables_as_interpreted_e8() -> None:
             session.run([], targets=["start_v", "start_w"])
             session.run([], feeds(0, 1), ["also"])
             error = session.error([], feeds(0, 7), ["also"])
-            results.append((type(error), error.node, error.op, error.message))
+            results.append((type(error), error.node, error.op_type, error.message))
             results[-1] += tuple(str(value) for value in session.run(READS))
     assert results[0] == results[1]
     assert results[0][:3] == (InvalidArgumentError, "part", "GatherV2")

@@ -84,7 +84,7 @@ def outcome(running, graph, feeds):
             fetches, targets = graph.steps[0]
             values = running.run(list(fetches), feeds, targets=list(targets))
     except OpError as error:
-        return type(error).__name__, error.node, error.op, error.message
+        return type(error).__name__, error.node, error.op_type, error.message
     return [(np.shape(value), np.asarray(value).dtype) for value in values]
 
 

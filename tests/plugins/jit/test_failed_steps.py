@@ -48,7 +48,7 @@ def outcome(session, fetches, feeds, targets=()):
     try:
         return [np.asarray(v).tolist() for v in session.run(fetches, feeds, targets=list(targets))]
     except OpError as error:
-        return type(error).__name__, error.code, error.node, error.op, error.message
+        return type(error).__name__, error.code, error.node, error.op_type, error.message
 
 
 def outcomes(graph, steps):

@@ -104,7 +104,7 @@ def told(session, fetch, number):
     with pytest.raises(OpError) as caught:
         session.run(fetch, {"x:0": number})
     error = caught.value
-    return type(error), error.node, error.op, error.device, error.message
+    return type(error), error.node, error.op_type, error.device, error.message
 
 
 def warm_up(session, host, fetch, mode):

@@ -139,7 +139,7 @@ def refused(method: str) -> Any:
 def test_each_method_refuses_a_path_outside(method: str, arguments: Any, tmp_path: Path) -> None:
     with pytest.raises(PermissionDeniedError) as caught:
         getattr(broker(f"fs.write:{tmp_path}"), method)(*arguments)
-    assert (caught.value.node, caught.value.op) == ("node", "Op")
+    assert (caught.value.node, caught.value.op_type) == ("node", "Op")
     assert "/outside" in caught.value.message
     assert "allow=['fs." in caught.value.message
 

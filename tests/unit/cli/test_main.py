@@ -89,7 +89,9 @@ def test_no_command_shows_the_help(graphmill_cli: Callable[..., Any]) -> None:
 
 
 def test_error_report_has_cause_location_and_advice(graphmill_cli: Callable[..., Any]) -> None:
-    error = errors.InvalidArgumentError("bad thing", node="n", op="Add", device="CPU:0", plugin="p")
+    error = errors.InvalidArgumentError(
+        "bad thing", node="n", op_type="Add", device="CPU:0", plugin="p"
+    )
     error.add_note("try: a good thing")
     outcome = graphmill_cli("fail", host=host_with("fail", failing(error)))
     assert outcome.code == error_reporting.INVALID

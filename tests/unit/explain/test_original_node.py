@@ -36,16 +36,18 @@ def test_an_error_of_a_cluster_names_a_node_of_the_loop_in_it() -> None:
     compilation = find_compilation(graphs[0])
     assert compilation is not None
     (name,) = (cluster.name for cluster in compilation.clusters if "loop" in cluster.name)
-    error = errors.CancelledError("the step was cancelled", node=name, op="Cluster", device="here")
+    error = errors.CancelledError(
+        "the step was cancelled", node=name, op_type="Cluster", device="here"
+    )
     name_original_node(error, graphs, full)
     assert error.node is not None
     assert error.node.startswith("loop/")
-    assert error.op == full.node(error.node).op
+    assert error.op_type == full.node(error.node).op
     assert error.device == "here"
 
 
 def test_errors_of_other_nodes_stay() -> None:
     graphs, full = graphs_of_a_loop()
-    error = errors.CancelledError("the step was cancelled", node="function/body", op="Neg")
+    error = errors.CancelledError("the step was cancelled", node="function/body", op_type="Neg")
     name_original_node(error, graphs, full)
-    assert (error.node, error.op) == ("function/body", "Neg")
+    assert (error.node, error.op_type) == ("function/body", "Neg")

@@ -88,7 +88,7 @@ def test_cycle_error_lists_its_nodes() -> None:
     cycle = e.value.message.rpartition(": ")[2].split(" -> ")
     assert sorted(cycle[:-1]) == ["a", "b", "c"]
     assert cycle[0] == cycle[-1] == e.value.node
-    assert e.value.op == "NoOp"
+    assert e.value.op_type == "NoOp"
 
 
 @given(dags(max_nodes=8), st.data())

@@ -93,7 +93,7 @@ def test_too_few_inputs_add_no_node(graph: Graph) -> None:
     x = placeholder(graph, "x")
     with pytest.raises(errors.InvalidArgumentError, match="'float' do not match 0 inputs") as e:
         graph.add_node("y", OPS.get("Neg"), attrs=dict(FLOAT))
-    assert (e.value.node, e.value.op) == ("y", "Neg")
+    assert (e.value.node, e.value.op_type) == ("y", "Neg")
     assert graph.nodes == [x]
     assert graph.num_node_ids == 3
 

@@ -88,4 +88,4 @@ def test_missing_attr_is_reported_with_those_that_are_there() -> None:
     assert x.get_attr("dtype") is dtypes.float32
     with pytest.raises(errors.InvalidArgumentError, match=r"no attr 'T'; it has dtype, shape") as e:
         x.get_attr("T")
-    assert (e.value.node, e.value.op) == ("x", "Placeholder")
+    assert (e.value.node, e.value.op_type) == ("x", "Placeholder")

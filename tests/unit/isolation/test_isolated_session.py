@@ -65,7 +65,7 @@ def test_error_names_its_node_and_the_session_stays_usable(isolated: Make) -> No
     with pytest.raises(errors.OpError, match="division by zero") as caught:
         run(session, "1 / 0")
     assert caught.value.node == "run"
-    assert caught.value.op == "Hostile>Run"
+    assert caught.value.op_type == "Hostile>Run"
     with pytest.raises(errors.NotFoundError):
         session.run("z:0")
     with pytest.raises(errors.InvalidArgumentError, match="x"):

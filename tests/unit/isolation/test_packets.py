@@ -80,7 +80,7 @@ def test_closed_pipe_is_the_end() -> None:
 
 
 def test_error_keeps_its_class_and_location() -> None:
-    error = NotFoundError("no such file", node="read", op="ReadFile", device="/cpu:0")
+    error = NotFoundError("no such file", node="read", op_type="ReadFile", device="/cpu:0")
     error.add_note("look elsewhere")
     decoded = decode_error(encode_error(error))
     assert type(decoded) is NotFoundError

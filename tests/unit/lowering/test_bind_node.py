@@ -77,4 +77,4 @@ def test_forbidden_effect_is_refused_before_kernel_creation(forbidden: str) -> N
     choice: Any = SimpleNamespace(definition=definition, owner=None)
     with pytest.raises(PermissionDeniedError, match=r"graphmill\.forbid_effects") as caught:
         bind_node(node, choice, EffectsPolicy({forbidden}), np)
-    assert (caught.value.node, caught.value.op) == ("n", "PrintV2")
+    assert (caught.value.node, caught.value.op_type) == ("n", "PrintV2")

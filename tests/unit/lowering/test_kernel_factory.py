@@ -180,7 +180,7 @@ def test_g3_missing_kernels_are_reported_together_by_op(make: Any) -> None:
     )
     assert "Square (node two0, two1, two2, two3, two4 and 2 more): " in error.message
     assert "It has kernels for device types NPU." in error.message
-    assert (error.node, error.op, error.device) == ("e", "Exp", "/device:CPU:0")
+    assert (error.node, error.op_type, error.device) == ("e", "Exp", "/device:CPU:0")
 
 
 def test_g3_ends_and_calls_of_functions_need_no_kernel(make: Any) -> None:
@@ -199,7 +199,7 @@ def test_s12_kernel_creation_failure_names_node_and_plugin(make: Any) -> None:
     with pytest.raises(errors.InternalError, match="KeyError: 'cannot be made'") as caught:
         factory.create(graph.node("s"))
     error = caught.value
-    assert (error.node, error.op, error.device) == ("s", "Sign", "/device:CPU:0")
+    assert (error.node, error.op_type, error.device) == ("s", "Sign", "/device:CPU:0")
     assert "Plugin" in error.plugin
     assert error.node_def.name == "s"
     assert isinstance(error.__cause__, KeyError)

@@ -160,7 +160,7 @@ def test_s4_function_args_and_retvals_are_distinct_from_feeds_and_fetches() -> N
             errors.InvalidArgumentError, match="belongs to the graph of a function"
         ) as e:
             client(*arguments, full=full)
-        assert e.value.op in ("_Arg", "_Retval")
+        assert e.value.op_type in ("_Arg", "_Retval")
     found = client(["x:0", "_arg_x_0_0:0"], ["sum:0"], full=full)
     assert inputs(found, "sum") == ["_arg__arg_x_0_0_0_1", "_arg_x_0_0"]
 

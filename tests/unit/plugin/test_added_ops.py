@@ -37,7 +37,7 @@ def test_an_op_of_tensorflow_conflicts_with_core() -> None:
     with pytest.raises(PluginConflictError) as caught:
         OpRegistry().add(op("MatMul"), owner=ONE)
     assert caught.value.owners == (CORE, ONE)
-    assert caught.value.op == "MatMul"
+    assert caught.value.op_type == "MatMul"
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([False, True])))

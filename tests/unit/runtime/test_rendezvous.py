@@ -262,7 +262,7 @@ def test_many_threads_lose_and_double_nothing_r1() -> None:
 
 
 def test_a_derived_error_keeps_class_message_and_cause_e8() -> None:
-    cause = errors.OutOfRangeError("end", node="n", op="Dequeue")
+    cause = errors.OutOfRangeError("end", node="n", op_type="Dequeue")
     made = derived(cause)
     assert (type(made), made.message, made.is_derived) == (errors.OutOfRangeError, "end", True)
     assert made.__cause__ is cause

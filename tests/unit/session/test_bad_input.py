@@ -136,7 +136,7 @@ def test_bad_nodes(
     for text in words:
         assert text in caught.value.message
     assert caught.value.node in {node.name for node in nodes}
-    assert caught.value.op in {node.op for node in nodes}
+    assert caught.value.op_type in {node.op for node in nodes}
     assert not session.graph.has_node("z")
 
 
@@ -174,7 +174,7 @@ def test_inconsistent_const_is_named(session: Any, node: Any, words: str) -> Non
 
     with pytest.raises(errors.InvalidArgumentError, match=words) as caught:
         extend_and_run()
-    assert (caught.value.node, caught.value.op) == ("const", "Const")
+    assert (caught.value.node, caught.value.op_type) == ("const", "Const")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_kernel_creation_failure_is_a_typed_error(make_host: Any) -> None:
         with graphmill.Session(graph=GOOD, host=make_host(plugin)) as session:
             with pytest.raises(cls or errors.InvalidArgumentError) as caught:
                 session.run("y:0", {"x:0": 1.0})
-            assert (caught.value.node, caught.value.op) == ("y", "Neg")
+            assert (caught.value.node, caught.value.op_type) == ("y", "Neg")
             assert "Plugin" in caught.value.plugin
             assert caught.value.node_def.name == "y"
             assert session.run("x:0", {"x:0": 1.0}) == 1

@@ -274,7 +274,7 @@ def test_s6_unfed_placeholder_is_named(session: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         session.run("y:0")
     assert "You must feed a value for placeholder tensor 'x' with dtype float" in str(caught.value)
-    assert (caught.value.node, caught.value.op) == ("x", "Placeholder")
+    assert (caught.value.node, caught.value.op_type) == ("x", "Placeholder")
     assert list(session.run("y:0", {"x:0": X})) == [-1, -2]
 
 

@@ -189,7 +189,7 @@ def test_s12_an_error_names_node_op_device_and_node_def(probe: Any, probe_host: 
             session.run("bad:0", {"x:0": 1.0})
         error = caught.value
         assert error.message == "the kernel's own words"
-        assert (error.node, error.op, error.device) == ("bad", "Probe>Raise", CPU)
+        assert (error.node, error.op_type, error.device) == ("bad", "Probe>Raise", CPU)
         assert "Probe" in error.plugin
         assert error.node_def.input == ["x"] or list(error.node_def.input) == ["_arg_x_0_0"]
         assert "[[{{node bad}}]] (op Probe>Raise, device " in str(error)

@@ -130,7 +130,7 @@ class RegisteredGraph:
         except NotFoundError as error:
             self._let_go()
             raise UnimplementedError(
-                error.message, node=error.node, op=error.op, device=error.device
+                error.message, node=error.node, op_type=error.op_type, device=error.device
             ) from error
         except BaseException:
             self._let_go()
@@ -200,7 +200,7 @@ class RegisteredGraph:
                     f"the node is on {node.device!r}; expected a whole name of a device of this "
                     f"worker, one of {', '.join(sorted(names))}",
                     node=node.name,
-                    op=node.op,
+                    op_type=node.op,
                 )
             node.assigned_device = node.device
             # What another process declares about deadness cannot be trusted; values fed by its

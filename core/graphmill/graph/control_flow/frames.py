@@ -106,14 +106,14 @@ def _frame_of(node: Node, frames: Mapping[Node, FramePath]) -> FramePath:
                 f" is in frame '{_text(path)}'. The input '{edge.tensor_name}' is in frame "
                 f"'{_text(frame)}'. A value goes into a loop through Enter, out of it through Exit",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
     if not path and (is_exit(node) or is_next_iteration(node)):
         article = "an" if node.op[0] in "AEIOU" else "a"
         raise InvalidArgumentError(
             f"is {article} {node.op} outside of any frame; a loop begins with Enter",
             node=node.name,
-            op=node.op,
+            op_type=node.op,
         )
     return path or ()
 
@@ -154,11 +154,13 @@ def frame_name(enter: Node) -> str:
 def _note_enter(node: Node, path: FramePath, infos: dict[FramePath, FrameInfo]) -> None:
     child = (*path, frame_name(node))
     if not child[-1]:
-        raise InvalidArgumentError("has an empty frame_name", node=node.name, op=node.op)
+        raise InvalidArgumentError("has an empty frame_name", node=node.name, op_type=node.op)
     parallel = node.attrs["parallel_iterations"]
     if parallel < 1:
         raise InvalidArgumentError(
-            f"has parallel_iterations={parallel}; at least 1 is needed", node=node.name, op=node.op
+            f"has parallel_iterations={parallel}; at least 1 is needed",
+            node=node.name,
+            op_type=node.op,
         )
     info = infos.setdefault(child, FrameInfo(child, parallel))
     if info.parallel_iterations != parallel:
@@ -166,7 +168,7 @@ def _note_enter(node: Node, path: FramePath, infos: dict[FramePath, FrameInfo]) 
             f"enters frame '{child[-1]}' with parallel_iterations={parallel}, another Enter has "
             f"{info.parallel_iterations}",
             node=node.name,
-            op=node.op,
+            op_type=node.op,
         )
     info.input_count += 1
 
@@ -180,7 +182,7 @@ def _check_back_edges(nodes: Iterable[Node], frames: Mapping[Node, FramePath]) -
                     f"'{_text(frames.get(edge.src, ()))}', but is itself in frame "
                     f"'{_text(frames[node])}'",
                     node=node.name,
-                    op=node.op,
+                    op_type=node.op,
                 )
 
 

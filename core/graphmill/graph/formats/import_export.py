@@ -257,7 +257,7 @@ def _add_node(
         check_node_attrs(op_def, attrs, node_def.name)
         node = graph.add_unconnected(node_def.name, op_def, attrs, node_def.device)
     except (InvalidArgumentError, NotFoundError, UnimplementedError) as error:
-        error.locate(node=node_def.name, op=node_def.op, node_def=_copied(node_def))
+        error.locate(node=node_def.name, op_type=node_def.op, node_def=_copied(node_def))
         raise
     keep_extras(node, node_def)
     return node
@@ -286,7 +286,7 @@ def _add_edges(graph: Graph, node: Node, node_def: proto.NodeDef) -> None:
                 sources.append((src, output))
         check_inputs(node, [output_type(src, index) for src, index in sources])
     except InvalidArgumentError as error:
-        error.locate(node=node.name, op=node.op, node_def=_copied(node_def))
+        error.locate(node=node.name, op_type=node.op, node_def=_copied(node_def))
         raise
     for position, (src, index) in enumerate(sources):
         graph.add_edge(src, index, node, position)

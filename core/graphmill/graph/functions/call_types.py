@@ -96,5 +96,5 @@ def _text(types: Sequence[DType]) -> str:
 
 def _error(node: Node, reason: str) -> InvalidArgumentError:
     error = InvalidArgumentError(reason)
-    error.locate(node=node.name, op=node.op)
+    error.locate(node=node.name, op_type=node.op)
     return error

@@ -191,7 +191,7 @@ class _Builder:
             check_node_attrs(op_def, attrs, node_def.name)
             node = self.graph.add_unconnected(node_def.name, op_def, attrs, node_def.device)
         except OpError as error:
-            error.locate(node=node_def.name, op=node_def.op)
+            error.locate(node=node_def.name, op_type=node_def.op)
             raise
         keep_extras(node, node_def)
         for output, (start, stop) in op_def.output_ranges(attrs).items():
@@ -230,7 +230,7 @@ class _Builder:
         try:
             check_inputs(node, [output_type(src, index) for src, index in sources])
         except InvalidArgumentError as error:
-            error.locate(node=node.name, op=node.op)
+            error.locate(node=node.name, op_type=node.op)
             raise
         for position, (src, index) in enumerate(sources):
             self.graph.add_edge(src, index, node, position)

@@ -72,6 +72,6 @@ class DeviceScopes:
                 raise InvalidArgumentError(
                     f"the device function {spec!r} returned {device!r}, expected a device name",
                     node=node.name,
-                    op=node.op,
+                    op_type=node.op,
                 )
             node.device = str(parse_device_name(device))

@@ -115,7 +115,7 @@ def _reveal(name: str, graph: Graph, preserved: Collection[str], options: PassOp
                 f"'{name}' is inside node '{call.name}' ({call.op}), {reason}; its values have no "
                 f"name in a step. Use an output of '{call.name}'",
                 node=call.name,
-                op=call.op,
+                op_type=call.op,
             )
         body = _body(call, options)
         if _may_be_dead(body.graph.nodes):
@@ -123,7 +123,7 @@ def _reveal(name: str, graph: Graph, preserved: Collection[str], options: PassOp
                 f"'{name}' is inside node '{call.name}' ({call.op}), whose function has control "
                 "flow of version 1 and is not inlined",
                 node=call.name,
-                op=call.op,
+                op_type=call.op,
             )
         _inline(graph, call, body, preserved, options)
     return True

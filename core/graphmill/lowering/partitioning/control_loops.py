@@ -126,7 +126,7 @@ class ControlLoops:
                 f"LoopCond, but its nodes '{edge.src.name}' and '{edge.dst.name}' are on different "
                 "devices",
                 node=edge.dst.name,
-                op=edge.dst.op,
+                op_type=edge.dst.op,
             )
         outer = path[:-1]
         source = self._ensure(outer, device, edge) if outer else self._add_start(device, path)

@@ -249,5 +249,5 @@ def _check_no_ref(edge: Edge) -> None:
             f"'{edge.dst.name}' on {edge.dst.assigned_device} takes a reference to "
             f"'{edge.src.name}' on {edge.src.assigned_device}; references cannot cross devices",
             node=edge.dst.name,
-            op=edge.dst.op,
+            op_type=edge.dst.op,
         )

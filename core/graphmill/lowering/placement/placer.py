@@ -377,7 +377,7 @@ class _Placer:
             f"(because of a colocation attr, a reference or a resource), but one requests "
             f"{group.request}, the other {self._request(node)}.\n" + self._details(group),
             node=node.name,
-            op=node.op,
+            op_type=node.op,
         )
 
     def _impossible(self, group: _Group, requested: Sequence[Device]) -> InvalidArgumentError:
@@ -391,7 +391,7 @@ class _Placer:
             f"allow_soft_placement to allow another device, or change the request.\n"
             + self._details(group),
             node=requester.name,
-            op=requester.op,
+            op_type=requester.op,
         )
 
     def _details(self, group: _Group) -> str:
@@ -419,7 +419,7 @@ def _request_of(node: Node, text: str | None = None) -> DeviceName:
     try:
         return parse_device_name(node.device if text is None else text)
     except InvalidArgumentError as error:
-        error.locate(node=node.name, op=node.op)
+        error.locate(node=node.name, op_type=node.op)
         raise
 
 
@@ -445,7 +445,7 @@ def _no_such_device(node: Node, devices: DeviceMgr, request: str = "") -> Invali
         f"{request or repr(node.device)}, but available devices are "
         f"[{', '.join(device.name for device in devices)}]. {advice}",
         node=node.name,
-        op=node.op,
+        op_type=node.op,
     )
 
 

@@ -80,5 +80,5 @@ def _unseeded_error(node: str, op: str) -> InvalidArgumentError:
         "When determinism is enabled, random ops must have a seed specified. Give the attrs seed "
         "and seed2 values that are not both 0",
         node=node,
-        op=op,
+        op_type=op,
     )

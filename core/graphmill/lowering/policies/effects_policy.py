@@ -180,7 +180,7 @@ class EffectsPolicy:
             raise PermissionDeniedError(
                 why,
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
                 device=None if device is None else device.name,
             )
 

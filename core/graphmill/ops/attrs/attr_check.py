@@ -87,7 +87,7 @@ def canonical_undeclared(name: str, value: Any, op: str = "") -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(canonical_undeclared(name, item, op) for item in value)
     raise InvalidArgumentError(
-        f"attr {name!r}: {_short(value)} cannot be converted to an attr value", op=op
+        f"attr {name!r}: {_short(value)} cannot be converted to an attr value", op_type=op
     )
 
 
@@ -127,7 +127,7 @@ def check_attrs(op_def: OpDef, attrs: Mapping[str, Any]) -> None:
             raise InvalidArgumentError(
                 f"attr {attr.name!r} ({attr.type}) of op {op_def.name} is missing; "
                 f"given: {present}",
-                op=op_def.name,
+                op_type=op_def.name,
             )
         num_declared += 1
         check(attr, value, op_def.name)
@@ -139,7 +139,7 @@ def check_attrs(op_def: OpDef, attrs: Mapping[str, Any]) -> None:
             raise InvalidArgumentError(
                 f"op {op_def.name} has no attr {name!r}{suggest(name, names)}; it has "
                 f"{', '.join(names) or 'none'} (perhaps a newer version of TensorFlow wrote it)",
-                op=op_def.name,
+                op_type=op_def.name,
             )
 
 
@@ -181,7 +181,7 @@ def _is_attr_value(value: Any) -> bool:
 
 def _error(attr: AttrDef, op: str, problem: str) -> InvalidArgumentError:
     owner = f" of op {op}" if op else ""
-    return InvalidArgumentError(f"attr {attr.name!r}{owner}: {problem}", op=op or None)
+    return InvalidArgumentError(f"attr {attr.name!r}{owner}: {problem}", op_type=op or None)
 
 
 def _not_allowed(attr: AttrDef, item: Any) -> str:

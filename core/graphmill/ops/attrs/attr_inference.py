@@ -24,7 +24,7 @@ def infer_attrs(
         raise InvalidArgumentError(
             f"op {op_def.name} takes {len(op_def.input_args)} inputs "
             f"({', '.join(arg.name for arg in op_def.input_args) or 'none'}), got {len(inputs)}",
-            op=op_def.name,
+            op_type=op_def.name,
         )
     inference = _Inference(op_def, dict(attrs))
     for arg, types in zip(op_def.input_args, inputs, strict=True):
@@ -45,13 +45,13 @@ def group_inputs(op_def: OpDef, count: int, attrs: Mapping[str, Any]) -> dict[st
         raise InvalidArgumentError(
             f"op {op_def.name} has several lists of inputs; set the attrs {names} to give their "
             "lengths",
-            op=op_def.name,
+            op_type=op_def.name,
         )
     if rest < 0 or (rest % len(unknown) if unknown else rest):
         raise InvalidArgumentError(
             f"{count} inputs do not fit op {op_def.name}, which takes "
             f"({', '.join(map(str, op_def.input_args))})",
-            op=op_def.name,
+            op_type=op_def.name,
         )
     ranges, start = {}, 0
     for arg in op_def.input_args:
@@ -129,7 +129,7 @@ class _Inference:
 
     def error(self, problem: str) -> InvalidArgumentError:
         """Return an error about an input of the op."""
-        return InvalidArgumentError(f"op {self.op_def.name}: {problem}", op=self.op_def.name)
+        return InvalidArgumentError(f"op {self.op_def.name}: {problem}", op_type=self.op_def.name)
 
 
 def _show(arg: ArgDef, position: int | None) -> str:

@@ -120,5 +120,5 @@ def check_attr_widths(op_def: OpDef, attrs: Mapping[str, Any], node: str = "") -
                 raise InvalidArgumentError(
                     f"Attr {name} has value {number} out of range for an int32",
                     node=node,
-                    op=op_def.name,
+                    op_type=op_def.name,
                 )

@@ -282,4 +282,4 @@ class _Reader:
     def error(self, problem: str) -> InvalidArgumentError:
         """Return an error about the function."""
         where = f"{self.function.__module__}.{self.function.__qualname__}"
-        return InvalidArgumentError(f"@op {self.name} ({where}): {problem}", op=self.name)
+        return InvalidArgumentError(f"@op {self.name} ({where}): {problem}", op_type=self.name)

@@ -264,7 +264,7 @@ class OpDef:
             raise NotFoundError(
                 f"op {self.name} has no attr {name!r}{suggest(name, self._attrs)} "
                 f"(it has {', '.join(self._attrs) or 'none'})",
-                op=self.name,
+                op_type=self.name,
             )
         return attr_def
 
@@ -399,7 +399,7 @@ class OpDef:
         try:
             return tuple([dtype for arg in args for dtype in arg.types(attrs)])
         except InvalidArgumentError as error:
-            raise error.locate(op=self.name)  # noqa: B904 - it is the same error
+            raise error.locate(op_type=self.name)  # noqa: B904 - it is the same error
 
     def __str__(self) -> str:
         ins = ", ".join(map(str, self.input_args))

@@ -63,7 +63,7 @@ def op_def_from_proto(message: proto.OpDef, family: str = "") -> OpDef:
         )
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            f"definition of op {message.name!r}: {error.message}", op=message.name
+            f"definition of op {message.name!r}: {error.message}", op_type=message.name
         ) from None
 
 

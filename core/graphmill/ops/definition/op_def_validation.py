@@ -89,4 +89,4 @@ def _check_unique(op_def: OpDef, names: list[str], what: str) -> None:
 
 
 def _error(op_def: OpDef, problem: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"definition of op {op_def.name}: {problem}", op=op_def.name)
+    return InvalidArgumentError(f"definition of op {op_def.name}: {problem}", op_type=op_def.name)

@@ -147,7 +147,7 @@ class OpRegistry:
                 f"unknown op {name!r}{suggest(name, self.names())}; it is not one of TensorFlow's "
                 "ops, and no plugin registers it (graphmill_register_ops)"
                 + (f". Plugins that are not used:{failures}" if failures else ""),
-                op=name,
+                op_type=name,
             )
         return op_def
 
@@ -312,7 +312,7 @@ def _conflict(name: str, new: Provenance | str, existing: Provenance | str) -> P
         "conflicts) or pass replace=True",
         owners=tuple(owner for owner in (existing, new) if isinstance(owner, Provenance)),
     )
-    error.locate(op=name)
+    error.locate(op_type=name)
     return error
 
 

@@ -398,5 +398,5 @@ def _misfit(op_def: OpDef, what: str, existing: object) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"the traits of op {op_def.name!r} do not fit it: {what}"
         + (f"; it has {names}" if names else ""),
-        op=op_def.name,
+        op_type=op_def.name,
     )

@@ -190,13 +190,13 @@ def infer_shapes(op: ShapeContext, function: ShapeFunction | None) -> tuple[Tens
         returned = function(op)
         return _checked(op, returned)
     except OpError as error:
-        error.locate(node=op.name, op=op.type)
+        error.locate(node=op.name, op_type=op.type)
         raise
     except Exception as error:
         raise InternalError(
             f"the shape function {_source(function)} failed: {type(error).__name__}: {error}",
             node=op.name,
-            op=op.type,
+            op_type=op.type,
         ) from error
 
 

@@ -76,7 +76,7 @@ def plan_inputs(op_def: OpDef, inputs: Sequence[Any]) -> InputPlan:
                 item.settle(arg.type or bound.get(arg.type_attr), arg.is_ref)
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(
-                    f"op {op_def.name}, input {arg.name!r}: {error.message}", op=op_def.name
+                    f"op {op_def.name}, input {arg.name!r}: {error.message}", op_type=op_def.name
                 ) from None
     return InputPlan(op_def.input_args, groups)
 
@@ -88,7 +88,7 @@ def _as_list(op_def: OpDef, arg: ArgDef, value: Any) -> list[Any]:
         raise InvalidArgumentError(
             f"op {op_def.name}, input {arg.name!r}: expected a list of tensors, got "
             f"{type(value).__name__}",
-            op=op_def.name,
+            op_type=op_def.name,
         )
     return list(value)
 

@@ -427,7 +427,7 @@ class OpKernelConstruction:
             raise InvalidArgumentError(
                 f"op {self.op} has no attr {name!r}; it has {', '.join(self.attrs) or 'none'}",
                 node=self.node_name,
-                op=self.op,
+                op_type=self.op,
             )
         return python_value(self.attrs[name])
 
@@ -582,7 +582,7 @@ def _attr_value(attr: AttrDef, construction: OpKernelConstruction) -> Any:
         raise InternalError(
             f"attr {attr.name!r} of op {construction.op} was not filled in before binding",
             node=construction.node_name,
-            op=construction.op,
+            op_type=construction.op,
         ) from None
 
 

@@ -174,7 +174,7 @@ def at_node(
         add_iteration(error, iteration)
     return error.locate(
         node=node.name,
-        op=node.op,
+        op_type=node.op,
         device=device,
         plugin=_plugin_of(kernel),
         node_def=_node_def_maker(node),

@@ -157,7 +157,7 @@ def _check_inputs(definition: KernelDef, op_def: OpDef, parameters: Parameters, 
             f"the {what} {definition.source} takes {max(actual, 0)} inputs, op {op_def.name!r} has "
             f"{expected}: {_listed(arg.name for arg in op_def.input_args)}. A {what} takes "
             f"{_first_argument(definition, op_def, what)}the inputs in order, then attrs by name",
-            op=op_def.name,
+            op_type=op_def.name,
         )
 
 
@@ -179,7 +179,7 @@ def _check_static(definition: KernelDef, op_defs: Sequence[OpDef]) -> None:
                 f"the kernel {definition.source} declares static={name!r}, which is not an input "
                 f"of op {op_defs[0].name!r}{suggest(name, sorted(inputs))}; its inputs are "
                 f"{_listed(sorted(inputs))}",
-                op=op_defs[0].name,
+                op_type=op_defs[0].name,
             )
 
 
@@ -202,7 +202,7 @@ def _check_others(
             f"nor an attr of op {longest.name!r}{suggest(name, sorted(attrs))}; its inputs are "
             f"{_listed(arg.name for arg in longest.input_args)}, its attrs "
             f"{_listed(attr.name for attr in longest.attrs)}",
-            op=longest.name,
+            op_type=longest.name,
         )
 
 

@@ -93,7 +93,9 @@ class OpKernelContext:
         """Name of the container that is emptied after the step."""
         container = self.args.step_container
         if container is None:
-            raise InternalError("this run has no step container", node=self.node_name, op=self.op)
+            raise InternalError(
+                "this run has no step container", node=self.node_name, op_type=self.op
+            )
         return container.name
 
     @property

@@ -117,4 +117,4 @@ def add_waits(error: OpError, waits: Sequence[WaitRecord]) -> None:
     text = waits_text(waits)
     if text not in error.message:
         error.message += f"; {text}"
-    error.locate(node=first.node, op=first.op, device=first.device)
+    error.locate(node=first.node, op_type=first.op, device=first.device)

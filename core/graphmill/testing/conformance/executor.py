@@ -295,7 +295,7 @@ class ExecutorTests(SeededSuite):
         with Session(graph=graph, host=host, config=config) as session:
             with pytest.raises(errors.DataLossError, match="lost it") as caught:
                 within(lambda: session.run(y, {x: 1.0}), "a step that fails")
-            assert (caught.value.node, caught.value.op) == ("culprit", "Probe>Fail")
+            assert (caught.value.node, caught.value.op_type) == ("culprit", "Probe>Fail")
             assert "CPU:0" in str(caught.value.device)
             assert session.run(z, {x: 2.0}) == 4.0
 

@@ -250,7 +250,7 @@ class TierTests:
                 error = steps.error(tier_program.fetch, tier_program.feeds)
                 assert type(error) is InternalError, repr(error)
                 assert words in error.message
-                assert error.op == "Foreign>Faulty", error.op
+                assert error.op_type == "Foreign>Faulty", error.op_type
                 assert (error.node or "").rpartition("/")[2] in ("a", "b"), error.node
 
     def _declared(self, name: str, place: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from graphmill.spi.cluster import (
     graph_to_graph_def,
     inferred_shape,
     output_type,
+    set_failed_operation,
     static_shape,
 )
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from graphmill.dtypes import DType
+    from graphmill.errors import OpError
     from graphmill.spi import Value
     from graphmill.spi.graphs import OpRegistry
     from graphmill.spi.protos import GraphDef, proto
@@ -139,9 +141,21 @@ class ClientGraph:
         for name in targets:
             find_node(self.graph, name, "target")
 
-    def op_of(self, node: str | None) -> str | None:
-        """Return the op of a node; None if there is no such node."""
-        return self.graph.node(node).op if node and self.graph.has_node(node) else None
+    def set_operation(
+        self, error: OpError, graph_object: Callable[[], Graph | None] | None
+    ) -> None:
+        """Add to an error of the server the operation that failed, and its type.
+
+        Args:
+            error: the error, which is changed.
+            graph_object: returns the graph of the `Session`, where none is followed.
+        """
+        if error.node and self.graph.has_node(error.node):
+            error.op_type = error.op_type or self.graph.node(error.node).op
+        if self._source is None:
+            set_failed_operation(error, self.graph, graph_object)
+        else:
+            set_failed_operation(error, self._source)
 
 
 def _drop_functions(library: proto.FunctionDefLibrary, names: set[str]) -> None:

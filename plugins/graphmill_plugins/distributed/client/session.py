@@ -262,7 +262,7 @@ class GrpcSession(SessionInterface):
         try:
             return self._channel.call(method, request, timeout)
         except OpError as error:
-            error.op = error.op or self._graph.op_of(error.node)
+            self._graph.set_operation(error, self.graph_object)
             raise
 
     def timeout(self, options: proto.RunOptions | None) -> float | None:
@@ -289,7 +289,7 @@ class GrpcSession(SessionInterface):
         if response.status_code:
             error = error_from_code(response.status_code, response.status_error_message)
             error = in_context(error, f"RunStep at {self.target}")
-            error.op = self._graph.op_of(error.node)
+            self._graph.set_operation(error, self.graph_object)
             raise error
         if run_metadata is not None:
             copy_message(response.metadata, run_metadata)

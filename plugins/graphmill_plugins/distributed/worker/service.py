@@ -366,9 +366,13 @@ def _for_worker(error: OpError) -> OpError:
     copied, described = copy.copy(error), copy.copy(error)
     cause = error.__cause__
     if error.is_derived and isinstance(cause, OpError):
-        described.node, described.op, described.device = cause.node, cause.op, cause.device
+        described.node, described.op_type, described.device = (
+            cause.node,
+            cause.op_type,
+            cause.device,
+        )
     copied.message = error_message(described)
-    copied.node = copied.op = copied.device = copied.plugin = None  # they are in the text
+    copied.node = copied.op_type = copied.device = copied.plugin = None  # they are in the text
     return copied
 
 

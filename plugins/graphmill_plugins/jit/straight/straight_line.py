@@ -111,7 +111,7 @@ class StraightLine:
         """Make each later call raise an error that was detected in the cluster."""
 
         def failing(*_: Any) -> Any:
-            raise type(error)(error.message, node=error.node, op=error.op)
+            raise type(error)(error.message, node=error.node, op_type=error.op_type)
 
         self.call = failing
 

@@ -123,7 +123,7 @@ def _wrong(node: Node, text: str) -> InternalError:
     return WrongOutputsError(
         f"{text}. A lowering must return outputs like those of the kernel",
         node=node.name,
-        op=node.op,
+        op_type=node.op,
     )
 
 

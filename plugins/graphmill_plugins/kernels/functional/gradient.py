@@ -177,6 +177,6 @@ def _jax_kernel(node: Node, runtime: FunctionLibraryRuntime) -> Callable[..., An
             f"the gradient of a function through op {node.op} (node '{node.name}') needs a "
             f"gradient function in the graph's library: the op {has}",
             node=node.name,
-            op=node.op,
+            op_type=node.op,
         )
     return bind_node(node, choice, runtime.effects, jax_module().numpy).compute

@@ -82,7 +82,7 @@ class Computation:
                 f"the function '{self._name}' has op {node.op} (node '{node.name}'); a combining "
                 "function must only compute with its arguments",
                 node=node.name,
-                op=node.op,
+                op_type=node.op,
             )
         return bind_node(node, choice, self._runtime.effects, np).compute
 

@@ -136,7 +136,7 @@ def test_errors_name_the_node_and_the_master(master, session) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"placeholder.*'x'") as caught:
         session.run("y:0")
     error = caught.value
-    assert (error.node, error.op) == ("x", "Placeholder")
+    assert (error.node, error.op_type) == ("x", "Placeholder")
     assert f"RunStep at {master.target}" in error.message
     assert session.run("y:0", {"x:0": [1]}).tolist() == [1]
 

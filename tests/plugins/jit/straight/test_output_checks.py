@@ -48,7 +48,7 @@ def double_of_two(xp: Any, x: Any) -> Any:
 def test_wrong_output_names_node_and_kernel(result: Any) -> None:
     error = error_of(code(lambda xp, x: result, "y = Neg(x)"), np.float32(1))
     assert type(error) is InternalError
-    assert (error.node, error.op) == ("y", "Neg")
+    assert (error.node, error.op_type) == ("y", "Neg")
     assert "<lambda>" in error.message
 
 

@@ -47,7 +47,7 @@ def test_an_error_names_its_node_s12() -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         made.call(GOING_ON, np.zeros(3, np.float32), np.array([0, 7], np.int32))
     error = made.error_of(raised.value)
-    assert (error.node, error.op) == ("g", "GatherV2")
+    assert (error.node, error.op_type) == ("g", "GatherV2")
 
 
 def test_a_loop_is_a_loop_that_can_be_cancelled() -> None:

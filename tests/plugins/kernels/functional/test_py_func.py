@@ -113,7 +113,7 @@ def test_raised_error_has_tensorflow_s_class(kind, status) -> None:
     """The error of a Python function has the class that TensorFlow gives it (row S12)."""
     with pytest.raises(status, match=r"'mine\.fails' raised") as caught:
         run("mine.fails", [np.array(kind.encode(), object)], "float32")
-    assert caught.value.op == "PyFunc"
+    assert caught.value.op_type == "PyFunc"
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_missing_checkpoint(run: Callable[..., Any], tmp_path: Path) -> None:
 def test_errors_name_the_node(run: Callable[..., Any], tmp_path: Path) -> None:
     with refused(errors.NotFoundError, "none") as caught:
         run("ReadFile", str(tmp_path / "none"))
-    assert (caught.value.node, caught.value.op) == ("op", "ReadFile")
+    assert (caught.value.node, caught.value.op_type) == ("op", "ReadFile")
 
 
 def test_folder_read_as_file(run: Callable[..., Any], tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_tensors_of_earlier_incarnation_are_not_served(cluster: Cluster) -> None
     outcome = cluster.start({0: handles[0]}, {"x:0": np.float32(1)}, ["y:0"])[0]
     with pytest.raises(errors.AbortedError, match="different device incarnation") as caught:
         outcome.get()
-    assert caught.value.op == "_Recv"
+    assert caught.value.op_type == "_Recv"
 
 
 def test_ops_that_are_not_here_are_refused_at_registration(cluster: Cluster) -> None:

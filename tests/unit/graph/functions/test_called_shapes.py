@@ -89,7 +89,7 @@ def test_a_contradiction_inside_names_function_and_node(graph: Graph) -> None:
     x = graph.placeholder("float32", [2, 3])
     with pytest.raises(InvalidArgumentError, match=r"in function 'product'.*3 and 2") as caught:
         functional.partitioned_call([x, x], Tout=["float32"], f="product")
-    assert caught.value.op == "MatMul"
+    assert caught.value.op_type == "MatMul"
 
 
 def test_an_op_that_is_a_function_is_followed(graph: Graph) -> None:

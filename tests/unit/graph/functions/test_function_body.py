@@ -166,7 +166,7 @@ def test_e10_missing_attr_is_reported() -> None:
     function.node_def[0].attr["value"].placeholder = "v"
     with pytest.raises(errors.InvalidArgumentError, match="needs attr 'v'; the call has none") as e:
         body(function)
-    assert (e.value.node, e.value.op) == ("c", "Const")
+    assert (e.value.node, e.value.op_type) == ("c", "Const")
 
 
 def test_e10_placeholders_are_bound_inside_of_functions_and_lists() -> None:

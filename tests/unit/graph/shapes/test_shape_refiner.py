@@ -88,7 +88,7 @@ def test_invalid_shape_is_refused_at_build_time(graph: Graph) -> None:
     count = len(graph)
     with pytest.raises(InvalidArgumentError, match="must be equal, but are 3 and 4") as caught:
         ops.math.mat_mul(x, y, name="product")
-    assert (caught.value.node, caught.value.op) == ("product", "MatMul")
+    assert (caught.value.node, caught.value.op_type) == ("product", "MatMul")
     assert len(graph) == count
 
 
@@ -131,7 +131,7 @@ def test_custom_op_shape_error_is_raised_at_build_time(graph: Graph) -> None:
     x = graph.placeholder("float32", [3])
     with pytest.raises(InvalidArgumentError, match="must be rank 2 but is rank 1") as caught:
         scale(x, name="bad")
-    assert (caught.value.node, caught.value.op) == ("bad", "Mine>Op")
+    assert (caught.value.node, caught.value.op_type) == ("bad", "Mine>Op")
     assert len(graph) == count + 1
 
 
@@ -148,7 +148,7 @@ def test_a_shape_function_at_fault_is_named(graph: Graph, function: Any, text: s
     x = graph.placeholder("float32")
     with pytest.raises((InternalError, InvalidArgumentError), match=text) as caught:
         made(function)(x, name="bad")
-    assert (caught.value.node, caught.value.op) == ("bad", "Mine>Op")
+    assert (caught.value.node, caught.value.op_type) == ("bad", "Mine>Op")
 
 
 def test_several_outputs_need_several_shapes(graph: Graph) -> None:

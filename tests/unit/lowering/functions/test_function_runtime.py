@@ -148,7 +148,7 @@ def test_e10_error_in_function_keeps_its_node() -> None:
         pytest.raises(errors.InvalidArgumentError) as caught,
     ):
         session.run("outer:0", {"x:0": 0})
-    assert (caught.value.node, caught.value.op) == ("z", "FloorDiv")
+    assert (caught.value.node, caught.value.op_type) == ("z", "FloorDiv")
 
 
 def test_e10_a_function_without_results_is_run_for_its_effect() -> None:

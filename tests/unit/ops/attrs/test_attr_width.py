@@ -28,7 +28,7 @@ def test_more_bits_are_refused(value: int) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Attr k has value .* int32") as caught:
         check_attr_widths(OPS.get("InTopK"), {"k": value}, "node")
     assert caught.value.node == "node"
-    assert caught.value.op == "InTopK"
+    assert caught.value.op_type == "InTopK"
     with pytest.raises(InvalidArgumentError, match="strides"):
         check_attr_widths(
             OPS.get("Conv2D"), {"strides": (1, value, 1, 1), "dilations": (1, 1, 1, 1)}

@@ -50,7 +50,7 @@ def test_references() -> None:
 def test_a_missing_or_unbound_type_attr_is_named_with_the_op() -> None:
     with pytest.raises(InvalidArgumentError, match="'T' is missing") as caught:
         op("AddV2").input_types({})
-    assert caught.value.op == "AddV2"
+    assert caught.value.op_type == "AddV2"
     with pytest.raises(InvalidArgumentError, match="placeholder 'Tin'"):
         op("AddV2").output_types({"T": AttrPlaceholder("Tin")})
 
@@ -135,7 +135,7 @@ def test_canonical_values(kind: str, value: Any, expected: Any) -> None:
 def test_type_error_names_op_attr_and_expected_type(kind: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="attr 'a' of op Op: ") as caught:
         AttrDef("a", kind).canonical(value, "Op")
-    assert caught.value.op == "Op"
+    assert caught.value.op_type == "Op"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_inputs_that_do_not_fit(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(message)) as caught:
         op(name).infer_attrs(inputs, attrs)
-    assert caught.value.op == name
+    assert caught.value.op_type == name
 
 
 def test_flat_inputs_are_grouped() -> None:

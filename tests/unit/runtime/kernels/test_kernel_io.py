@@ -169,7 +169,7 @@ def test_s12_status_is_unchanged() -> None:
 def test_s12_the_place_is_added_once() -> None:
     node = GRAPH.node("read")
     error = at_node(errors.AbortedError("x"), node, KERNEL, "/device:CPU:0", "while:3")
-    assert (error.node, error.op, error.device) == ("read", "Identity", "/device:CPU:0")
+    assert (error.node, error.op_type, error.device) == ("read", "Identity", "/device:CPU:0")
     assert error.message == "x (in iteration while:3)"
     assert error.node_def.name == "read"
     at_node(error, GRAPH.node("x"), None, "/device:CPU:1", "outer:1")

@@ -38,7 +38,7 @@ def test_parameter_that_is_no_attr_is_refused_with_a_suggestion() -> None:
         "parameter 'transpose_x', which is neither an input nor an attr of op 'MatMul'" in message
     )
     assert "did you mean 'transpose_" in message
-    assert caught.value.op == "MatMul"
+    assert caught.value.op_type == "MatMul"
 
 
 def test_kernel_with_too_few_inputs_is_refused() -> None:

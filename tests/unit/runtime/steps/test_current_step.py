@@ -75,7 +75,7 @@ def test_kernel_sees_the_deadline_of_its_step() -> None:
         pytest.raises(errors.DeadlineExceededError) as caught,
     ):
         session.run("y:0", {"i:0": 1}, options={"timeout_in_ms": 50})
-    assert (caught.value.node, caught.value.op) == ("y", "RandomIndexShuffle")
+    assert (caught.value.node, caught.value.op_type) == ("y", "RandomIndexShuffle")
     assert threading.get_ident() not in RUNNING
 
 
