@@ -71,6 +71,8 @@ CORE = Part(
         "train/saver.py": "Assign Const RestoreV2 SaveV2",
         # Nodes that are made: of ops that core itself needs, whatever plugins there are.
         "backprop/generic.py": "Placeholder",
+        "export/constant_handles.py": "Const Const",
+        "export/freeze.py": "Const Placeholder",
         "graph/assertion.py": "Assert Assert",
         "graph/control_flow/cond.py": "Merge",
         "graph/control_flow/cond_context.py": "Switch",

@@ -24,6 +24,7 @@ _BUILT_IN = (
     "compare",
     "report",
     "export",
+    "freeze",
     "ops",
     "devices",
     "plugins",

@@ -8,5 +8,16 @@ from __future__ import annotations
 
 from graphmill.export.convert import convert, convert_model
 from graphmill.export.export_graph import ExportGraph, ExportInput, export_graph
+from graphmill.export.freeze import freeze, freeze_model
+from graphmill.export.frozen_model import FrozenModel
 
-__all__ = ["ExportGraph", "ExportInput", "convert", "convert_model", "export_graph"]
+__all__ = [
+    "ExportGraph",
+    "ExportInput",
+    "FrozenModel",
+    "convert",
+    "convert_model",
+    "export_graph",
+    "freeze",
+    "freeze_model",
+]

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.export.state_values import variable_name, variable_values
 from graphmill.graph.functions.function_body import FunctionBody
 from graphmill.lowering.prune import build_client_graph
-from graphmill.ops import state
 from graphmill.ops.definition.op_traits import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
 
     from graphmill.dtypes import DType
-    from graphmill.graph.builder import Graph
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
@@ -81,34 +80,17 @@ def export_graph(
         for node in client.graph.nodes
         if node.op_def.traits.source is Source.VARIABLE
     }
-    variables = _values(session, graph, nodes)
+    variables = _values(session, nodes)
     body = FunctionBody("export", client.graph, client.feed_types, client.fetch_types, ())
     return ExportGraph(body, ports, tuple(outputs), variables, nodes, host)
 
 
-def variable_name(node: Node) -> str:
-    """Return the name of the variable that a node represents: its shared name, or the node's."""
-    shared = node.attrs.get("shared_name") or b""
-    return (shared.decode() if isinstance(shared, bytes) else shared) or node.name
-
-
-def _values(
-    session: Session, graph: Graph, nodes: Mapping[Node, str]
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Read the variables; nodes that read resources are added to the session's graph."""
-    reads: dict[str, Tensor] = {}
-    for node, name in nodes.items():
-        own = graph.get_tensor_by_name(f"{node.name}:0")
-        if name not in reads:
-            with graph.as_default(), graph.control_dependencies(None):
-                is_ref = own.dtype.is_ref
-                reads[name] = (
-                    own if is_ref else state.read_variable_op(own, dtype=node.attrs["dtype"])
-                )
-    if not reads:
-        return {}
-    values = session.run(list(reads.values()))
-    return {name: np.asarray(value) for name, value in zip(reads, values, strict=True)}
+def _values(session: Session, nodes: Iterable[Node]) -> Mapping[str, np.ndarray[Any, Any]]:
+    found = variable_values(session, nodes)
+    if found.missing:
+        listed = "\n".join(f"  {name}: {reason}" for name, reason in found.missing.items())
+        raise FailedPreconditionError(f"{len(found.missing)} variables have no value:\n{listed}")
+    return found.values
 
 
 def _input(name: str, tensor: Tensor) -> ExportInput:

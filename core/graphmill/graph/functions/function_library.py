@@ -11,7 +11,7 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, NotFoundE
 from graphmill.ops.definition.op_def import OpDef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from graphmill import proto
     from graphmill.graph.functions.function_body import FunctionBody
@@ -153,6 +153,24 @@ class FunctionLibrary:
         other.gradients = dict(self.gradients)
         other.large_tensors = dict(self.large_tensors)
         other.registered_gradients = dict(self.registered_gradients)
+        return other
+
+    def only(self, names: Iterable[str]) -> FunctionLibrary:
+        """Return a library with some of the functions, and the gradients among them."""
+        other = FunctionLibrary()
+        other._functions = {name: self.get(name) for name in names}
+        present = other._functions
+        other.gradients = {
+            name: gradient
+            for name, gradient in self.gradients.items()
+            if name in present and gradient in present
+        }
+        other.registered_gradients = {
+            name: op for name, op in self.registered_gradients.items() if name in present
+        }
+        other.large_tensors = {
+            key: value for key, value in self.large_tensors.items() if key[0] in present
+        }
         return other
 
     def write(self, library: proto.FunctionDefLibrary) -> None:

@@ -182,6 +182,18 @@ class InitializableTable(LookupTable):
                 f"Table not initialized: run the initializer of table {self.name!r} first"
             )
 
+    def export(self) -> tuple[Value, Value]:
+        """Return all keys and values in order of insertion.
+
+        Raises:
+            AbortedError: the table is not initialized.
+        """
+        if not self.is_initialized:
+            raise errors.AbortedError(
+                f"HashTable is not initialized: run the initializer of table {self.name!r} first"
+            )
+        return super().export()
+
     def initialize(self, keys: Value, values: Value) -> None:
         """Initialize the table.
 

@@ -1,0 +1,59 @@
+"""`graphmill freeze`: write a model whose variables are constants."""
+
+from __future__ import annotations
+
+import click
+
+from graphmill.cli.options import (
+    Settings,
+    common_options,
+    pass_settings,
+    signature_option,
+    tags_option,
+)
+from graphmill.cli.output.formatting import emit
+from graphmill.cli.output.progress import stage
+from graphmill.errors import AlreadyExistsError
+
+_GRAPH_SUFFIXES = (".pb", ".pbtxt")
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--out",
+    required=True,
+    help="A GraphDef to write (.pb, .pbtxt), which may exist; or a new folder for a SavedModel.",
+)
+@click.option("--fetch", "fetches", multiple=True, help="Keep what computes this tensor, as x:0.")
+@tags_option
+@signature_option
+@common_options
+@pass_settings
+def freeze(
+    settings: Settings,
+    /,
+    *,
+    model: str,
+    out: str,
+    fetches: tuple[str, ...],
+    tags: str | None,
+    signature: str | None,
+) -> None:
+    """Write MODEL with its variables as constants, and only what its signatures need.
+
+    For example: graphmill freeze MODEL --out model.pb
+    """
+    from graphmill import files
+    from graphmill.export import freeze_model
+
+    is_graph = out.endswith(_GRAPH_SUFFIXES)
+    if files.is_dir(out) or (not is_graph and files.exists(out)):
+        raise AlreadyExistsError(f"{out} exists already; choose a new folder, or a file NAME.pb")
+    host = settings.the_host()
+    with stage(f"freezing {model}"):
+        frozen = freeze_model(model, signature=signature, tags=tags, fetches=fetches, host=host)
+        path = frozen.write(out) if is_graph else frozen.save(out)
+    nodes = len(frozen.graph_def.node)
+    data = {"model": model, "path": path, "nodes": nodes, "signatures": sorted(frozen.signatures)}
+    emit(data, [f"{path}: {nodes} nodes"], as_json=settings.as_json)
