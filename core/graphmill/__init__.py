@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         dtypes,
         errors,
         export,
+        functions,
+        initializers,
+        losses,
         ops,
         report,
         saved_model,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from graphmill.graph.default_session import get_default_session
     from graphmill.graph.dependencies import group, with_dependencies
     from graphmill.graph.dependencies import tuple as tuple  # noqa: A004 - TensorFlow's name
+    from graphmill.graph.random_seed import get_seed, set_random_seed
     from graphmill.graph.tensor import Tensor
     from graphmill.graph.variable import (
         Variable,
@@ -101,15 +105,19 @@ __all__ = [
     "dtypes",
     "errors",
     "export",
+    "functions",
     "get_default_graph",
     "get_default_session",
+    "get_seed",
     "global_variables",
     "global_variables_initializer",
     "gradient",
     "gradients",
     "group",
     "hookimpl",
+    "initializers",
     "kernel",
+    "losses",
     "no_op",
     "not_differentiable",
     "op",
@@ -120,6 +128,7 @@ __all__ = [
     "report",
     "reset",
     "saved_model",
+    "set_random_seed",
     "summary",
     "switch_case",
     "tf_record",
@@ -132,8 +141,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("batch", "comparison", "dtypes", "errors", "export", "ops", "report"),
-    *("saved_model", "summary"),
+    *("batch", "comparison", "dtypes", "errors", "export", "functions", "initializers", "losses"),
+    *("ops", "report", "saved_model", "summary"),
     *("tf_record", "timeline", "train"),
 }
 _HOMES = {
@@ -161,6 +170,7 @@ _HOMES = {
     "default_host": "graphmill.plugin.host",
     "get_default_session": "graphmill.graph.default_session",
     "get_default_graph": "graphmill.ops.inputs.default_graph",
+    "get_seed": "graphmill.graph.random_seed",
     "global_variables": "graphmill.graph.variable",
     "global_variables_initializer": "graphmill.graph.variable",
     "gradient": "graphmill.plugin.gradient_declaration",
@@ -175,6 +185,7 @@ _HOMES = {
     "py_func": "graphmill.plugin.py_func",
     "py_function": "graphmill.plugin.py_func",
     "reset": "graphmill.session.session",
+    "set_random_seed": "graphmill.graph.random_seed",
     "switch_case": "graphmill.graph.control_flow.switch_case",
     "trainable_variables": "graphmill.graph.variable",
     "tuple": "graphmill.graph.dependencies",

@@ -66,6 +66,9 @@ class Graph(ShapedGraph):
         summaries: its summaries for TensorBoard (`graphmill.summary`), in order of creation.
         queue_runners: the threads that fill its queues (`graphmill.train.QueueRunner`).
         collections: further collections by key; see `add_to_collection`.
+        seed: the seed of its random ops; see `graphmill.set_random_seed`.
+        unseeded_op_count: the number of random ops that were added without a seed of their own
+            while the graph had one.
         installed_ops: returns the ops of TensorFlow and of the installed plugins; the package sets
             it, because graphs know no hosts.
     """
@@ -91,6 +94,8 @@ class Graph(ShapedGraph):
         self.summaries: list[Tensor] = []
         self.queue_runners: list[Any] = []
         self.collections: dict[str, list[Any]] = {}
+        self.seed: int | None = None
+        self.unseeded_op_count = 0
         super().__init__()
 
     @classmethod

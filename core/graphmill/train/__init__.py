@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
+    from graphmill.train.clipping import (
+        clip_by_average_norm,
+        clip_by_global_norm,
+        clip_by_norm,
+        clip_by_value,
+        global_norm,
+    )
     from graphmill.train.coordinator import Coordinator
     from graphmill.train.global_step import (
         create_global_step,
@@ -28,6 +35,17 @@ if TYPE_CHECKING:
         SecondOrStepTimer,
         StopAtStepHook,
         SummarySaverHook,
+    )
+    from graphmill.train.learning_rate_decay import (
+        cosine_decay,
+        cosine_decay_restarts,
+        exponential_decay,
+        inverse_time_decay,
+        linear_cosine_decay,
+        natural_exp_decay,
+        noisy_linear_cosine_decay,
+        piecewise_constant,
+        polynomial_decay,
     )
     from graphmill.train.meta_graph import export_meta_graph, import_meta_graph, write_graph
     from graphmill.train.monitored_session import MonitoredSession, MonitoredTrainingSession
@@ -92,15 +110,29 @@ __all__ = [
     "SummarySaverHook",
     "WorkerSessionCreator",
     "add_queue_runner",
+    "clip_by_average_norm",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "cosine_decay",
+    "cosine_decay_restarts",
     "create_global_step",
+    "exponential_decay",
     "export_meta_graph",
     "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
+    "global_norm",
     "import_meta_graph",
+    "inverse_time_decay",
     "latest_checkpoint",
+    "linear_cosine_decay",
     "list_variables",
     "load_checkpoint",
+    "natural_exp_decay",
+    "noisy_linear_cosine_decay",
+    "piecewise_constant",
+    "polynomial_decay",
     "start_queue_runners",
     "write_graph",
 ]
@@ -108,6 +140,24 @@ __all__ = [
 _HOMES = {
     "graphmill.saved.checkpoint": ("latest_checkpoint", "list_variables", "load_checkpoint"),
     "graphmill.train.coordinator": ("Coordinator",),
+    "graphmill.train.clipping": (
+        "clip_by_average_norm",
+        "clip_by_global_norm",
+        "clip_by_norm",
+        "clip_by_value",
+        "global_norm",
+    ),
+    "graphmill.train.learning_rate_decay": (
+        "cosine_decay",
+        "cosine_decay_restarts",
+        "exponential_decay",
+        "inverse_time_decay",
+        "linear_cosine_decay",
+        "natural_exp_decay",
+        "noisy_linear_cosine_decay",
+        "piecewise_constant",
+        "polynomial_decay",
+    ),
     "graphmill.train.meta_graph": ("export_meta_graph", "import_meta_graph", "write_graph"),
     "graphmill.train.queue_runner": ("QueueRunner", "add_queue_runner", "start_queue_runners"),
     "graphmill.train.global_step": (

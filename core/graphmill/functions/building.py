@@ -1,0 +1,99 @@
+"""Functions of the default graph: constants, placeholders, scopes, collections.
+
+Each calls the method of the same name of the graph that is the default (`Graph.as_default`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill.graph.infer_graph import infer_graph
+from graphmill.ops import array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from graphmill.graph.node import Node
+    from graphmill.graph.scopes.device_scopes import DeviceSpec
+    from graphmill.graph.tensor import Tensor
+    from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike, TensorLike
+
+
+def constant(
+    value: Any, dtype: DTypeLike | None = None, shape: Any = None, name: str = "Const"
+) -> Tensor:
+    """Add a constant to the default graph; see `Graph.constant`."""
+    return infer_graph().constant(value, dtype, shape, name)
+
+
+def placeholder(dtype: DTypeLike, shape: ShapeLike = None, name: str = "Placeholder") -> Tensor:
+    """Add a tensor that is fed when the default graph runs; see `Graph.placeholder`."""
+    return infer_graph().placeholder(dtype, shape, name)
+
+
+def placeholder_with_default(
+    input: TensorLike,  # noqa: A002 - TensorFlow's name
+    shape: ShapeLike,
+    name: str | None = None,
+) -> Tensor:
+    """Add a tensor that may be fed, and otherwise is `input`, whose shape fits `shape`."""
+    return array.placeholder_with_default(input, shape=shape, name=name)
+
+
+def convert_to_tensor(value: Any, dtype: DTypeLike | None = None, name: str = "Const") -> Tensor:
+    """Return a tensor unchanged, and convert a value, or a list that holds tensors, to one.
+
+    Raises:
+        InvalidArgumentError: it has another element type than `dtype`, or is not a tensor.
+    """
+    graph = infer_graph(value)
+    if isinstance(value, (list, tuple)) and _has_tensor(value):
+        value = array.pack([convert_to_tensor(part, dtype) for part in value])
+    return graph.convert(value, dtype, name)
+
+
+def name_scope(name: str | None) -> AbstractContextManager[str]:
+    """Prefix the names of the nodes of a `with` block; see `Graph.name_scope`."""
+    return infer_graph().name_scope(name)
+
+
+def device(device_name_or_function: DeviceSpec) -> AbstractContextManager[None]:
+    """Request a device for the nodes of a `with` block; see `Graph.device`."""
+    return infer_graph().device(device_name_or_function)
+
+
+def control_dependencies(
+    control_inputs: Iterable[Tensor | Node] | None,
+) -> AbstractContextManager[None]:
+    """Make the nodes of a `with` block run after others; see `Graph.control_dependencies`."""
+    inputs = None if control_inputs is None else list(control_inputs)
+    return infer_graph(*(inputs or ())).control_dependencies(inputs)
+
+
+def colocate_with(op: Tensor | Node, ignore_existing: bool = False) -> AbstractContextManager[None]:
+    """Place the nodes of a `with` block with another one; see `Graph.colocate_with`."""
+    return infer_graph(op).colocate_with(op, ignore_existing)
+
+
+def add_to_collection(name: str, value: Any) -> None:
+    """Add a value to a collection of the default graph; see `Graph.add_to_collection`."""
+    infer_graph(value).add_to_collection(name, value)
+
+
+def add_to_collections(names: str | Sequence[str], value: Any) -> None:
+    """Add a value to several collections of the default graph."""
+    for name in [names] if isinstance(names, str) else names:
+        add_to_collection(name, value)
+
+
+def get_collection(key: str) -> list[Any]:
+    """Return the values of a collection of the default graph; see `Graph.get_collection`."""
+    return infer_graph().get_collection(key)
+
+
+def _has_tensor(values: Sequence[Any]) -> bool:
+    from graphmill.graph.structures import flatten
+    from graphmill.ops.inputs.default_graph import SymbolicTensor
+
+    return any(isinstance(item, SymbolicTensor) for item in flatten(values))

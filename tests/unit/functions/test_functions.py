@@ -1,0 +1,142 @@
+"""`graphmill.functions`: values of tensors of unknown shape, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill import errors
+from graphmill import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = np.array([[1.5, -2.0, 0.25], [4.0, 0.0, -1.0]], np.float32)
+
+
+def run(build: Callable[[Any], Any], shape: Any = None) -> Any:
+    """Run nodes built from a placeholder that is fed X."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", shape)
+        fetches = build(x)
+    with graphmill.Session(graph=graph) as session:
+        return session.run(fetches, {x: X})
+
+
+@pytest.mark.parametrize("shape", [None, [None, 3], [2, 3]], ids=str)
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: F.reduce_mean(x), X.mean()),
+        (lambda x: F.reduce_sum(x, [0], keepdims=True), X.sum(0, keepdims=True)),
+        (lambda x: F.transpose(x), X.T),
+        (lambda x: F.matmul(x, x, transpose_b=True), X @ X.T),
+        (lambda x: F.matmul(X, x, True), X.T @ X),
+        (lambda x: F.cast(x, "int32"), X.astype(np.int32)),
+        (lambda x: F.reduce_logsumexp(x), np.log(np.exp(X).sum())),
+        (lambda x: F.count_nonzero(x), 5),
+        (lambda x: F.boolean_mask(x, [True, False]), X[:1]),
+        (lambda x: F.gather(x, [2, 0], axis=1), X[:, [2, 0]]),
+        (lambda x: F.where(x > 0, x, F.zeros_like(x)), np.maximum(X, 0)),
+        (lambda x: F.softmax(x), np.exp(X) / np.exp(X).sum(1, keepdims=True)),
+        (lambda x: F.convert_to_tensor([x[0, 0], 2.0]), [1.5, 2.0]),
+    ],
+)
+def test_function_of_any_known_or_unknown_shape(function: Any, expected: Any, shape: Any) -> None:
+    np.testing.assert_allclose(run(function, shape), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda x: F.matmul(x, x, transpose_a=True, adjoint_a=True), "only one of"),
+        (lambda x: F.unstack(x), "Cannot infer argument `num`"),
+        (lambda x: F.pad(x, [[0, 0]], "mirror"), "'REFLECT'"),
+        (lambda x: F.where(x > 0, x), "both be non-None"),
+        (lambda x: F.dropout(x), "exactly one of rate and keep_prob"),
+        (lambda x: F.dropout(x, rate=1.5), "in the range"),
+        (lambda x: F.softmax(x, axis=0), "known rank"),
+        (lambda x: F.boolean_mask(x, True), "rank of the mask"),
+        (lambda x: F.tensordot(x, x, 1), "known ranks"),
+        (lambda x: F.conv2d(x, x, [1, 2, 3]), "1, 2 or 4 numbers"),
+        (lambda x: F.moments(x, [0], shift=1.0), "no shift"),
+        (lambda x: F.random_uniform([2], dtype="int32") + x, "Must specify maxval"),
+    ],
+)
+def test_function_refuses_bad_arguments(build: Any, message: str) -> None:
+    graph = graphmill.Graph()
+    with (
+        graph.as_default(),
+        pytest.raises(errors.InvalidArgumentError, match=message),
+    ):
+        build(graph.placeholder("float32"))
+
+
+def test_unsupported_variants_are_named() -> None:
+    with graphmill.Graph().as_default():
+        with pytest.raises(errors.UnimplementedError, match="ord=3"):
+            F.norm(X, 3)
+        with pytest.raises(errors.UnimplementedError, match="concatenate the parts"):
+            F.embedding_lookup([X, X], [0])
+
+
+def test_embedding_lookup_reads_rows_of_a_variable() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        variable = graphmill.Variable(X)
+        rows = F.embedding_lookup(variable, [1, 1])
+        slices = graphmill.gradients(rows, variable)[0]
+        start = graphmill.global_variables_initializer()
+    assert isinstance(slices, graphmill.IndexedSlices)
+    with graphmill.Session(graph=graph) as session:
+        session.run(start)
+        np.testing.assert_array_equal(session.run(rows), X[[1, 1]])
+
+
+def test_scopes_and_collections_of_the_default_graph() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default(), F.name_scope("layer"), F.device("/cpu:0"):
+        x = F.placeholder("float32", [2], name="x")
+        with F.control_dependencies([x.op]), F.colocate_with(x):
+            y = F.constant([1.0], name="y")
+        F.add_to_collections(["a", "b"], y)
+        assert F.get_collection("a") == [y]
+    assert (x.name, y.name) == ("layer/x:0", "layer/y:0")
+    assert y.op.control_inputs == [x.op] or list(y.op.control_inputs) == [x.op]
+
+
+def test_unknown_name_gets_a_suggestion() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'reduce_mean'"):
+        F.reduce_meen  # noqa: B018
+
+
+def test_seeds_are_those_of_tensorflow() -> None:
+    """Values of tf.compat.v1.get_seed."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        assert graphmill.get_seed(None) == (0, 0)
+        assert graphmill.get_seed(3) == (87654321, 3)
+        graphmill.set_random_seed(7)
+        assert [graphmill.get_seed(None), graphmill.get_seed(None)] == [(7, 0), (7, 1)]
+        assert graphmill.get_seed(-1) == (7, 2**31 - 2)
+        graphmill.set_random_seed(0)
+        assert graphmill.get_seed(0) == (0, 2**31 - 1)
+        graphmill.set_random_seed(None)
+        assert graphmill.get_seed(None) == (0, 0)
+
+
+def test_equal_seeds_give_equal_numbers() -> None:
+    def numbers(seed: int | None) -> Any:
+        graph = graphmill.Graph()
+        with graph.as_default():
+            graphmill.set_random_seed(seed)
+            noise = F.random_normal([4])
+        with graphmill.Session(graph=graph) as session:
+            return session.run(noise)
+
+    np.testing.assert_array_equal(numbers(1), numbers(1))
+    assert (numbers(1) != numbers(2)).any()
