@@ -90,14 +90,18 @@ def worker_error_message(error: OpError) -> str:
 
 def code_name(code: int) -> str:
     """Return gRPC's name of an error code, such as `NOT_FOUND`; `OK` for 0."""
-    name: str = _STATUS_CODES.get(code, grpc.StatusCode.UNKNOWN).name
+    name: str = status_of_code(code).name
     return name
+
+
+def status_of_code(code: int) -> grpc.StatusCode:
+    """Return gRPC's status code of an error code."""
+    return _STATUS_CODES.get(code, grpc.StatusCode.UNKNOWN)
 
 
 def grpc_status(error: OpError) -> tuple[grpc.StatusCode, str]:
     """Return the status with which a handler ends a call."""
-    status = _STATUS_CODES.get(error.code, grpc.StatusCode.UNKNOWN)
-    return status, error_message(error)
+    return status_of_code(error.code), error_message(error)
 
 
 def error_from_code(code: int, message: str) -> OpError:
@@ -143,7 +147,12 @@ def error_from_receive(failure: RpcFailure, context: str) -> OpError:
 
 def metadata_of(error: OpError) -> tuple[tuple[str, str | bytes], ...]:
     """Return the metadata of the status of an error."""
-    return (_OURS, (_DETAILS_KEY, _DERIVED_DETAILS)) if error.is_derived else (_OURS,)
+    return metadata_of_status(is_derived=error.is_derived)
+
+
+def metadata_of_status(*, is_derived: bool) -> tuple[tuple[str, str | bytes], ...]:
+    """Return the metadata of a status of ours."""
+    return (_OURS, (_DETAILS_KEY, _DERIVED_DETAILS)) if is_derived else (_OURS,)
 
 
 def in_context(error: OpError, context: str) -> OpError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -10,16 +11,27 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from graphmill.errors import CancelledError, OpError, UnavailableError
+from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins._server.status import error_from_receive, error_from_rpc
 from graphmill_plugins.distributed.credentials import new_channel
 from graphmill_plugins.distributed.heartbeat import Heartbeat, unwatch, watch
-from graphmill_plugins.distributed.wire.methods import WORKER_METHODS
+from graphmill_plugins.distributed.local_socket.local_client import (
+    CANCELLED_HERE,
+    LOST,
+    MAX_REQUEST,
+    LocalClient,
+)
+from graphmill_plugins.distributed.transfer.host_identity import host_identity
+from graphmill_plugins.distributed.wire.methods import LOCAL_ADDRESS_PATH, WORKER_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from graphmill_plugins.distributed.credentials import Credentials
+    from graphmill_plugins.distributed.local_socket.frames import CallFailure
     from graphmill_plugins.distributed.wire.methods import Method
+
+_log = logging.getLogger("graphmill.server")
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -51,9 +63,11 @@ class _Channel:
         methods: callables whose outcome another thread reports, by name.
         streams: callables whose responses the calling thread reads, by name.
         end: the error of calls after it was closed; None while it is open.
+        local: the local socket of the task, if it is on this host; used instead of gRPC.
+        local_address: the method that asks for the socket; None if that is not to be asked.
     """
 
-    __slots__ = ("ask", "channel", "end", "methods", "streams")
+    __slots__ = ("ask", "channel", "end", "local", "local_address", "methods", "streams")
 
     def __init__(
         self,
@@ -62,17 +76,23 @@ class _Channel:
         compression: Any,
         methods: Collection[Method],
         credentials: Credentials | None,
+        may_be_local: bool,
     ) -> None:
         self.end: OpError | None = None
+        self.local: LocalClient | None = None
         self.channel = new_channel(address, options, compression, credentials)
         self.methods = {m.name: self.channel.unary_unary(m.path) for m in methods}
         self.streams = {m.name: self.channel.unary_stream(m.path) for m in methods}
         self.ask = self.channel.unary_unary(_QUESTION)
+        self.local_address = self.channel.unary_unary(LOCAL_ADDRESS_PATH) if may_be_local else None
 
     def close(self, end: OpError) -> None:
         """End all calls with an error."""
         self.end = end
+        self.local_address = None
         self.channel.close()
+        if self.local is not None:
+            self.local.close()
 
     def error(self) -> OpError:
         """Return the error of a call after the channel was closed."""
@@ -95,6 +115,8 @@ class Connection:
         compression: of the channel.
         where: the text after the method in messages; by default "of" the name.
         credentials: for TLS; None for connections without.
+        may_be_local: whether calls may go over a local socket to a task on this host, which then
+            takes them from other tasks only.
 
     Threads: any may call; `_lock` guards the change of the channel.
     """
@@ -109,8 +131,11 @@ class Connection:
         compression: Any = None,
         where: str | None = None,
         credentials: Credentials | None = None,
+        *,
+        may_be_local: bool = False,
     ) -> None:
         self.name = name
+        self._may_be_local = may_be_local and credentials is None and bool(host_identity())
         self._where = where or f"of {name}"
         self._address = address
         self._methods = methods
@@ -121,7 +146,8 @@ class Connection:
         self._credentials = credentials
         self._num_lost = 0
         self._question: Any = None
-        self._channel = _Channel(address, options, compression, methods, credentials)
+        self._paths = {method.name: method.path for method in methods}
+        self._channel = self._new_channel(self._options)
         self._heartbeat = Heartbeat(silence, self._ask, self._give_up)
         watch(self._heartbeat)
 
@@ -150,6 +176,11 @@ class Connection:
             is_watched: whether the call fails when the task is silent.
         """
         channel = self._channel
+        local = channel.local
+        if local is not None and len(data) <= MAX_REQUEST:
+            withdraw = self._start_local(channel, local, method, data, done, is_watched=is_watched)
+            if withdraw is not None:
+                return withdraw
         try:
             future = channel.methods[method].future(data, wait_for_ready=waits)
         except ValueError:  # what grpcio raises for a channel that was closed
@@ -168,8 +199,84 @@ class Connection:
                 done(response, None)
 
         future.add_done_callback(finished)
-        withdraw: Callable[[], None] = future.cancel
+        cancel: Callable[[], None] = future.cancel
+        return cancel
+
+    def _start_local(
+        self,
+        channel: _Channel,
+        local: LocalClient,
+        method: str,
+        data: bytes,
+        done: Callable[[bytes | None, OpError | None], None],
+        *,
+        is_watched: bool,
+    ) -> Callable[[], None] | None:
+        """Start a call over the local socket; None if the socket is not connected any longer."""
+        call = object()
+        if is_watched:
+            self._heartbeat.begin(call)
+
+        def finished(response: bytes | None, failure: CallFailure | None) -> None:
+            self._heartbeat.end(call)
+            if failure is None:
+                self._heartbeat.heard()
+                done(response, None)
+            else:
+                done(None, self._local_error(channel, method, failure))
+
+        withdraw = local.start(self._paths[method], data, finished)
+        if withdraw is None:
+            self._heartbeat.end(call)
         return withdraw
+
+    def _local_error(self, channel: _Channel, method: str, failure: CallFailure) -> OpError:
+        if failure is CANCELLED_HERE:
+            return CancelledError(f"{method} {self._where} was cancelled")
+        if failure is LOST:
+            return channel.error() if channel.end is not None else self.error_of(failure, method)
+        self._heartbeat.heard()
+        return self.error_of(failure, method)
+
+    def _ask_local_address(self, channel: _Channel) -> None:
+        """Ask the task for its local socket; later calls use that."""
+        with self._lock:
+            ask, channel.local_address = channel.local_address, None
+        if ask is None:
+            return
+        try:
+            future = ask.future(host_identity())
+        except ValueError:
+            return  # the channel has been closed
+
+        def answered(future: Any) -> None:
+            code = future.code()
+            if code is grpc.StatusCode.OK and future.result():
+                self._connect_locally(channel, future.result())
+            elif code in _NOT_HEARD and channel.end is None:
+                channel.local_address = ask  # asked again after another call
+
+        future.add_done_callback(answered)
+
+    def _connect_locally(self, channel: _Channel, address: bytes) -> None:
+        def lost(local: LocalClient) -> None:
+            with self._lock:
+                if channel.local is local:
+                    channel.local = None
+
+        try:
+            local = LocalClient(address, lost)
+        except OSError as error:  # the tasks' containers share processes, but no network
+            log_event(
+                _log, logging.INFO, "local socket not reachable", task=self.name, error=str(error)
+            )
+            return
+        with self._lock:
+            is_open = channel is self._channel and not self._is_closed
+            if is_open:
+                channel.local = local
+        if not is_open:
+            local.close()
 
     def call(self, method: str, send: Callable[[Any], bytes]) -> bytes:
         """Make a call in this thread; return the response.
@@ -231,6 +338,8 @@ class Connection:
         if code not in _NOT_HEARD:
             self._heartbeat.heard()
         if code is grpc.StatusCode.OK:
+            if channel.local_address is not None:
+                self._ask_local_address(channel)
             response: bytes = future.result()
             return response
         if code is grpc.StatusCode.CANCELLED and channel.end is not None:
@@ -238,6 +347,16 @@ class Connection:
         if future.cancelled():
             raise CancelledError(f"{method} {self._where} was cancelled")
         raise self.error_of(future, method)
+
+    def _new_channel(self, options: Collection[Any]) -> _Channel:
+        return _Channel(
+            self._address,
+            options,
+            self._compression,
+            self._methods,
+            self._credentials,
+            self._may_be_local,
+        )
 
     def _ask(self) -> None:
         """Send a health check to the task, unless one is in flight."""
@@ -266,9 +385,7 @@ class Connection:
             self._num_lost += 1
             # gRPC gives channels with the same options the same network connection.
             options = (*self._options, ("graphmill.connection", self._num_lost))
-            self._channel = _Channel(
-                self._address, options, self._compression, self._methods, self._credentials
-            )
+            self._channel = self._new_channel(options)
             self._question = None
         lost.close(end)
 

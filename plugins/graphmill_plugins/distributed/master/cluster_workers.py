@@ -10,6 +10,7 @@ from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
 from graphmill_plugins.distributed.master.grpc_worker import GrpcWorker
 from graphmill_plugins.distributed.task_addresses import addresses_of, lost_task, task_name
+from graphmill_plugins.distributed.transfer.settings import TransferSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,6 +37,7 @@ class ClusterWorkers:
         self._addresses = addresses_of(server_def.cluster)
         self._silence = silence_seconds(server_def.default_session_config)
         self._credentials = credentials_of(server_def.default_session_config, is_server=True)
+        self._may_be_local = TransferSettings.of(server_def.default_session_config).local_socket
         self._own = LocalWorker(worker, lends_outputs=True)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
@@ -100,4 +102,10 @@ class ClusterWorkers:
             worker.close()
 
     def _new_worker(self, task: str) -> GrpcWorker:
-        return GrpcWorker(task, self._addresses[task], self._silence, self._credentials)
+        return GrpcWorker(
+            task,
+            self._addresses[task],
+            self._silence,
+            self._credentials,
+            may_be_local=self._may_be_local,
+        )

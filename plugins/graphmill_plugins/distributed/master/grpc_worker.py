@@ -45,6 +45,7 @@ class GrpcWorker(WorkerInterface):
         silence: the number of seconds for which it may be silent while calls are in flight; 0 for
             no limit.
         credentials: for TLS; None for connections without.
+        may_be_local: whether calls may go over a local socket; see `Connection`.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class GrpcWorker(WorkerInterface):
         address: str,
         silence: float = DEFAULT_SECONDS,
         credentials: Credentials | None = None,
+        *,
+        may_be_local: bool = False,
     ) -> None:
         self._connection = Connection(
             f"{task} at {address}",
@@ -60,6 +63,7 @@ class GrpcWorker(WorkerInterface):
             WORKER_METHODS.values(),
             silence,
             credentials=credentials,
+            may_be_local=may_be_local,
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import grpc
 
@@ -18,19 +18,42 @@ if TYPE_CHECKING:
     from graphmill_plugins.distributed.monitoring.call_counters import CallCounters, MethodCounter
 
     Behaviour: TypeAlias = "Callable[[bytes, Call], bytes]"
+    Reply: TypeAlias = "Callable[[bytes, OpError | None], None]"
+    Submit: TypeAlias = "Callable[..., object]"  # runs a function in a thread of its own
+    Starter: TypeAlias = "Callable[[bytes, Call, Reply, Submit], bool]"
+    """Starts a call and returns True; or False if the method's behaviour is to be called.
+
+    It replies once, from any thread, perhaps before it returns.
+    """
 
 _log = logging.getLogger("graphmill.server")
 
 
-class Call:
+class Call(Protocol):
     """One call of a client.
-
-    Args:
-        context: grpcio's context of the call.
 
     Attributes:
         code: the code of an error within the response; 0 for none. A status is counted separately.
         fields: fields for the log; None if the log is off.
+    """
+
+    code: int
+    fields: dict[str, object] | None
+
+    def on_end(self, callback: Callable[[], None]) -> bool:
+        """Call `callback` when the client no longer waits: it has cancelled or disconnected.
+
+        Returns:
+            False if that has happened; then `callback` is not called.
+        """
+        ...
+
+
+class GrpcCall:
+    """A call over gRPC.
+
+    Args:
+        context: grpcio's context of the call.
     """
 
     __slots__ = ("_context", "code", "fields")
@@ -38,7 +61,7 @@ class Call:
     def __init__(self, context: grpc.ServicerContext) -> None:
         self._context = context
         self.code = 0
-        self.fields: dict[str, object] | None = {} if _log.isEnabledFor(logging.DEBUG) else None
+        self.fields: dict[str, object] | None = None
 
     def on_end(self, callback: Callable[[], None]) -> bool:
         """Call `callback` when the call has ended, or its client has disconnected.
@@ -76,40 +99,80 @@ def answered(
     """Return a handler that ends each call with a response or a status, and never raises."""
 
     def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
-        counter.begin(len(request))
-        begun = time.perf_counter()
-        call = Call(context)
-        response = b""
-        try:
-            response = behaviour(request, call)
-        except Exception as error:  # noqa: BLE001 - whatever it is, a client waits for a status
-            op_error = as_op_error(error, path)
-            call.code = op_error.code
-            code, text = grpc_status(op_error)
-            context.set_trailing_metadata(metadata_of(op_error))
+        call = GrpcCall(context)
+        response, error = carry_out(behaviour, request, call, CallLog(path, counter, call, request))
+        if error is not None:
+            code, text = grpc_status(error)
+            context.set_trailing_metadata(metadata_of(error))
             context.set_code(code)
             context.set_details(text)
-        seconds = time.perf_counter() - begun
-        counter.end(call.code, len(response), seconds)
-        if call.fields is not None:
-            _log_call(path, call, len(request), len(response), seconds)
         return response
 
     return handle
 
 
-def _log_call(path: str, call: Call, received: int, sent: int, seconds: float) -> None:
-    log_event(
-        _log,
-        logging.DEBUG,
-        "call",
-        method=path.rpartition("/")[2],
-        code=code_name(call.code),
-        milliseconds=round(seconds * 1000, 3),
-        received_bytes=received,
-        sent_bytes=sent,
-        **(call.fields or {}),
-    )
+def carry_out(
+    behaviour: Behaviour, request: bytes, call: Call, log: CallLog
+) -> tuple[bytes, OpError | None]:
+    """Call a behaviour; return its response or its error, and record the end of the call."""
+    response, error = b"", None
+    try:
+        response = behaviour(request, call)
+    except Exception as failure:  # noqa: BLE001 - whatever it is, a client waits for a status
+        error = as_op_error(failure, log.path)
+    log.end(len(response), error)
+    return response, error
+
+
+class CallLog:
+    """Counts one call, and logs its end.
+
+    Args:
+        path: its method.
+        counter: that of the method.
+        call: the call; it gets a dict of fields if the log is on.
+        request: its request.
+
+    Attributes:
+        path: as given.
+    """
+
+    __slots__ = ("_begun", "_call", "_counter", "_received", "path")
+
+    def __init__(self, path: str, counter: MethodCounter, call: Call, request: bytes) -> None:
+        self.path = path
+        self._call = call
+        self._counter = counter
+        self._received = len(request)
+        if _log.isEnabledFor(logging.DEBUG):
+            call.fields = {}
+        counter.begin(self._received)
+        self._begun = time.perf_counter()
+
+    def end(self, num_bytes: int, error: OpError | None) -> None:
+        """Record the outcome.
+
+        Args:
+            num_bytes: the size of the response.
+            error: why it failed; None if it did not.
+        """
+        call = self._call
+        if error is not None:
+            call.code = error.code
+        seconds = time.perf_counter() - self._begun
+        self._counter.end(call.code, num_bytes, seconds)
+        if call.fields is not None:
+            log_event(
+                _log,
+                logging.DEBUG,
+                "call",
+                method=self.path.rpartition("/")[2],
+                code=code_name(call.code),
+                milliseconds=round(seconds * 1000, 3),
+                received_bytes=self._received,
+                sent_bytes=num_bytes,
+                **call.fields,
+            )
 
 
 def as_op_error(error: Exception, path: str) -> OpError:

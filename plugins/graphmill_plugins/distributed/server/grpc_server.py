@@ -20,6 +20,7 @@ from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins._server.prometheus import exposition
 from graphmill_plugins.distributed.credentials import credentials_of
 from graphmill_plugins.distributed.heartbeat import silence_seconds
+from graphmill_plugins.distributed.local_socket.local_server import LocalServer
 from graphmill_plugins.distributed.master.cluster_workers import ClusterWorkers
 from graphmill_plugins.distributed.master.service import MasterService
 from graphmill_plugins.distributed.monitoring.call_counters import CallCounters
@@ -33,7 +34,9 @@ from graphmill_plugins.distributed.monitoring.task_status import STATUS_PATH, St
 from graphmill_plugins.distributed.server.call_threads import CallThreads
 from graphmill_plugins.distributed.server.dispatch import Services
 from graphmill_plugins.distributed.server.limits import Limits, StepSlots
+from graphmill_plugins.distributed.transfer.settings import TransferSettings
 from graphmill_plugins.distributed.wire.methods import (
+    LOCAL_ADDRESS_PATH,
     MASTER_METHODS,
     MASTER_SERVICE,
     WORKER_METHODS,
@@ -101,7 +104,7 @@ class GrpcServer(ServerInterface):
         self._address = address_of(server_def)
         self._port: int | None = None
         prefix = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
-        config = server_def.default_session_config
+        config = self._config = server_def.default_session_config
         self._devices = DeviceMgr(create_devices(host, config, prefix))
         self._silence = silence_seconds(config)
         self._credentials = credentials_of(config, is_server=True)
@@ -113,13 +116,20 @@ class GrpcServer(ServerInterface):
             host, self._devices, config, prefix, self._cluster, limits, slots
         )
         paths = [method.path for method in (*MASTER_METHODS.values(), *WORKER_METHODS.values())]
-        self._calls = CallCounters([*paths, STATUS_PATH])
+        self._calls = CallCounters([*paths, STATUS_PATH, LOCAL_ADDRESS_PATH])
         self._metrics = ServerMetrics(prefix, self._calls, self._master, self._worker)
         self._status = StatusService(self._devices, self._cluster, self._metrics)
         self._metrics_port = metrics_port(config)
         self._endpoint: MetricsEndpoint | None = None
         self._lock = threading.Lock()
         self._threads = CallThreads()
+        self._local = LocalServer(
+            self._worker_behaviours(),
+            {WORKER_METHODS[name].path: one for name, one in self._worker.starters().items()},
+            self._calls,
+            self._threads,
+            MAX_CALLS,
+        )
         self._health = health.HealthServicer()
         self._server: grpc.Server | None = None
         self._is_stopping = False
@@ -162,8 +172,11 @@ class GrpcServer(ServerInterface):
             return
         self._status.is_draining = True
         self._health.enter_graceful_shutdown()
+        self._local.stop_accepting()
         if server is not None:
-            server.stop(grace).wait()
+            stopped = server.stop(grace)
+            self._local.stop(grace)
+            stopped.wait()
         self._master.close()
         self._cluster.close()
         self._worker.close()
@@ -200,6 +213,8 @@ class GrpcServer(ServerInterface):
                 f"the server cannot listen on {self._address}: the port is in use, or the host is "
                 "not an address of this machine"
             ) from error
+        if TransferSettings.of(self._config).local_socket and self._credentials is None:
+            self._local.start()
         server.start()
         return server
 
@@ -216,9 +231,14 @@ class GrpcServer(ServerInterface):
             endpoint.close()
 
     def _behaviours(self) -> dict[str, Behaviour]:
-        master, worker = self._master.behaviours(), self._worker.behaviours()
+        master = self._master.behaviours()
         return {
             **{MASTER_METHODS[name].path: behaviour for name, behaviour in master.items()},
-            **{WORKER_METHODS[name].path: behaviour for name, behaviour in worker.items()},
+            **self._worker_behaviours(),
             **self._status.behaviours(),
+            LOCAL_ADDRESS_PATH: self._local.address,
         }
+
+    def _worker_behaviours(self) -> dict[str, Behaviour]:
+        worker = self._worker.behaviours()
+        return {WORKER_METHODS[name].path: behaviour for name, behaviour in worker.items()}

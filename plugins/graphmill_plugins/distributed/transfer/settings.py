@@ -34,6 +34,8 @@ class TransferSettings:
         pieces_min_bytes: the minimum size of such tensors.
         piece_bytes: the size of a piece.
         max_tensor_bytes: the maximum size of such a tensor; a bound against faulty peers.
+        local_socket: whether calls between tasks on one host may go over a Unix domain socket
+            instead of gRPC.
     """
 
     shared_memory: bool = True
@@ -44,6 +46,7 @@ class TransferSettings:
     pieces_min_bytes: int = 32 << 20
     piece_bytes: int = 8 << 20
     max_tensor_bytes: int = 16 << 30
+    local_socket: bool = True
 
     def __post_init__(self) -> None:
         for name in ("shared_memory_max_bytes", "max_mapped", "pieces_min_bytes"):

@@ -67,3 +67,10 @@ WORKER_METHODS: Final = _methods(
     "CompleteInstance MarkRecvFinished",
 )
 """The methods of a worker by name."""
+
+LOCAL_ADDRESS_PATH: Final = "/graphmill.LocalSocket/Address"
+"""The method that returns the name of a task's local socket to tasks of the same host.
+
+Request: their `host_identity`. Response: the name; empty if there is none for them. It is no method
+of TensorFlow's, whose servers answer UNIMPLEMENTED.
+"""

@@ -55,6 +55,7 @@ class GrpcPeer(Peer):
         silence: the number of seconds for which it may be silent while calls are in flight; 0 for
             no limit.
         credentials: for TLS; None for connections without.
+        may_be_local: whether calls may go over a local socket; see `Connection`.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class GrpcPeer(Peer):
         counters: TransferCounters,
         silence: float,
         credentials: Credentials | None = None,
+        *,
+        may_be_local: bool = False,
     ) -> None:
         self._where = f"RecvTensor of {name} at {address}"
         self._log = log
@@ -74,7 +77,12 @@ class GrpcPeer(Peer):
         self._may_share_memory = True
         methods = (WORKER_METHODS["RecvTensor"],)
         self._connection = Connection(
-            f"{name} at {address}", address, methods, silence, credentials=credentials
+            f"{name} at {address}",
+            address,
+            methods,
+            silence,
+            credentials=credentials,
+            may_be_local=may_be_local,
         )
 
     def recv_tensor(
@@ -228,6 +236,7 @@ class GrpcPeers(Peers):
         counters: count transfers.
         silence: the number of seconds for which a task may be silent; 0 for no limit.
         credentials: for TLS; None for connections without.
+        may_be_local: whether calls may go over a local socket; see `Connection`.
     """
 
     def __init__(
@@ -238,6 +247,8 @@ class GrpcPeers(Peers):
         counters: TransferCounters,
         silence: float,
         credentials: Credentials | None = None,
+        *,
+        may_be_local: bool = False,
     ) -> None:
         self._addresses = addresses_of(cluster)
         self._log = log
@@ -248,6 +259,7 @@ class GrpcPeers(Peers):
             counters=counters,
             silence=silence,
             credentials=credentials,
+            may_be_local=may_be_local,
         )
         self._lock = threading.Lock()
         self._peers: dict[str, GrpcPeer] = {}

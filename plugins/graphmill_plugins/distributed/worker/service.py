@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import UNAVAILABLE, InternalError, OpError, UnimplementedError
 from graphmill.spi.cluster import StepCall, Worker
@@ -33,10 +33,18 @@ from graphmill_plugins.distributed.worker.step_sequences import StepSequences
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from graphmill.spi import Host
+    from graphmill.spi import Host, Value
     from graphmill.spi.cluster import DeviceMgr, StepResult
+    from graphmill_plugins.distributed.server.dispatch import (
+        Behaviour,
+        Call,
+        Reply,
+        Starter,
+        Submit,
+    )
 
-    Behaviour = Callable[[bytes, "Call"], bytes]
+_LARGE: Final = 64 << 10
+"""The size in bytes of a tensor that is serialized in a thread of its own."""
 
 _NO_COLLECTIVES: Final = (
     "collectives between tasks need a graphmill master, whose tasks do not make these calls. "
@@ -48,22 +56,6 @@ _NOT_HERE: Final = {
     "(RunOptions.trace_level)",
     **dict.fromkeys(("RecvBuf", "CompleteGroup", "CompleteInstance"), _NO_COLLECTIVES),
 }
-
-
-class Call(Protocol):
-    """One call of a client, as the dispatch of the server passes it.
-
-    Attributes:
-        code: the code of an error within the response; 0 for none.
-        fields: fields for the log; None if the log is off.
-    """
-
-    code: int
-    fields: dict[str, object] | None
-
-    def on_end(self, callback: Callable[[], None]) -> bool:
-        """Call `callback` when the call has ended; return False if it has."""
-        ...
 
 
 class WorkerService:
@@ -100,6 +92,7 @@ class WorkerService:
         self._log = RpcLog()
         self._sequences = StepSequences()
         self._receiver = TensorReceiver(settings)
+        self._may_be_local = settings.local_socket
         self._silence = silence_seconds(config)
         self._credentials = credentials_of(config, is_server=True)
         self.transfers = TransferCounters()
@@ -128,6 +121,10 @@ class WorkerService:
             "GetStepSequence": self.get_step_sequence,
             "MarkRecvFinished": self.mark_recv_finished,
         }
+
+    def starters(self) -> dict[str, Starter]:
+        """Return implementations of methods that wait without a thread, by name."""
+        return {"RecvTensor": self.start_recv_tensor}
 
     def get_status(self, data: bytes, call: Call) -> bytes:
         """Return the devices of the task."""
@@ -264,6 +261,44 @@ class WorkerService:
             raise _for_worker(error) from error
         return self.sender.answer(request, value, is_dead)
 
+    def start_recv_tensor(self, data: bytes, call: Call, reply: Reply, submit: Submit) -> bool:
+        """Send a tensor of a step when it is there, without a thread that waits; see `Starter`."""
+        try:
+            request = parse_message(proto.RecvTensorRequest, data)
+        except OpError as error:
+            reply(b"", error)
+            return True
+        if not request.rendezvous_key:
+            return False  # a piece, which is large
+        if call.fields is not None:
+            call.fields |= {"step_id": request.step_id, "key": request.rendezvous_key}
+
+        def answer(value: Value, is_dead: bool) -> None:
+            try:
+                response = self.sender.answer(request, value, is_dead)
+            except OpError as error:
+                reply(b"", error)
+            except Exception as error:  # noqa: BLE001 - another task waits for a status
+                text = f"RecvTensor failed: {type(error).__name__}: {error}"
+                reply(b"", InternalError(text))
+            else:
+                reply(response, None)
+
+        def done(value: Value, is_dead: bool, error: BaseException | None) -> None:
+            if isinstance(error, OpError):
+                reply(b"", _for_worker(error))
+            elif error is not None:
+                reply(b"", InternalError(f"{type(error).__name__}: {error}"))
+            elif getattr(value, "nbytes", _LARGE) >= _LARGE:
+                submit(answer, value, is_dead)  # this thread has a step to go on with
+            else:
+                answer(value, is_dead)
+
+        withdraw = self.worker.recv_tensor(request.step_id, request.rendezvous_key, done)
+        if not call.on_end(withdraw):
+            withdraw()
+        return True
+
     def logging(self, data: bytes, call: Call) -> bytes:
         """Switch the log of receives, or return it for some steps."""
         del call
@@ -301,6 +336,7 @@ class WorkerService:
             self.transfers,
             self._silence,
             self._credentials,
+            may_be_local=self._may_be_local,
         )
 
     def _new_own_peers(self, server_def: proto.ServerDef) -> GrpcPeers:
