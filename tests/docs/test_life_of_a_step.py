@@ -49,7 +49,7 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     note(executor.DefaultExecutor, "__init__", lambda *_: "make executor")
     note(step, "next_step_id", lambda *_: "new step")
     note(executor.DefaultExecutor, "run_async", lambda *_: "run")
-    note(step, "_results", lambda *_: "fetch")
+    note(step, "step_results", lambda *_: "fetch")
     return log
 
 
