@@ -105,7 +105,7 @@ COMPILER = Part(
         "functionalize/body_builder.py": "EnsureShape _Arg _Retval",
         "functionalize/if_nodes.py": "Const FakeParam If StatelessIf",
         "functionalize/while_nodes.py": "StatelessWhile While",
-        "regions/contraction.py": "_Arg _Retval",
+        "ir/argument_nodes.py": "_Arg _Retval",
         # Patterns of several ops: what embeddings and their gradients are in TensorFlow …
         "idioms/constant_segments.py": "Const Unique UnsortedSegmentSum",
         "idioms/__init__.py": """

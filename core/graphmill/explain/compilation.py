@@ -147,9 +147,11 @@ class ClusterRecord(Record):
         source: its straight-line code.
         signatures: the signatures of its calls; a bounded number.
         story: the latest changes of state of its signatures, with their causes.
+        loops: the loops in it that ran so long that they were compiled by themselves, to be used
+            within the step.
     """
 
-    __slots__ = ("name", "nodes", "source", "signatures", "story")  # noqa: RUF023 - as shown
+    __slots__ = ("name", "nodes", "source", "signatures", "story", "loops")  # noqa: RUF023 - as shown
 
     def __init__(
         self, name: str, nodes: tuple[str, ...], *, signatures: Iterable[SignatureRecord] = ()
@@ -159,6 +161,7 @@ class ClusterRecord(Record):
         self.source = ""
         self.signatures = list(signatures)
         self.story = Story(owner=name)
+        self.loops: list[ClusterRecord] = []
 
     @property
     def tier(self) -> str:

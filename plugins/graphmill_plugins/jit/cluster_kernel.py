@@ -17,6 +17,7 @@ from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies
 from graphmill_plugins.jit.ir.signature import Inputs
 from graphmill_plugins.jit.ir.source_handles import SourceHandles
 from graphmill_plugins.jit.straight.straight_line import StraightLine
+from graphmill_plugins.jit.tiers.on_stack_replacement import LoopReplacements
 from graphmill_plugins.jit.tiers.program_builder import ProgramBuilder, compiler_module
 from graphmill_plugins.jit.tiers.signature_compiler import SignatureCompiler
 from graphmill_plugins.jit.tiers.signature_records import signature_text
@@ -47,7 +48,13 @@ class ClusterKernel:
         bodies = ScheduledBodies(attr.body, host, functions.effects, device=device, called=called)
         kernels = BodyKernels(device, functions, attr.owner)
         to_device = None if device.is_host_memory else device.to_device
-        self._straight = StraightLine(bodies, kernels.create, device.name, to_device)
+        record = attr.record or ClusterRecord(construction.node_name, ())
+        replacements = None
+        if attr.mode == "tiered":
+            replacements = LoopReplacements(attr, bodies, functions, device, record)
+        self._straight = StraightLine(bodies, kernels.create, device.name, to_device, replacements)
+        if replacements is not None:
+            replacements.kernels, replacements.fail = self._straight.kernels, self._straight.fail
         sources = {
             node: kernel
             for node, kernel in self._straight.kernels.items()
@@ -59,7 +66,6 @@ class ClusterKernel:
         builder = ProgramBuilder(
             construction.node_name, bodies, inputs, device, attr.cache_dir, attr.cache_bytes
         )
-        record = attr.record or ClusterRecord(construction.node_name, ())
         record.source = self._straight.source
         is_eager = attr.mode == "eager"
         rules = TierRules(

@@ -111,10 +111,11 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
     blocks.extend(_story("what happened to the graph", record.story))
     compilations = list(record.compilations.values())
     clusters = [cluster for compilation in compilations for cluster in compilation.clusters]
-    if clusters:
-        blocks.append(_clusters(clusters))
-        blocks.extend(_reasons(clusters))
-        blocks.extend(_stories(clusters))
+    shown = [one for cluster in clusters for one in (cluster, *cluster.loops)]
+    if shown:
+        blocks.append(_clusters(shown))
+        blocks.extend(_reasons(shown))
+        blocks.extend(_stories(shown))
     blocks.extend(_regions(compilations))
     blocks.extend(_outside(compilations))
     if with_source:

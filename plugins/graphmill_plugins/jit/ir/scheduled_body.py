@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphmill.spi import topological_order
@@ -123,6 +124,12 @@ class ScheduledBodies:
                 call = owner_in(self._library, attr)
                 cached = self._functions[key] = self._made(body, call)
         return cached
+
+    def with_main(self, body: FunctionBody) -> ScheduledBodies:
+        """Return the bodies of another cluster, which shares the functions of this one."""
+        other = copy.copy(self)  # with the same functions and their lock
+        other.main = self._made(body)
+        return other
 
     def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
         if self._device is not None:

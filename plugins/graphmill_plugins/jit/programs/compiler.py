@@ -70,6 +70,8 @@ def compile_cluster(
     values: Sequence[Any],
     cache: ProgramCache | None = None,
     memory: HostMemory | None = None,
+    *,
+    is_loop: bool = False,
 ) -> CompiledCluster:
     """Compile a cluster for the signature of `values`, or load it from the persistent cache.
 
@@ -79,6 +81,8 @@ def compile_cluster(
         values: one for each input.
         cache: the persistent cache of the same device; None for none.
         memory: the device's memory; by default the host's.
+        is_loop: whether the cluster is one loop. Its last argument is then the maximum number of
+            iterations of a call, and the number that a call has run is its last result.
 
     Raises:
         NotTraceable: it cannot be compiled; the message says which node is the cause, and why.
@@ -90,7 +94,7 @@ def compile_cluster(
         raise NotTraceable("a variable has no value yet")
     slots, variables = read
     memory = memory or memory_of(None)
-    build = _Build(bodies, inputs, values, static, slots, memory)
+    build = _Build(bodies, inputs, values, static, slots, memory, is_loop=is_loop)
     jax = jax_module()
     with jax.enable_x64(True), jax.default_device(memory.jax_device):
         arrays = [values[index] for index in inputs.arrays if index not in static]
@@ -231,8 +235,11 @@ class _Build:
         static: frozenset[int],
         slots: Sequence[int],
         memory: HostMemory,
+        *,
+        is_loop: bool = False,
     ) -> None:
         self.memory = memory
+        self._is_loop = is_loop
         self._bodies = bodies
         self._inputs = inputs
         self._values = values
@@ -275,13 +282,16 @@ class _Build:
             args[index] = unflatten(form, [next(dynamic) for _ in leaves])
         if is_limited:
             state[ITERATIONS_LEFT] = iterations
-        limit = Limit(iterations)
+        limit = Limit(args[-1] if self._is_loop else iterations)
         register_pytrees()
         with marking(self.memory.platform) as marks:
             tracer = Tracer(self._bodies, constants, handles, marks, limit)
             results, after = tracer.run(main, args, state)
-        self.has_inner_loop = tracer.has_inner_loop
         self.suppliers = tracer.suppliers
+        if self._is_loop:
+            count = _iterations_of(limit, has_inner_loop=tracer.has_inner_loop)
+            return self._outputs([*results, count], after, first)
+        self.has_inner_loop = tracer.has_inner_loop
         self.layout.num_loops, self.layout.is_limited = len(limit.counts), is_limited
         more = limit.counts
         if is_limited:
@@ -323,6 +333,21 @@ class _Build:
         elif not guard:
             raise NotTraceable("its static values fail a check, whose error the interpreter raises")
         return outputs
+
+
+def _iterations_of(limit: Limit, *, has_inner_loop: bool) -> Any:
+    """Return the traced number of iterations of a cluster that is one loop.
+
+    Raises:
+        NotTraceable: the loop cannot be continued at any iteration.
+    """
+    if has_inner_loop:
+        raise NotTraceable("it contains a loop with an unknown trip count, which moves by itself")
+    if limit.condition_changes_state:
+        raise NotTraceable("its condition has effects, which would be repeated")
+    if len(limit.counts) != 1:
+        raise NotTraceable("its trip count is known while it is compiled")
+    return limit.counts[0]
 
 
 def _output_indices(value: Any, outputs: list[Any]) -> Flat:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill.spi import ClusterRecord, Graph, compilation_of
 from graphmill.spi.graphs import FunctionBody
+from graphmill_plugins.jit.ir.argument_nodes import add_argument, add_result
 from graphmill_plugins.jit.ir.cluster_attr import CALLS, INNER_CALLS, ClusterAttr
 from graphmill_plugins.jit.ir.cluster_op import CLUSTER, STRAIGHT_LINE
 from graphmill_plugins.jit.ir.handles import RESOURCE
@@ -92,7 +93,8 @@ class Contraction:
         for edge in leaving:
             self.outputs.setdefault((edge.src, edge.src_output), len(self.outputs))
         for (src, output), index in self.outputs.items():
-            self._add_result(copies[src], output, index)
+            name = self._free(f"output_{index}")
+            add_result(self.body, self.ops, name, index, (copies[src], output))
         name = f"{self._name()}/{next(_numbers)}"
         record = ClusterRecord(name, tuple(node.name for node in self.members))
         compilation_of(self.recorder).clusters.append(record)
@@ -155,23 +157,10 @@ class Contraction:
         existing = self.inputs.get((src, output))
         if existing is None:
             index = len(self.inputs)
-            attrs = {"T": src.output_types[output], "index": index}
-            op_def = self.ops.get("_Arg")
-            existing = self.body.add_node(
-                self._free(f"input_{index}"), op_def, attrs=op_def.with_defaults(attrs)
-            )
+            name, dtype = self._free(f"input_{index}"), src.output_types[output]
+            existing = add_argument(self.body, self.ops, name, index, dtype)
             self.inputs[src, output] = existing
         return existing
-
-    def _add_result(self, node: Node, output: int, index: int) -> None:
-        op_def = self.ops.get("_Retval")
-        attrs = {"T": node.output_types[output].base_dtype, "index": index}
-        self.body.add_node(
-            self._free(f"output_{index}"),
-            op_def,
-            [(node, output)],
-            attrs=op_def.with_defaults(attrs),
-        )
 
     def _function_body(self) -> FunctionBody:
         arg_types = tuple(src.output_types[output] for src, output in self.inputs)

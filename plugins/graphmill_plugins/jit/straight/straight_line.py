@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     Calls = Sequence[CalledFunction]
 
+FIRST_REPLACEMENT: Final = 8  # iterations after which the code of a loop calls its replacement
 _FILE: Final = "<graphmill cluster>"
 
 
@@ -44,6 +45,11 @@ class StraightLine:
         create_kernel: creates the kernel of a node of a body.
         device: name of the device, for errors.
         to_device: copies a constant to a device with a memory of its own; None for host memory.
+        replacement_of: returns a function that may run iterations of a loop in another way; None
+            if there is none. The loop's code calls it after `FIRST_REPLACEMENT` iterations with the
+            step's arguments, the loop-carried values, the number of iterations so far and None. It
+            returns the values, the number of iterations so far, the number at which to call it
+            again, and a state that replaces the None then.
 
     Attributes:
         source: the code, for `explain`, as it is after the first calls.
@@ -60,7 +66,9 @@ class StraightLine:
         create_kernel: Callable[[Node, ScheduledBody], OpKernel],
         device: str,
         to_device: Callable[[Any], Any] | None = None,
+        replacement_of: Callable[[Node], Callable[..., Any]] | None = None,
     ) -> None:
+        self._replacement_of = replacement_of
         self._to_device = to_device
         self._bodies = bodies
         self._create_kernel = create_kernel
@@ -70,7 +78,7 @@ class StraightLine:
             "_holds": _holds,
             "_holds_scalar": _holds_scalar,
             "_branch": _branch,
-            "_go_on": _go_on,
+            "_raise_cancelled": _raise_cancelled,
             "_context": OpKernelContext,
             "_at_once": _at_once,
         }
@@ -248,15 +256,28 @@ class StraightLine:
         test = self._function(of_kind[CallKind.LOOP_CONDITION])
         body = self._function(of_kind[CallKind.LOOP_BODY])
         inputs = inputs[calls[0].call.first_input :]
-        carried, count = writer.fresh(), f"t{len(self._frames)}"
+        carried, number = writer.fresh(), len(self._frames)
+        count = f"t{number}"
         self._frames[count] = _frame_of(node, of_kind[CallKind.LOOP_BODY])
         writer.add(f"{carried} = ({''.join(f'{name}, ' for name in inputs)}); {count} = 0", node)
+        is_replaced = self._replacement_of is not None and not calls[0].call.first_input
+        if is_replaced:
+            writer.add(f"p{number} = {FIRST_REPLACEMENT}; s{number} = None", node)
         arguments = f", *{carried}"
         writer.add(f"while _holds({self._call(test, arguments)}[0]):", node)
-        writer.add(
-            f"    {carried} = {self._call(body, arguments)}; {count} += 1; _go_on(args)", node
-        )
+        writer.add(f"    {carried} = {self._call(body, arguments)}; {count} += 1", node)
+        if is_replaced:
+            self._write_replacement(node, carried, number, writer)
+        writer.add("    if args.is_cancelled: _raise_cancelled(args)", node)
         writer.add(f"{_unpacked(targets, node)}{carried}; del {carried}, {count}", node)
+
+    def _write_replacement(self, node: Node, carried: str, number: int, writer: _Writer) -> None:
+        """Generate the call that may run iterations of a loop in another way."""
+        assert self._replacement_of is not None
+        self._names[f"l{number}"] = self._replacement_of(node)
+        state = f"{carried}, t{number}, p{number}, s{number}"
+        call = f"l{number}(args, {carried}, t{number}, s{number})"
+        writer.add(f"    if t{number} == p{number}: {state} = {call}", node)
 
     def write_branches(
         self, node: Node, calls: Calls, inputs: list[str], targets: str, writer: _Writer
@@ -423,13 +444,12 @@ def _branch(branches: tuple[Any, ...], index: Any) -> Any:
     return branches[position if 0 <= position < len(branches) else -1]
 
 
-def _go_on(args: Any) -> None:
-    """Raise if the step was cancelled."""
-    if args.is_cancelled:
-        reason = args.cancel_reason()
-        raise CancelledError(
-            "the step was cancelled" + (f": {reason.message}" if reason is not None else "")
-        )
+def _raise_cancelled(args: Any) -> None:
+    """Raise the error of a step that was cancelled."""
+    reason = args.cancel_reason()
+    raise CancelledError(
+        "the step was cancelled" + (f": {reason.message}" if reason is not None else "")
+    )
 
 
 def _frame_of(node: Node, body: FuncAttr) -> str:

@@ -48,6 +48,7 @@ class ProgramBuilder:
         device: the cluster's device.
         cache_folder: folder of the persistent compilation cache; empty for none.
         cache_bytes: maximum size of that cache; 0 for the default.
+        is_loop: whether the cluster is one loop, as `loop_body` returns it.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class ProgramBuilder:
         device: Device,
         cache_folder: str,
         cache_bytes: int,
+        *,
+        is_loop: bool = False,
     ) -> None:
         self._name = name
         self._bodies = bodies
@@ -65,6 +68,7 @@ class ProgramBuilder:
         self._device = device
         self._cache_folder = cache_folder
         self._cache_bytes = cache_bytes
+        self._is_loop = is_loop
 
     def make(self, record: SignatureRecord, values: Sequence[Any]) -> CompiledCluster | Refusal:
         """Compile a signature; find by trial which inputs must be static.
@@ -85,7 +89,7 @@ class ProgramBuilder:
             began = perf_counter()
             try:
                 cluster = compiler.compile_cluster(
-                    self._bodies, self._inputs, values, cache, memory
+                    self._bodies, self._inputs, values, cache, memory, is_loop=self._is_loop
                 )
             except (compiler.NotTraceable, MemoryError) as error:
                 reason = str(error)

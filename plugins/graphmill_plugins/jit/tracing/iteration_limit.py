@@ -20,11 +20,13 @@ class Limit:
 
     Attributes:
         counts: the number of iterations of each loop, traced.
+        condition_changes_state: whether the condition of a loop has effects.
     """
 
     def __init__(self, iterations: Any) -> None:
         self._iterations = iterations
         self.counts: list[Any] = []
+        self.condition_changes_state = False
 
     takes_every_loop = False
     """Whether short and inner loops are traced by it, too."""

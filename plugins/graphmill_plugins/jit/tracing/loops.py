@@ -69,6 +69,8 @@ def trace_while(
         return list(args), after
     if any(key not in state or after[key] is not state[key] for key in after):
         # XLA's loops drop state that the condition writes, so each iteration ends with it instead.
+        if limit is not None:
+            limit.condition_changes_state |= _has_effects(after, state)
         test, iteration = _condition_last(cond, body)
         shifted = {index + 1 for index in invariant}
         first = [_holds(condition[0]), *args]
@@ -111,6 +113,11 @@ def _condition_last(cond: Function, body: Function) -> tuple[Function, Function]
         return [_holds(condition[0]), *results], state
 
     return test, iteration
+
+
+def _has_effects(after: State, state: State) -> bool:
+    """Return whether more differs between two states than the result of checks."""
+    return any(key != GUARD and after[key] is not state.get(key) for key in after)
 
 
 def _holds(pred: Any) -> Any:
