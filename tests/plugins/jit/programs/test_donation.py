@@ -105,7 +105,7 @@ def donating(session):
     (found,) = (
         program
         for kernel in gc.get_objects()
-        if type(kernel) is ClusterKernel and kernel._functions in mine
+        if type(kernel) is ClusterKernel and kernel._compiler._functions in mine
         for program in kernel._machine.programs()
         if program._donated
     )
