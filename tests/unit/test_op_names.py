@@ -75,7 +75,9 @@ CORE = Part(
         # Nodes that are made: of ops that core itself needs, whatever plugins there are.
         "backprop/generic.py": "Placeholder",
         "export/constant_handles.py": "Const Const",
-        "export/freeze.py": "Const Placeholder",
+        "export/filled_tables.py": "Const",
+        "export/freeze.py": "Placeholder",
+        "export/saved_model_export.py": "Assign Assign",
         "graph/assertion.py": "Assert Assert",
         "graph/control_flow/cond.py": "Merge",
         "graph/control_flow/cond_context.py": "Switch",

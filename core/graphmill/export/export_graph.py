@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
-from graphmill.export.state_values import variable_name, variable_values
+from graphmill.export.constant_handles import ConstantHandles
+from graphmill.export.state_values import table_contents, variable_name, variable_values
 from graphmill.graph.functions.function_body import FunctionBody
 from graphmill.lowering.prune import build_client_graph
+from graphmill.ops.definition.frozen_forms import TABLES
 from graphmill.ops.definition.op_traits import Source
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from graphmill.dtypes import DType
+    from graphmill.export.state_values import TableContents
     from graphmill.graph.node import Node
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
@@ -45,6 +48,7 @@ class ExportGraph:
         variables: the value of each variable by its name.
         variable_nodes: the variable that each of these nodes of `body.graph` represents.
         host: where the graph's ops and kernels come from.
+        tables: the contents of the tables that nodes of `body.graph` make, if they have any.
     """
 
     body: FunctionBody
@@ -53,6 +57,17 @@ class ExportGraph:
     variables: Mapping[str, np.ndarray[Any, Any]]
     variable_nodes: Mapping[Node, str]
     host: Host
+    tables: Mapping[Node, TableContents] = field(default_factory=dict)
+
+    def freeze(self) -> list[str]:
+        """Replace the variables in `body.graph` and its functions by constants.
+
+        Returns:
+            Why nodes cannot be frozen, each with the name of the node; an empty list if all can.
+        """
+        rewrite = ConstantHandles(self.body.graph, self.host.ops)
+        rewrite.replace({node: self.variables[name] for node, name in self.variable_nodes.items()})
+        return rewrite.refusals
 
 
 def export_graph(
@@ -82,7 +97,10 @@ def export_graph(
     }
     variables = _values(session, nodes)
     body = FunctionBody("export", client.graph, client.feed_types, client.fetch_types, ())
-    return ExportGraph(body, ports, tuple(outputs), variables, nodes, host)
+    tables = [node for node in client.graph.nodes if node.op in TABLES]
+    contents = table_contents(session, tables).values
+    filled = {node: contents[node.name] for node in tables if node.name in contents}
+    return ExportGraph(body, ports, tuple(outputs), variables, nodes, host, filled)
 
 
 def _values(session: Session, nodes: Iterable[Node]) -> Mapping[str, np.ndarray[Any, Any]]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from graphmill import files, proto
 from graphmill.errors import InvalidArgumentError, UnimplementedError
-from graphmill.export.constant_handles import ConstantHandles, free_name
+from graphmill.export.constant_handles import ConstantHandles
+from graphmill.export.filled_tables import fill_table
 from graphmill.export.frozen_model import FrozenModel
 from graphmill.export.state_values import table_contents, variable_name, variable_values
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.functions.function_calls import called_functions
 from graphmill.graph.graph import Graph
 from graphmill.graph.node import find_tensor
-from graphmill.ops.attrs.attr_types import TensorAttr
 from graphmill.ops.definition.frozen_forms import TABLES
 from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.signature import tensor_names
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphmill.export.state_values import TableContents
     from graphmill.graph.builder import Graph as BuilderGraph
     from graphmill.graph.functions.function_library import FunctionLibrary
     from graphmill.graph.node import Node
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
     from graphmill.session.session import Session
 
-_CONSTANT: Final = "Const"
 _PLACEHOLDER: Final = "Placeholder"
 _COLOCATED: Final = b"loc:@"
 
@@ -147,7 +145,9 @@ def freeze_signatures(
     refusals += rewrite.refusals
     if refusals:
         raise _refused(refusals, signatures)
-    initializers = [_fill(part.graph, host, node, contents.values[node.name]) for node in tables]
+    initializers = [
+        fill_table(part.graph, host.ops, node, contents.values[node.name]) for node in tables
+    ]
     _drop_missing_colocations(part.graph)
     _drop_unused_functions(part.graph)
     message = graph_to_graph_def(part.graph)
@@ -205,25 +205,6 @@ class _Part:
             self.graph.add_edge(self._copies[edge.src], edge.src_output, copy, position)
         sources = [src for src in node.control_inputs if src in self._copies]
         self.graph.add_control_edges([self._copies[src] for src in sources], copy)
-
-
-def _fill(graph: Graph, host: Host, table: Node, contents: TableContents) -> Node:
-    """Add a node that fills a table; everything that reads the table waits for it."""
-    constants = []
-    for name, value in zip(contents._fields, contents, strict=True):
-        dtype = table.attrs["key_dtype" if name == "keys" else "value_dtype"]
-        attrs = {"dtype": dtype, "value": TensorAttr(value, dtype)}
-        full = free_name(graph, f"{table.name}/{name}")
-        constants.append((graph.add_node(full, host.ops.get(_CONSTANT), attrs=attrs), 0))
-    op_def = host.ops.get(TABLES[table.op].fill)
-    types = zip((a.type_attr for a in op_def.input_args[1:]), constants, strict=True)
-    attrs = op_def.with_defaults({attr: node.output_types[0] for attr, (node, _) in types})
-    readers = [edge.dst for edge in table.out_edges]
-    full = free_name(graph, f"{table.name}/fill")
-    fill = graph.add_node(full, op_def, [(table, 0), *constants], attrs=attrs, device=table.device)
-    for reader in readers:
-        graph.add_control_edge(fill, reader)
-    return fill
 
 
 def _drop_missing_colocations(graph: Graph) -> None:

@@ -68,8 +68,9 @@ def graphmill_register_lowerings(lowerings: LoweringRegistrar) -> None:
 
 @hookimpl
 def graphmill_register_exporters(exporters: Registrar[object]) -> None:
-    """Register the exporters that use the tracer."""
+    """Register the exporters."""
     exporters.add("jax", f"{__name__}.export.jax_function:to_jax")
+    exporters.add("saved_model", "graphmill.export.saved_model_export:to_saved_model")
     exporters.add("stablehlo", f"{__name__}.export.stablehlo:to_stablehlo")
 
 

@@ -126,3 +126,35 @@ def test_loops_and_tables_of_version_1(use_resource: bool, tmp_path: Path) -> No
     )
     assert values[0] == np.float32(3.375)
     assert values[1].tolist() == [20, -1]
+
+
+@pytest.mark.parametrize("name", ["saved_model_tf1", "saved_model_tf2", "digits_frozen.pb"])
+def test_tensorflow_loads_exported_saved_models(name: str, tmp_path: Path) -> None:
+    image = np.linspace(0, 1, 128, dtype=np.float32).reshape(2, 8, 8, 1)
+    folder = str(tmp_path / "model")
+    graphmill.export.convert_model(DIGITS / name, "saved_model").save(folder)
+    loaded = tf.saved_model.load(folder).signatures["serving_default"]
+    found = loaded(image=tf.constant(image))
+    with graphmill.Session(graph=str(DIGITS / "digits_frozen.pb")) as session:
+        expected = session.run(["probabilities:0", "classes:0"], {"image:0": image})
+    np.testing.assert_allclose(found["probabilities"], expected[0], rtol=1e-4, atol=1e-6)
+    assert found["classes"].numpy().tolist() == expected[1].tolist()
+    v1 = tf.compat.v1
+    with v1.Session(graph=tf.Graph()) as session:
+        meta = v1.saved_model.load(session, ["serve"], folder).signature_def["serving_default"]
+        feeds = {meta.inputs["image"].name: image}
+        again = session.run(meta.outputs["probabilities"].name, feeds)
+    np.testing.assert_allclose(again, expected[0], rtol=1e-4, atol=1e-6)
+
+
+def test_tensorflow_2_program_is_exported_with_variables_and_tables(tmp_path: Path) -> None:
+    program = Program()
+    tf.saved_model.save(program, str(tmp_path / "model"))
+    exported = graphmill.export.convert_model(tmp_path / "model", "saved_model")
+    (folder,) = exported.save(tmp_path / "exported")
+    loaded = tf.saved_model.load(folder).signatures["serving_default"]
+    x, word = np.float32([[1, 2], [3, 4]]), np.array([b"a", b"?", b"b"])
+    expected = program(x, 4, word)
+    found = loaded(x=tf.constant(x), n=tf.constant(4), word=tf.constant(word))
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key].numpy(), value.numpy(), rtol=1e-6)

@@ -21,7 +21,12 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
 
 @click.command()
 @click.argument("model")
-@click.option("--to", "target", required=True, help="The target: jax, stablehlo, or a plugin's.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    help="The target: jax, stablehlo, saved_model, or a plugin's.",
+)
 @click.option("--out", required=True, help="The folder to write; it must not exist.")
 @click.option(
     "--shape",
