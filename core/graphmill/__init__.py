@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from graphmill import (
         batch,
         comparison,
+        data,
         dtypes,
         errors,
         export,
@@ -101,6 +102,7 @@ __all__ = [
     "case",
     "comparison",
     "cond",
+    "data",
     "default_host",
     "dtypes",
     "errors",
@@ -141,8 +143,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("batch", "comparison", "dtypes", "errors", "export", "functions", "initializers", "losses"),
-    *("ops", "report", "saved_model", "summary"),
+    *("batch", "comparison", "data", "dtypes", "errors", "export", "functions"),
+    *("initializers", "losses", "ops", "report", "saved_model", "summary"),
     *("tf_record", "timeline", "train"),
 }
 _HOMES = {

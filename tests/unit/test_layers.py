@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "isolation",
         "report",
         "export",
+        "data",
         "functions",
         "initializers",
         "losses",

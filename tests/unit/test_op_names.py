@@ -65,6 +65,10 @@ CORE = Part(
     allowed={
         # Names of functions, classes and nodes that users see.
         "__init__.py": "Assert Assert Variable Variable",
+        "data/__init__.py": """
+            FixedLengthRecordDataset FixedLengthRecordDataset Iterator Iterator TFRecordDataset
+            TFRecordDataset TextLineDataset TextLineDataset
+        """,
         "functions/building.py": "Const Const Placeholder",
         "functions/math.py": "All Any MatMul Max Mean Min Prod Sum",
         "functions/nn.py": "LogSoftmax Softmax SparseSoftmaxCrossEntropyWithLogits",

@@ -1,0 +1,147 @@
+"""Iterate over a dataset without a session of the caller: each loop reads NumPy arrays.
+
+A dataset becomes a value the first time that it is iterated over, as it does in TensorFlow's eager
+mode: caches stay filled, and a shuffle with `reshuffle_each_iteration` has another order in the
+next loop. Datasets that it reads become values as well, so that all readers share their state.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from graphmill.data.element_spec import DatasetSpec, flatten, output_attrs, pack
+from graphmill.data.recipe import Recipe
+from graphmill.errors import OutOfRangeError
+from graphmill.graph.builder import Graph
+from graphmill.ops import dataset as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from graphmill.data.dataset import Dataset
+    from graphmill.graph.tensor import Tensor
+
+
+class DatasetValue:
+    """A dataset that is computed.
+
+    Threads: several may iterate at the same time.
+
+    Attributes:
+        element_spec: the structure of its elements.
+        variant: the dataset as a variant tensor.
+    """
+
+    def __init__(self, element_spec: Any, variant: Any, owner: Any) -> None:
+        """Refer to a variant; `owner` keeps the sessions open in which its functions run."""
+        self.element_spec, self.variant, self._owner = element_spec, variant, owner
+
+    def elements(self) -> Iterator[Any]:
+        """Return an iterator over the elements: NumPy arrays, or structures of these.
+
+        Raises:
+            OpError: an element cannot be computed; the next one is read by the next call.
+        """
+        return _Elements(self, self.reader.start(self.variant))
+
+    def cardinality(self) -> int:
+        """Return the number of elements; -1 if it is infinite, -2 if it is unknown."""
+        return self.reader.cardinality(self.variant)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """The session that reads the elements."""
+        return Reader(self.element_spec)
+
+    def as_element(self, values: list[Any]) -> Any:
+        """Return the structure of the values of an element."""
+        specs = flatten(self.element_spec)
+        return pack(self.element_spec, map(self._as_part, values, specs))
+
+    def _as_part(self, value: Any, spec: Any) -> Any:
+        if not isinstance(spec, DatasetSpec):
+            return value
+        from graphmill.data.dataset import Dataset
+
+        return Dataset.of_value(DatasetValue(spec.element_spec, value, self))
+
+
+class Reader:
+    """A session with the nodes that iterate over any dataset of one structure."""
+
+    def __init__(self, element_spec: Any) -> None:
+        attrs = output_attrs(element_spec)
+        graph = Graph()
+        with graph.as_default():
+            variant = graph.placeholder("variant", [])
+            handle = graph.placeholder("resource", [])
+            new_handle = ops.anonymous_iterator_v3(**attrs)
+            start = ops.make_iterator(variant, handle)
+            elements = ops.iterator_get_next(handle, **attrs)
+            count = ops.dataset_cardinality(variant)
+        opened = _OpenSession(graph)
+        self._opened = opened
+        self._new_handle = opened.session.make_callable(new_handle)
+        self._start = opened.session.make_callable(start, [variant, handle])
+        self._count = opened.session.make_callable(count, [variant])
+        self.next = opened.session.make_callable(elements, [handle])
+
+    def start(self, variant: Any) -> Any:
+        """Return the handle of a new iterator over a dataset."""
+        handle = self._new_handle()
+        self._start(variant, handle)
+        return handle
+
+    def cardinality(self, variant: Any) -> int:
+        """Return the number of elements of a dataset, or a negative number."""
+        return int(self._count(variant))
+
+
+def compute(dataset: Dataset) -> DatasetValue:
+    """Compute a dataset, and those that it reads and that are no values yet.
+
+    Raises:
+        OpError: it cannot be computed.
+    """
+    graph = Graph()
+    sources: dict[Tensor, DatasetValue] = {}
+    recipe = Recipe(graph, sources)
+    dataset.add_to(graph, recipe)
+    opened = _OpenSession(graph)
+    tensors = [tensor for _, tensor in recipe.added if tensor not in sources]
+    datasets = [item for item, tensor in recipe.added if tensor not in sources]
+    fed = {tensor: value.variant for tensor, value in sources.items()}
+    variants = opened.session.run(tensors, fed)
+    owner = (opened, *sources.values())
+    for item, variant in zip(datasets, variants, strict=True):
+        item.set_value(DatasetValue(item.element_spec, variant, owner))
+    return dataset.value
+
+
+class _OpenSession:
+    """A session that is closed when nothing refers to this object any more."""
+
+    def __init__(self, graph: Graph) -> None:
+        from graphmill.session.session import Session
+
+        self.session = Session(graph=graph)
+        weakref.finalize(self, self.session.close)
+
+
+class _Elements:
+    """The elements of one loop."""
+
+    def __init__(self, value: DatasetValue, handle: Any) -> None:
+        self._value, self._handle = value, handle
+
+    def __iter__(self) -> _Elements:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            values = self._value.reader.next(self._handle)
+        except OutOfRangeError:
+            raise StopIteration from None
+        return self._value.as_element(values)

@@ -1,0 +1,166 @@
+"""What the elements of a dataset are: structures of tensors, and of datasets.
+
+Elements are tensors, or tuples, named tuples and dicts of elements. A list is not a structure but a
+tensor, as in `tf.data`. Semantics: tensorflow/python/data/util/{nest,structure}.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from graphmill import dtypes
+from graphmill.dtypes import as_dtype
+from graphmill.errors import InvalidArgumentError
+from graphmill.graph import structures
+from graphmill.ops.inference.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from graphmill.dtypes import DType
+    from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
+
+
+class TensorSpec:
+    """The static shape and the element type of a tensor.
+
+    Attributes:
+        shape: its shape, of which sizes may be unknown.
+        dtype: its element type.
+        name: a name, or None.
+    """
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(
+        self, shape: ShapeLike | TensorShape, dtype: DTypeLike = "float32", name: str | None = None
+    ) -> None:
+        """Describe a tensor; the arguments have the order of `tf.TensorSpec`."""
+        self.shape = TensorShape(shape)
+        self.dtype: DType = as_dtype(dtype)
+        self.name = name
+
+    def is_compatible_with(self, other: TensorSpec) -> bool:
+        """Return whether a tensor may fit both."""
+        return self.dtype is other.dtype and self.shape.is_compatible_with(other.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TensorSpec)
+            and self.dtype is other.dtype
+            and self.shape.dims == other.shape.dims
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape.dims))
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype.name})"
+
+
+class DatasetSpec:
+    """The elements of a dataset that is an element of another one, as those of `Dataset.window`.
+
+    Attributes:
+        element_spec: the structure of its elements.
+    """
+
+    __slots__ = ("element_spec",)
+    dtype = dtypes.variant
+    shape = TensorShape([])
+
+    def __init__(self, element_spec: Any) -> None:
+        """Describe a dataset by its elements."""
+        self.element_spec = element_spec
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DatasetSpec) and self.element_spec == other.element_spec
+
+    def __hash__(self) -> int:
+        return hash(tuple(flatten(self.element_spec)))
+
+    def __repr__(self) -> str:
+        return f"DatasetSpec({self.element_spec})"
+
+
+Spec = TensorSpec | DatasetSpec
+
+
+def flatten(structure: Any) -> list[Any]:
+    """Return the leaves of an element, the values of a dict by its sorted keys."""
+    return structures.flatten(structure)
+
+
+def pack(structure: Any, leaves: Iterable[Any]) -> Any:
+    """Return an element with the structure of another one and new leaves."""
+    return structures.pack(structure, leaves)
+
+
+def map_spec(function: Callable[[Spec], Spec], element_spec: Any) -> Any:
+    """Return a structure with `function` applied to each spec."""
+    return structures.map_leaves(function, element_spec)
+
+
+def convert_leaves(structure: Any, convert: Callable[[Any], Any], what: str) -> Any:
+    """Return an element with each leaf converted; a list is one leaf.
+
+    Raises:
+        InvalidArgumentError: a leaf cannot be converted; the message names it by `what`.
+    """
+    if isinstance(structure, dict):
+        parts = {
+            key: convert_leaves(part, convert, f"{what}[{key!r}]")
+            for key, part in structure.items()
+        }
+        return type(structure)(parts) if type(structure) is not dict else parts
+    if isinstance(structure, tuple):
+        leaves = [
+            convert_leaves(part, convert, f"{what}[{index}]")
+            for index, part in enumerate(structure)
+        ]
+        return type(structure)(*leaves) if hasattr(structure, "_fields") else tuple(leaves)
+    try:
+        return convert(structure)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{what}: {error.message}") from error
+
+
+def output_attrs(element_spec: Any) -> dict[str, Any]:
+    """Return the attrs `output_types` and `output_shapes` of a dataset op."""
+    specs = flatten(element_spec)
+    return {
+        "output_types": [spec.dtype for spec in specs],
+        "output_shapes": [spec.shape.dims for spec in specs],
+    }
+
+
+def check_same_structure(expected: Any, actual: Any, what: str) -> None:
+    """Check that the elements of two datasets have one structure and the same types.
+
+    Raises:
+        InvalidArgumentError: they differ.
+    """
+    structures.check_same(expected, actual, what, "the element of this dataset")
+    for (path, one), (_, other) in zip(
+        structures.flatten_with_paths(expected),
+        structures.flatten_with_paths(actual),
+        strict=True,
+    ):
+        if one.dtype is not other.dtype:
+            raise InvalidArgumentError(
+                f"{what}{path} is of {other.dtype.name}, the element of this dataset of "
+                f"{one.dtype.name}"
+            )
+
+
+def most_general(one: Any, other: Any) -> Any:
+    """Return the spec that covers those of two elements of one structure."""
+    pairs = zip(flatten(one), flatten(other), strict=True)
+    return pack(one, [_general(left, right) for left, right in pairs])
+
+
+def _general(one: Spec, other: Spec) -> Spec:
+    if isinstance(one, DatasetSpec):
+        assert isinstance(other, DatasetSpec)
+        return DatasetSpec(most_general(one.element_spec, other.element_spec))
+    return TensorSpec(one.shape.relaxed_with(other.shape), one.dtype)

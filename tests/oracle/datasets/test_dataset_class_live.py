@@ -1,0 +1,252 @@
+"""`graphmill.data.Dataset` and `tf.data.Dataset`: one program, equal elements in equal order.
+
+Each program is called with TensorFlow's modules and with ours, and iterated over twice without a
+session; then the elements come from an iterator of a graph, too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import types
+
+import numpy as np
+import pytest
+
+import graphmill
+from graphmill.data import Dataset, make_one_shot_iterator
+
+pytestmark = pytest.mark.oracle
+tf = pytest.importorskip("tensorflow")
+
+X = np.arange(24, dtype=np.float32).reshape(8, 3)
+NAMES = ["a", "bb", "", "dddd", "e", "f", "gg", "h"]
+AUTO = -1
+
+
+def theirs():
+    return types.SimpleNamespace(
+        Dataset=tf.data.Dataset,
+        F=tf.compat.v1,
+        TFRecordDataset=tf.data.TFRecordDataset,
+        TextLineDataset=tf.data.TextLineDataset,
+        FixedLengthRecordDataset=tf.data.FixedLengthRecordDataset,
+    )
+
+
+def ours():
+    return types.SimpleNamespace(
+        Dataset=Dataset,
+        F=graphmill.functions,
+        TFRecordDataset=graphmill.data.TFRecordDataset,
+        TextLineDataset=graphmill.data.TextLineDataset,
+        FixedLengthRecordDataset=graphmill.data.FixedLengthRecordDataset,
+    )
+
+
+def flat(structure):
+    """Return the leaves, each with its path."""
+    if isinstance(structure, dict):
+        return [(f"[{k}]{p}", x) for k in sorted(structure) for p, x in flat(structure[k])]
+    if isinstance(structure, tuple):
+        return [(f"[{i}]{p}", x) for i, part in enumerate(structure) for p, x in flat(part)]
+    return [("", structure)]
+
+
+def check_elements(expected, actual):
+    expected, actual = list(expected), list(actual)
+    assert len(expected) == len(actual), (expected, actual)
+    for one, other in zip(expected, actual, strict=True):
+        assert [path for path, _ in flat(one)] == [path for path, _ in flat(other)]
+        for (_, left), (_, right) in zip(flat(one), flat(other), strict=True):
+            assert np.asarray(left).dtype.kind == np.asarray(right).dtype.kind
+            np.testing.assert_array_equal(left, right)
+
+
+def check_spec(expected, actual):
+    pairs = zip(flat(expected), flat(actual), strict=True)
+    for (left_path, left), (right_path, right) in pairs:
+        assert left_path == right_path
+        assert left.dtype.name == right.dtype.name
+        shape = left.shape.as_list() if left.shape.rank is not None else None
+        assert (right.shape.as_list() if right.shape.rank is not None else None) == shape
+
+
+def structured(m):
+    return m.Dataset.from_tensor_slices({"x": X, "label": (NAMES, np.arange(8))})
+
+
+PROGRAMS = {
+    "from_tensors": lambda m: m.Dataset.from_tensors((X, {"a": 1, "b": [1.5, 2.0]})),
+    "from_tensor_slices": structured,
+    "range": lambda m: m.Dataset.range(3, 20, 4),
+    "range_down": lambda m: m.Dataset.range(5, -3, -2, output_type="int32"),
+    "zip": lambda m: m.Dataset.zip((m.Dataset.range(3), structured(m))),
+    "zip_dict": lambda m: m.Dataset.zip({"b": m.Dataset.range(3), "a": m.Dataset.range(9)}),
+    "zip_args": lambda m: m.Dataset.zip(m.Dataset.range(3), m.Dataset.range(4)),
+    "concatenate": lambda m: m.Dataset.range(3).batch(2).concatenate(m.Dataset.range(5).batch(5)),
+    "map": lambda m: m.Dataset.range(5).map(lambda x: x * x + 1),
+    "map_structure": lambda m: structured(m).map(
+        lambda e: {"y": m.F.reduce_sum(e["x"]), "n": e["label"][1], "c": [1, 2]}
+    ),
+    "map_tuple": lambda m: m.Dataset.zip((m.Dataset.range(4), m.Dataset.range(4))).map(
+        lambda a, b: (a + b, m.F.cast(a, "float32"))
+    ),
+    "map_list": lambda m: m.Dataset.range(3).map(lambda x: [x, x + 1]),
+    "map_parallel": lambda m: m.Dataset.range(20).map(lambda x: -x, num_parallel_calls=4),
+    "map_auto": lambda m: m.Dataset.range(9).map(lambda x: x % 3, AUTO, deterministic=True),
+    "filter": lambda m: m.Dataset.range(9).filter(lambda x: x > 4),
+    "take_while": lambda m: m.Dataset.range(9).take_while(lambda x: x < 4),
+    "flat_map": lambda m: m.Dataset.range(5).flat_map(lambda x: m.Dataset.range(x)),
+    "flat_map_outer": lambda m: m.Dataset.range(3).flat_map(
+        lambda x: m.Dataset.zip((m.Dataset.from_tensors(x), m.Dataset.range(2)))
+    ),
+    "interleave": lambda m: m.Dataset.range(6).interleave(
+        lambda x: m.Dataset.from_tensors(x).repeat(3), 2, 2
+    ),
+    "interleave_parallel": lambda m: m.Dataset.range(6).interleave(
+        lambda x: m.Dataset.from_tensors(x).repeat(3),
+        cycle_length=3,
+        num_parallel_calls=2,
+        deterministic=True,
+    ),
+    "shuffle": lambda m: m.Dataset.range(30).shuffle(8, seed=3),
+    "shuffle_fixed": lambda m: m.Dataset.range(9).shuffle(9, 3, reshuffle_each_iteration=False),
+    "shuffle_negative_seed": lambda m: m.Dataset.range(9).shuffle(9, -5).repeat(2),
+    "shuffle_twice": lambda m: m.Dataset.range(9).shuffle(4, 1).shuffle(3, 2),
+    "shuffle_batch_map": lambda m: structured(m).shuffle(5, 7).batch(3).map(lambda e: e["x"] * 2),
+    "batch": lambda m: structured(m).batch(3),
+    "batch_drop": lambda m: structured(m).batch(3, drop_remainder=True),
+    "batch_parallel": lambda m: m.Dataset.range(10).batch(4, num_parallel_calls=2),
+    "padded_batch": lambda m: (
+        m.Dataset.range(1, 6).map(lambda x: m.F.fill([x], x)).padded_batch(2, [None], np.int64(-1))
+    ),
+    "padded_batch_shapes": lambda m: (
+        m.Dataset.range(5)
+        .map(lambda x: {"a": m.F.fill([x], 1.5), "b": x})
+        .padded_batch(2, {"a": [6], "b": []}, drop_remainder=True)
+    ),
+    "padded_batch_default": lambda m: m.Dataset.from_tensor_slices((NAMES, X)).padded_batch(3),
+    "unbatch": lambda m: structured(m).batch(3).unbatch(),
+    "repeat": lambda m: m.Dataset.range(3).repeat(2),
+    "repeat_take": lambda m: m.Dataset.range(3).repeat().take(7),
+    "skip": lambda m: m.Dataset.range(9).skip(4),
+    "shard": lambda m: m.Dataset.range(9).shard(3, 1),
+    "prefetch": lambda m: m.Dataset.range(9).prefetch(2),
+    "cache": lambda m: m.Dataset.range(9).shuffle(9, 1).cache(),
+    "cache_shuffle": lambda m: m.Dataset.range(9).cache().shuffle(9, 1),
+    "enumerate": lambda m: m.Dataset.from_tensor_slices(NAMES).enumerate(start=5),
+    "window": lambda m: m.Dataset.range(9).window(3).flat_map(lambda w: w.batch(3)),
+    "window_stride": lambda m: (
+        m.Dataset.range(9)
+        .window(3, shift=2, stride=2, drop_remainder=True)
+        .flat_map(lambda w: w.batch(2))
+    ),
+    "window_structure": lambda m: (
+        structured(m)
+        .window(3)
+        .flat_map(lambda w: m.Dataset.zip((w["x"].batch(2), w["label"][0].batch(2))))
+    ),
+    "apply": lambda m: m.Dataset.range(5).apply(lambda d: d.repeat(2)),
+    "random_map": lambda m: m.Dataset.range(4).map(lambda x: m.F.random_uniform([2], seed=4)),
+}
+
+
+def iterate(dataset):
+    return list(dataset.as_numpy_iterator())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_loops_without_a_session(name):
+    expected, actual = PROGRAMS[name](theirs()), PROGRAMS[name](ours())
+    check_spec(expected.element_spec, actual.element_spec)
+    for _ in range(2):
+        check_elements(iterate(expected), iterate(actual))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_iterator_of_a_graph(name):
+    """The elements of the first pass, from TensorFlow's session and from ours."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = PROGRAMS[name](theirs())
+        element = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+        expected = all_elements(session, element, tf.errors.OutOfRangeError)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        element = make_one_shot_iterator(PROGRAMS[name](ours())).get_next()
+    with graphmill.Session(graph=graph) as session:
+        actual = all_elements(session, element, graphmill.errors.OutOfRangeError)
+    check_elements(expected, actual)
+
+
+def all_elements(session, element, end):
+    elements = []
+    while True:
+        try:
+            elements.append(session.run(element))
+        except end:
+            return elements
+
+
+@pytest.mark.parametrize("op_seed", [None, 0, 4])
+@pytest.mark.parametrize("seed", [0, 11])
+def test_shuffle_with_the_seed_of_a_graph(seed, op_seed):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(seed)
+        dataset = tf.data.Dataset.range(20).shuffle(9, op_seed).shuffle(3)
+        element = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+        expected = all_elements(session, element, tf.errors.OutOfRangeError)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        graphmill.set_random_seed(seed)
+        dataset = Dataset.range(20).shuffle(9, op_seed).shuffle(3)
+        element = make_one_shot_iterator(dataset).get_next()
+    with graphmill.Session(graph=graph) as session:
+        actual = all_elements(session, element, graphmill.errors.OutOfRangeError)
+    check_elements(expected, actual)
+
+
+def test_dataset_used_twice_shares_the_order_of_its_shuffle():
+    for module in (theirs(), ours()):
+        numbers = module.Dataset.range(9).shuffle(9, 1)
+        both = module.Dataset.zip((numbers, numbers))
+        first = [iterate(both), iterate(numbers), iterate(both)]
+        if module.Dataset is tf.data.Dataset:
+            expected = first
+    for left, right in zip(expected, first, strict=True):
+        check_elements(left, right)
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+def test_files(tmp_path, parallel):
+    texts = [tmp_path / f"{name}.txt" for name in "cab"]
+    for number, path in enumerate(texts):
+        path.write_text("".join(f"{path.stem}{line}\n" for line in range(number + 2)))
+    zipped = tmp_path / "z.gz"
+    zipped.write_bytes(gzip.compress(b"one\r\ntwo\nthree"))
+    records = [tmp_path / f"{name}.tfrecord" for name in "xy"]
+    for path in records:
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for number in range(4):
+                writer.write(f"{path.stem}{number}".encode())
+    names, record_names = [str(path) for path in texts], [str(path) for path in records]
+    pattern = str(tmp_path / "*.txt")
+    programs = [
+        lambda m: m.TextLineDataset(names, num_parallel_reads=parallel),
+        lambda m: m.TextLineDataset(str(zipped), "GZIP"),
+        lambda m: m.TFRecordDataset(record_names, num_parallel_reads=parallel),
+        lambda m: m.TFRecordDataset(m.Dataset.list_files(pattern[:-3] + "tfrecord", False)),
+        lambda m: m.FixedLengthRecordDataset(names[:1], 3, header_bytes=0),
+        lambda m: m.Dataset.list_files(pattern, shuffle=False),
+        lambda m: m.Dataset.list_files(pattern, seed=5),
+        lambda m: m.Dataset.list_files([pattern, str(tmp_path / "*.gz")], seed=5),
+    ]
+    for program in programs:
+        expected, actual = program(theirs()), program(ours())
+        for _ in range(2):
+            check_elements(iterate(expected), iterate(actual))
+
+
+@pytest.mark.parametrize("name", ["range", "batch", "filter", "repeat", "shard", "unbatch"])
+def test_cardinality(name):
+    expected, actual = PROGRAMS[name](theirs()), PROGRAMS[name](ours())
+    assert actual.cardinality() == int(expected.cardinality())
