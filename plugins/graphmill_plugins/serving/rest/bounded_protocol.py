@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from graphmill_plugins.serving.rest.http_status import error_body
+from graphmill_plugins.serving.rest.joined_writes import JoinedWrites
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,7 +37,7 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
             self._send_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            super().connection_made(transport)
+            super().connection_made(JoinedWrites(transport))
             self._receive_timer = self.loop.call_later(seconds, self._give_up_receiving)
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -68,6 +69,10 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
             self._is_in_body = False
             self._head_bytes = 0
             super().on_message_complete()
+
+        def on_response_complete(self) -> None:
+            self.transport.flush()
+            super().on_response_complete()
 
         def pause_writing(self) -> None:
             super().pause_writing()
