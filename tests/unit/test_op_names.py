@@ -146,6 +146,7 @@ PASSES = Part(
     "plugins/graphmill_plugins/passes",
     allowed={
         # Nodes that are made.
+        "auto_mixed_precision.py": "Cast",
         "constant_folding.py": "Const",
         "debug_stripper.py": "Identity NoOp",
         "lower_functional_ops.py": """

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from graphmill.ops.definition.op_traits import CallKind as CallKind
     from graphmill.ops.definition.op_traits import ControlFlow as ControlFlow
     from graphmill.ops.definition.op_traits import FunctionCall as FunctionCall
+    from graphmill.ops.definition.op_traits import HalfPrecision as HalfPrecision
     from graphmill.ops.definition.op_traits import OpTraits as OpTraits
     from graphmill.ops.definition.op_traits import Randomness as Randomness
     from graphmill.ops.definition.op_traits import ResourceUse as ResourceUse
@@ -149,8 +150,8 @@ else:
             "graphmill.ops.definition.op_def": "ArgDef AttrDef OpDef",
             "graphmill.ops.definition.op_functions": "op_function",
             "graphmill.ops.definition.op_traits": (
-                "EFFECTS Arithmetic Boundary CallKind ControlFlow FunctionCall OpTraits Randomness "
-                "ResourceUse Source"
+                "EFFECTS Arithmetic Boundary CallKind ControlFlow FunctionCall HalfPrecision "
+                "OpTraits Randomness ResourceUse Source"
             ),
             "graphmill.ops.inference.shape_inference": "ShapeContext",
             "graphmill.ops.inference.tensor_shape": "TensorShape",

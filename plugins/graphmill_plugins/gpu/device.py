@@ -32,6 +32,8 @@ _JAX_PLUGINS: Final = (
 class GpuDevice(JaxDevice):
     """A GPU."""
 
+    half_type = "float16"
+
 
 class GpuDeviceFactory(DeviceFactory):
     """Makes a device for each GPU that JAX finds and the session's config allows."""

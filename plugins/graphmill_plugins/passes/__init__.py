@@ -43,6 +43,13 @@ def graphmill_register_passes(passes: PassRegistrar) -> None:
         order=-100,
         applies=_has_calls,
     )
+    passes.add(
+        "auto_mixed_precision",
+        f"{home}.auto_mixed_precision:convert",
+        phase=_PHASE,
+        order=10,
+        applies=_mixes_precision,
+    )
     passes.add("identity_pruning", f"{home}.identity_pruning:prune", phase=_PHASE, order=20)
     passes.add("constant_folding", f"{home}.constant_folding:fold", phase=_PHASE, order=30)
     passes.add(
@@ -59,6 +66,14 @@ def _strips_diagnoses(_graph: Graph, options: PassOptions) -> bool:
     rewrite = options.config.graph_options.rewrite_options
     is_on = rewrite.debug_stripper == rewrite.ON or "debug_stripper" in rewrite.optimizers
     return bool(is_on and not rewrite.disable_meta_optimizer)
+
+
+def _mixes_precision(_graph: Graph, options: PassOptions) -> bool:
+    if not options.config.graph_options.HasField("rewrite_options"):
+        return False
+    from graphmill_plugins.passes.auto_mixed_precision import modes_of  # few sessions request it
+
+    return bool(modes_of(options))
 
 
 def _has_calls(graph: Graph, _options: PassOptions) -> bool:

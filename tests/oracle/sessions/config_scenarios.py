@@ -206,6 +206,22 @@ def debug_stripper(runtime: Runtime) -> Any:
     return [runtime.run(nodes, "y:0", config) for config in configs]
 
 
+@shows("graph_options.rewrite_options.auto_mixed_precision_cpu")
+def auto_mixed_precision_cpu(runtime: Runtime) -> Any:
+    nodes = (
+        "third = Const(dtype=float32, value='float32: [[0.333333]]')",
+        "x = PlaceholderWithDefault(third, shape=[1, 1])",
+        "product = MatMul(third, x)",
+        "sum = AddV2(product, third)",
+        "y = Identity(sum)",
+    )
+    found = []
+    for toggle in ("OFF", "ON", "AGGRESSIVE"):
+        config = optimized({}, {"autoMixedPrecisionCpu": toggle, "minGraphNodes": -1})
+        found.append(runtime.run(nodes, "y:0", config))
+    return found
+
+
 @shows("graph_options.rewrite_options.optimizers")
 def optimizers(runtime: Runtime) -> Any:
     nodes = (*SUM, "y = Mul(x, sum)")
@@ -366,6 +382,7 @@ _GPU = "needs a GPU; TensorFlow's package for CPUs has none"
 _CLUSTER = "needs several tasks; tests/oracle/clusters compares them"
 _SPEED = "changes speed only; the number of threads is not seen in a result"
 
+_ONEDNN: Final = "needs oneDNN, which is off here; compared in test_mixed_precision_live.py"
 UNCOMPARED: Final[dict[tuple[str, str], str]] = {
     ("ConfigProto", "log_device_placement"): "TensorFlow's C++ code writes the log",
     ("ConfigProto", "intra_op_parallelism_threads"): _SPEED,
@@ -400,6 +417,9 @@ UNCOMPARED: Final[dict[tuple[str, str], str]] = {
     ("ConfigProto", "graph_options.rewrite_options.dependency_optimization"): (
         "which Identity nodes remain for control edges is each system's own"
     ),
+    ("ConfigProto", "graph_options.rewrite_options.auto_mixed_precision"): _GPU,
+    ("ConfigProto", "graph_options.rewrite_options.auto_mixed_precision_mkl"): _ONEDNN,
+    ("ConfigProto", "graph_options.rewrite_options.auto_mixed_precision_onednn_bfloat16"): _ONEDNN,
     ("ConfigProto", "graph_options.rewrite_options.custom_optimizers.name"): (
         "a plugin of graphmill; TensorFlow's are shared libraries"
     ),

@@ -189,6 +189,25 @@ class Arithmetic(Enum):
     """Returns whether both of its bool inputs are true."""
 
 
+class HalfPrecision(Enum):
+    """How an op of float32 is treated by `auto_mixed_precision`, which computes in a half type.
+
+    The classes and their names are those of
+    `tensorflow/core/grappler/optimizers/auto_mixed_precision_lists.h`.
+    """
+
+    NONE = "none"
+    """It stays in float32, and separates the nodes before it from those after it."""
+    ALLOW = "allow"
+    """It is safe and much faster in the half type: it is always converted."""
+    INFER = "infer"
+    """It is safe unless a `DENY` op comes before it: converted if it follows converted ops."""
+    DENY = "deny"
+    """It is unsafe, and so are `INFER` ops after it."""
+    CLEAR = "clear"
+    """It only moves or compares values: converted if a neighbour is."""
+
+
 class OpTraits(NamedTuple):
     """How an op behaves.
 
@@ -221,6 +240,8 @@ class OpTraits(NamedTuple):
         loads_model: whether it reads a model's files while the model is loaded.
         int32_attrs: its attrs of type "int" or "list(int)" whose values must be in the range of
             int32; binding a kernel rejects nodes with other values.
+        float16, bfloat16: how `auto_mixed_precision` and its variants treat it when they compute in
+            this type.
     """
 
     effects: frozenset[str] | None = None
@@ -242,6 +263,8 @@ class OpTraits(NamedTuple):
     diagnoses: bool = False
     loads_model: bool = False
     int32_attrs: tuple[str, ...] = ()
+    float16: HalfPrecision = HalfPrecision.NONE
+    bfloat16: HalfPrecision = HalfPrecision.NONE
 
     @property
     def is_control_flow(self) -> bool:
@@ -357,6 +380,9 @@ def check_traits(op_def: OpDef) -> None:
         raise _misfit(op_def, "validates needs an input and exactly one output", inputs)
     if traits.diagnoses and op_def.output_args and not op_def.input_args:
         raise _misfit(op_def, "diagnoses needs an input", inputs)
+    for half in ("float16", "bfloat16"):
+        if getattr(traits, half) is not HalfPrecision.NONE and not _has_type_attr(op_def):
+            raise _misfit(op_def, f"{half} needs an attr with the type of inputs or outputs", ())
     integers = {attr.name for attr in op_def.attrs if attr.type in ("int", "list(int)")}
     for name in traits.int32_attrs:
         if name not in integers:
@@ -371,6 +397,12 @@ def check_traits(op_def: OpDef) -> None:
     _check_role(op_def, traits.control_flow.value, _FORMS.get(traits.control_flow))
     _check_role(op_def, traits.boundary.value, _FORMS.get(traits.boundary))
     _check_role(op_def, traits.arithmetic.value, _FORMS.get(traits.arithmetic))
+
+
+def _has_type_attr(op_def: OpDef) -> bool:
+    return any(
+        arg.type_attr or arg.type_list_attr for arg in op_def.input_args + op_def.output_args
+    )
 
 
 def _check_role(op_def: OpDef, role: str, form: _Form | None) -> None:

@@ -22,6 +22,7 @@ from graphmill.ops.definition.op_traits import (
     CallKind,
     ControlFlow,
     FunctionCall,
+    HalfPrecision,
     OpTraits,
     Randomness,
     ResourceUse,
@@ -136,6 +137,66 @@ _FLAGS: Final[Mapping[str, str]] = {
     """,
 }
 
+# How ops are treated in both half types, as TensorFlow 2.21 lists them (it writes its lists to
+# TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_LOG_PATH), and in one of them. Ops of tensor lists and
+# functional loops are left out: the types of their elements and functions would have to agree.
+_HALF_TYPES: Final[Mapping[HalfPrecision, str]] = {
+    HalfPrecision.ALLOW: """
+        BatchMatMul BatchMatMulV2 Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D
+        Conv3DBackpropFilterV2 Conv3DBackpropInputV2 DepthwiseConv2dNative
+        DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput Einsum MatMul
+    """,
+    HalfPrecision.INFER: """
+        Add AddN AddV2 AvgPool AvgPool3D AvgPool3DGrad AvgPoolGrad BiasAdd BiasAddGrad
+        BiasAddV1 Elu EluGrad Erf Erfc FloorDiv FusedBatchNormGradV2 FusedBatchNormGradV3
+        FusedBatchNormV2 FusedBatchNormV3 Inv LeakyRelu LeakyReluGrad Log Log1p LogSoftmax
+        Mul Prod RealDiv Reciprocal Selu SeluGrad Sigmoid SigmoidGrad Softmax Softplus
+        SoftplusGrad Softsign SoftsignGrad Sqrt Sub Tanh TanhGrad _FusedBatchNormEx
+    """,
+    HalfPrecision.DENY: """
+        Exp Expm1 L2Loss Pow SaveV2 SoftmaxCrossEntropyWithLogits
+        SparseSoftmaxCrossEntropyWithLogits
+    """,
+    HalfPrecision.CLEAR: """
+        Abs ArgMax ArgMin BatchToSpace BatchToSpaceND BroadcastTo Ceil CheckNumerics
+        ClipByValue Concat ConcatV2 DepthToSpace DynamicPartition DynamicStitch EnsureShape
+        Enter Equal Exit ExpandDims Fill Floor Gather GatherNd GatherV2 Greater GreaterEqual
+        Identity IdentityN IsFinite IsInf IsNan Less LessEqual Max MaxPool MaxPool3D
+        MaxPool3DGrad MaxPoolGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolGradV2 MaxPoolV2
+        Maximum Merge Min Minimum MirrorPad MirrorPadGrad Neg NextIteration NotEqual
+        OnesLike Pack Pad PadV2 PreventGradient Rank Relu Relu6 Relu6Grad ReluGrad Reshape
+        ResizeNearestNeighbor ResizeNearestNeighborGrad Reverse ReverseSequence ReverseV2
+        Round Select SelectV2 Shape ShapeN Sign Slice Snapshot SpaceToBatch SpaceToBatchND
+        SpaceToDepth Split SplitV Squeeze StopGradient StridedSlice StridedSliceGrad Switch
+        Tile TopK TopKV2 Transpose Unpack Where ZerosLike
+    """,
+}
+_FLOAT16: Final[Mapping[HalfPrecision, str]] = {
+    HalfPrecision.ALLOW: """
+        BlockLSTM BlockLSTMGrad BlockLSTMGradV2 BlockLSTMV2 Conv3DBackpropFilter
+        Conv3DBackpropInput CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3
+        CudnnRNNV2 CudnnRNNV3 FusedConv2DBiasActivation GRUBlockCell GRUBlockCellGrad
+        LSTMBlockCell LSTMBlockCellGrad
+    """,
+    HalfPrecision.DENY: """
+        Mean Sum
+    """,
+    HalfPrecision.CLEAR: """
+        MaxPool3DGradGrad OneHot Size
+    """,
+}
+_BFLOAT16: Final[Mapping[HalfPrecision, str]] = {
+    HalfPrecision.ALLOW: """
+        FusedPadConv2D
+    """,
+    HalfPrecision.INFER: """
+        Mean Rsqrt Square SquaredDifference Sum
+    """,
+    HalfPrecision.CLEAR: """
+        ResizeBilinear ScatterNd
+    """,
+}
+
 _READ, _WRITE, _UPDATE = (True, False), (False, True), (True, True)
 # Ops with one variable: the variable's input, its use, and the input with the indices of rows.
 _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
@@ -237,6 +298,10 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
         ("source", _SOURCES),
         ("randomness", _RANDOMNESS),
         ("arithmetic", _ARITHMETIC),
+        ("float16", _HALF_TYPES),
+        ("bfloat16", _HALF_TYPES),
+        ("float16", _FLOAT16),
+        ("bfloat16", _BFLOAT16),
     ):
         for value, names in table.items():
             yield from ((name, field, value) for name in names.split())

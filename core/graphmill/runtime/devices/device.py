@@ -85,6 +85,9 @@ class Device(ABC):
     #: is True for a class that overrides `compute_of`, unless the class sets it to False: compiled
     #: nodes bypass `compute_of`.
     observes_kernels: bool = False
+    #: The half type in which `auto_mixed_precision` lets it compute, `"float16"` or `"bfloat16"`,
+    #: because that is faster than float32; "" for a device whose nodes keep their types.
+    half_type: str = ""
     #: The executor of its nodes' collectives; None for that of the step.
     collectives: CollectiveExecutor | None = None
 

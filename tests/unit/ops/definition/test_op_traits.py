@@ -117,7 +117,7 @@ def test_loops_and_conditionals_are_recognized_by_their_calls() -> None:
     assert ops.get("Case").traits.is_conditional
     assert ops.get("Switch").traits.control_flow is ControlFlow.SWITCH
     assert not ops.get("ControlTrigger").traits.is_control_flow
-    assert ops.get("MatMul").traits == DEFAULT_TRAITS
+    assert ops.get("MatrixInverse").traits == DEFAULT_TRAITS
 
 
 def test_op_with_an_undeclared_function_attr_has_no_calls() -> None:

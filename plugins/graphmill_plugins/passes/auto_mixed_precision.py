@@ -1,0 +1,122 @@
+"""Compute parts of a graph in a half type, if the session requests it.
+
+Semantics: `tensorflow/core/grappler/optimizers/auto_mixed_precision.cc`. The toggles of
+`RewriterConfig`, and `optimizers`, request it:
+
+- `auto_mixed_precision`: on devices that declare a half type (`Device.half_type`).
+- `auto_mixed_precision_onednn_bfloat16`, `auto_mixed_precision_mkl`: in bfloat16 on CPUs.
+- `auto_mixed_precision_cpu`: on CPUs, as a GPU would in float16: values are rounded to float16, and
+  kernels compute in float32.
+
+Nodes that are fetched keep their types.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from graphmill import dtypes
+from graphmill.spi import topological_order
+from graphmill.spi.graphs import is_result
+from graphmill_plugins.passes.half_casts import convert_slots, round_slots
+from graphmill_plugins.passes.half_selection import HalfSelection
+from graphmill_plugins.passes.type_slots import TypeSlots
+
+if TYPE_CHECKING:
+    from graphmill.dtypes import DType
+    from graphmill.spi import Device, Graph, HalfPrecision, Node
+    from graphmill.spi.passes import PassOptions
+    from graphmill_plugins.passes.type_slots import TypeSlot
+
+_HOST_TYPE: Final = "CPU"
+_ONEDNN_VARIABLE: Final = "TF_ENABLE_ONEDNN_OPTS"
+_HALF_TYPES: Final = {"float16": dtypes.float16, "bfloat16": dtypes.bfloat16}
+
+
+class Mode(NamedTuple):
+    """One kind of mixed precision.
+
+    Attributes:
+        half: the half type.
+        devices: the devices whose nodes are converted.
+        rounds: whether values are only rounded to the half type.
+    """
+
+    half: DType
+    devices: tuple[Device, ...]
+    rounds: bool = False
+
+
+def convert(graph: Graph, options: PassOptions) -> None:
+    """Let nodes of the graph compute in the half types that the session requests."""
+    for mode in modes_of(options):
+        _convert(graph, options, mode)
+
+
+def modes_of(options: PassOptions) -> list[Mode]:
+    """Return what the session requests, for devices that it has."""
+    rewrite = options.config.graph_options.rewrite_options
+    if rewrite.disable_meta_optimizer:
+        return []
+
+    def requests(name: str) -> bool:
+        toggle = getattr(rewrite, name)
+        return toggle in (rewrite.ON, rewrite.AGGRESSIVE) or name in rewrite.optimizers
+
+    modes = []
+    if requests("auto_mixed_precision"):
+        for name, half in _HALF_TYPES.items():
+            modes.append(Mode(half, tuple(d for d in options.devices if d.half_type == name)))
+    cpus = tuple(device for device in options.devices if device.device_type == _HOST_TYPE)
+    if _uses_onednn() and (
+        requests("auto_mixed_precision_onednn_bfloat16") or requests("auto_mixed_precision_mkl")
+    ):
+        modes.append(Mode(dtypes.bfloat16, cpus))
+    if requests("auto_mixed_precision_cpu"):
+        modes.append(Mode(dtypes.float16, cpus, rounds=True))
+    return [mode for mode in modes if mode.devices]
+
+
+def _uses_onednn() -> bool:
+    """Return whether TensorFlow would use oneDNN, without which it has no bfloat16 on CPUs."""
+    return os.environ.get(_ONEDNN_VARIABLE, "1").lower() not in ("0", "false")
+
+
+def _convert(graph: Graph, options: PassOptions, mode: Mode) -> None:
+    cast = options.host.ops.get("Cast")
+    find_kernel = options.host.kernels.try_find
+    devices = {device.name: device for device in mode.devices}
+    fetched = _fetched_nodes(graph)
+
+    def can_be_half(slot: TypeSlot) -> bool:
+        node = slot.node
+        device = devices.get(node.assigned_device)
+        if device is None or node in fetched or not slot.allows(mode.half):
+            return False
+        attrs = slot.attrs_with(mode.half)
+        return find_kernel(node.op_def, attrs, device.device_type, device.backends) is not None
+
+    def precision(node: Node) -> HalfPrecision:
+        declared: HalfPrecision = getattr(node.op_def.traits, mode.half.name)
+        return declared
+
+    slots = TypeSlots(topological_order(graph))
+    half = HalfSelection(slots, precision, can_be_half, cast).select()
+    if half:
+        (round_slots if mode.rounds else convert_slots)(graph, slots, half, mode.half, cast)
+
+
+def _fetched_nodes(graph: Graph) -> set[Node]:
+    """Return the nodes whose outputs are fetched by name, unlike the results of a function.
+
+    A result of a step is named after the tensor that it returns. A call that is fetched may have
+    been replaced by the nodes of its function, which nobody fetches by name.
+    """
+    found = set()
+    for node in graph.nodes:
+        if is_result(node):
+            (edge,) = node.in_edges
+            if node.name.startswith(f"_retval_{edge.src.name}_{edge.src_output}_"):
+                found.add(edge.src)
+    return found
