@@ -14,7 +14,6 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
-from graphmill.graph.failed_operation import set_failed_operation
 from graphmill.graph.node import parse_tensor_name
 from graphmill.lowering.callable_options import callable_rewrites
 from graphmill.lowering.debug_watches import insert_debug_nodes
@@ -426,6 +425,8 @@ class DirectSession(SessionInterface):
         """Add to an error the failing operation, and where the program created it, if it did."""
         if error.node is None:
             return
+        from graphmill.graph.failed_operation import set_failed_operation  # few steps fail
+
         source = self._source
         if source is None:
             set_failed_operation(error, self.graph, self.graph_object)
