@@ -275,7 +275,8 @@ def test_the_oldest_dependencies_are_those_that_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     chosen = (
-        extras[name] for name in ("image", "grpc", "isolate", "serve", "opentelemetry", "export")
+        extras[name]
+        for name in ("image", "grpc", "isolate", "serve", "opentelemetry", "export", "onnx")
     )
     declared = [*project["dependencies"], *(line for extra in chosen for line in extra)]
     assert set(pins()) == {line.split(">=")[0].lower() for line in declared}

@@ -56,6 +56,7 @@ EFFECTS: dict[str, Callable[[Host], bool]] = {
     "graphmill_register_servers": lambda host: "pigeon" in host.servers,
     "graphmill_register_commands": lambda host: "weigh" in host.commands,
     "graphmill_register_exporters": lambda host: "poem" in host.exporters,
+    "graphmill_register_conversions": lambda host: "Downstream>Twice" in host.conversions("onnx"),
 }
 
 

@@ -1,7 +1,7 @@
 """Convert graphs to other systems: `graphmill.export.convert(session, "jax", inputs, outputs)`.
 
 Plugins register the targets (`graphmill_register_exporters`); graphmill's own are `jax`,
-`stablehlo` and `saved_model`.
+`stablehlo`, `onnx` and `saved_model`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from graphmill.graph.algorithms import topological_order
 from graphmill.graph.functions.function_body import instantiate_function
 from graphmill.graph.functions.function_calls import CalledFunction, calls_of
 from graphmill.graph.functions.function_def import function_def
-from graphmill.graph.node_roles import is_argument, is_result
+from graphmill.graph.node_roles import is_argument, is_argument_or_result, is_result
 from graphmill.ops.attrs.attr_types import FuncAttr, ShapeAttr, TensorAttr
 from graphmill.ops.definition.frozen_forms import FROZEN_READS, TABLES, VALUE_FORMS, FrozenRead
 from graphmill.ops.definition.op_traits import CallKind, Source
@@ -129,7 +129,7 @@ class ConstantHandles:
         args = sorted(filter(is_argument, nodes), key=lambda node: node.attrs["index"])
         rets = sorted(filter(is_result, nodes), key=lambda node: node.attrs["index"])
         also = [*body.control_rets, *(node for node in nodes if node.op_def.is_stateful)]
-        also = [node for node in also if node in set(nodes) and not is_argument(node)]
+        also = [node for node in also if node in set(nodes) and not is_argument_or_result(node)]
         message = function_def(name, body.graph, args, [node.inputs[0] for node in rets], also)
         original: proto.FunctionDef = library.get(function.name)
         for key, value in original.attr.items():

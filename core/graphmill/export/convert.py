@@ -28,7 +28,8 @@ def convert(
 
     Args:
         session: the session, whose variables have values.
-        target: the name of an exporter: `jax`, `stablehlo`, or one of a plugin.
+        target: the name of an exporter: `jax`, `stablehlo`, `onnx`, `saved_model`, or one of a
+            plugin.
         inputs: the tensors to feed, by the names that callers of the result use.
         outputs: the tensors to compute, likewise.
         options: the exporter's options.

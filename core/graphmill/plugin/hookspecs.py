@@ -275,6 +275,26 @@ def graphmill_register_exporters(exporters: Registrar[object]) -> None:
     """
 
 
+@hookspec
+def graphmill_register_conversions(target: str, conversions: Registrar[object]) -> None:
+    """Register conversions of ops to the form of another system, for an exporter.
+
+    When: before the first export to a target that converts one op at a time, such as `onnx`.
+    How often: once for each host and target.
+    May change: `conversions`, by `add`. The name is that of the op. For `onnx` the object is a
+        function of a `graphmill_plugins.jit.export.onnx.conversion.NodeConversion`, which returns
+        the names of the node's outputs.
+    Threads: the one that exports. A conversion is imported when a node needs it.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_conversions(target, conversions):
+            if target == "onnx":
+                conversions.add("Downstream>Twice", "downstream.onnx:convert_twice")
+    """
+
+
 # Life cycle: notifications for plugins.
 
 

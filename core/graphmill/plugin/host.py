@@ -130,6 +130,7 @@ class Host:
         self.exporters: Registry[object] = Registry(
             "exporter", hook="graphmill_register_exporters", failures=failures
         )
+        self._conversions: dict[str, Registry[object]] = {}
         apply_environment()
         if load_entry_points:
             self._manager.load_installed()
@@ -145,6 +146,34 @@ class Host:
     def plugin_failures(self) -> list[str]:
         """Return a line for each plugin that is unused after a fault or conflict, for messages."""
         return self._manager.failures()
+
+    def conversions(self, target: str) -> Registry[object]:
+        """Return the conversions of ops to the form of a target, by op, as plugins register them.
+
+        Args:
+            target: the name of an exporter that converts one op at a time, such as `onnx`.
+        """
+        known = self._conversions.get(target)
+        if known is None:  # two threads may both register; plugins are called without a lock
+            known = self._conversions.setdefault(target, self._registered_conversions(target))
+        return known
+
+    def _registered_conversions(self, target: str) -> Registry[object]:
+        registry: Registry[object] = Registry(
+            f"conversion to {target}", hook="graphmill_register_conversions"
+        )
+        conflicts: list[PluginConflictError] = []
+        kind = f"conversions to {target}"
+        self._manager.call_each(
+            "graphmill_register_conversions",
+            lambda record: {
+                "target": target,
+                "conversions": Registrar(kind, registry, record, conflicts),
+            },
+        )
+        if conflicts:
+            raise conflicts[0]
+        return registry
 
     def _assemble(self) -> None:
         conflicts: list[PluginConflictError] = []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphmill.explain.compilation import RegionNote as RegionNote
     from graphmill.export.export_graph import ExportGraph as ExportGraph
     from graphmill.export.export_graph import ExportInput as ExportInput
+    from graphmill.graph.shapes.body_shapes import body_shapes as body_shapes
     from graphmill.lowering.functions.function_runtime import (
         FunctionLibraryRuntime as FunctionLibraryRuntime,
     )
@@ -50,6 +51,7 @@ else:
         {
             "graphmill.explain.compilation": "CallCounts RegionNote",
             "graphmill.export.export_graph": "ExportGraph ExportInput",
+            "graphmill.graph.shapes.body_shapes": "body_shapes",
             "graphmill.lowering.functions.function_runtime": "FunctionLibraryRuntime",
             "graphmill.lowering.kernel_factory": "KernelFactory",
             "graphmill.lowering.placement.memory_types": "MemoryTypeFinder ensure_memory_types",

@@ -71,7 +71,17 @@ def graphmill_register_exporters(exporters: Registrar[object]) -> None:
     """Register the exporters."""
     exporters.add("jax", f"{__name__}.export.jax_function:to_jax")
     exporters.add("saved_model", "graphmill.export.saved_model_export:to_saved_model")
+    exporters.add("onnx", f"{__name__}.export.onnx.exporter:to_onnx")
     exporters.add("stablehlo", f"{__name__}.export.stablehlo:to_stablehlo")
+
+
+@hookimpl
+def graphmill_register_conversions(target: str, conversions: Registrar[object]) -> None:
+    """Register the conversions of TensorFlow's ops to ONNX."""
+    if target == "onnx":
+        from graphmill_plugins.jit.export.onnx import register
+
+        register(conversions)
 
 
 @hookimpl

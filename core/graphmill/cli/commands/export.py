@@ -25,7 +25,7 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
     "--to",
     "target",
     required=True,
-    help="The target: jax, stablehlo, saved_model, or a plugin's.",
+    help="The target: jax, stablehlo, onnx, saved_model, or a plugin's.",
 )
 @click.option("--out", required=True, help="The folder to write; it must not exist.")
 @click.option(

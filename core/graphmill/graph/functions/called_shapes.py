@@ -102,7 +102,9 @@ class CalledShapes:
     def returned(self, function: FuncAttr, args: Sequence[Arg]) -> Shapes | None:
         """Return the shapes of a function's results; None if they cannot be inferred."""
         name = function.name
-        if name in self._calling or name not in self.library:
+        if name in self._calling:
+            return None
+        if name not in self.library and self.library.body(name) is None:
             return None
         try:
             body = self._body(function)

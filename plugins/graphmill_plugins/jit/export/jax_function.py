@@ -19,6 +19,7 @@ from graphmill.spi.passes import EffectsPolicy
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.export.coverage import refusals
+from graphmill_plugins.jit.export.input_shapes import input_shape
 from graphmill_plugins.jit.export.program import exported_program, serialized
 from graphmill_plugins.jit.functionalize import functionalize
 from graphmill_plugins.jit.ir.errors import NotTraceable
@@ -33,7 +34,7 @@ from graphmill_plugins.jit.tracing.values import is_array_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphmill.spi.compilers import ExportGraph, ExportInput
+    from graphmill.spi.compilers import ExportGraph
 
     Arrays = Mapping[str, Any]
     Shapes = Mapping[str, Sequence[int]]
@@ -159,7 +160,7 @@ class JaxFunction:
             raise InvalidArgumentError(f"there is no input {name!r} to give a shape")
         struct = jax_module().ShapeDtypeStruct
         return [
-            struct(_shape(port, named.get(port.name)), port.dtype.as_numpy_dtype)
+            struct(input_shape(port, named.get(port.name)), port.dtype.as_numpy_dtype)
             for port in self.inputs
         ]
 
@@ -214,26 +215,3 @@ def _check_names(kind: str, values: Mapping[str, Any], expected: Mapping[str, An
     faults += [f"missing: {name!r}" for name in expected.keys() - values.keys()]
     if faults:
         raise InvalidArgumentError(f"wrong {kind}: {'; '.join(sorted(faults))}")
-
-
-def _shape(port: ExportInput, chosen: Sequence[int] | None) -> tuple[int, ...]:
-    if chosen is None:
-        if port.shape is None or min(port.shape, default=0) < 0:
-            error = InvalidArgumentError(
-                f"an exported program has static shapes, but input {port.name!r} has an unknown "
-                "size"
-            )
-            error.add_note(f"try: shapes={{{port.name!r}: (1, 8)}}, or --shape {port.name}=1,8")
-            raise error
-        return tuple(port.shape)
-    shape = tuple(chosen)
-    fits = port.shape is None or (
-        len(shape) == len(port.shape)
-        and all(size in (-1, own) for own, size in zip(shape, port.shape, strict=True))
-    )
-    if not fits or min(shape, default=0) < 0:
-        raise InvalidArgumentError(
-            f"shape {list(shape)} does not fit input {port.name!r} of shape "
-            f"{'any' if port.shape is None else list(port.shape)}"
-        )
-    return shape

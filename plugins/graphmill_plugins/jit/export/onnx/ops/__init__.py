@@ -1,0 +1,1 @@
+"""The conversions of TensorFlow's ops, by family."""

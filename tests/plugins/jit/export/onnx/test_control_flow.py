@@ -1,0 +1,126 @@
+"""Loops, conditionals, functions and tensor arrays are exported to ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.plugins.jit.export.onnx.onnx_runs import assert_same
+
+import graphmill
+from graphmill import ops
+
+pytest.importorskip("onnx")
+math, array = ops.math, ops.array
+
+
+def op_types(model: Any) -> list[str]:
+    return [node.op_type for node in model.message.graph.node]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_loop_of_version_1(n: int, use_resource: bool) -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None, 2], name="x")
+        count = graph.placeholder("int32", [], name="n")
+        w = graphmill.Variable(np.float32([[0.5, 1], [0, 2]]), name="w", use_resource=use_resource)
+        last, y = graphmill.while_loop(
+            lambda i, value: math.less(i, count),
+            lambda i, value: [
+                math.add_v2(i, graph.constant(1)),
+                math.mat_mul(value, w.read_value()),
+            ],
+            [graph.constant(0), x],
+        )
+    feeds = {"x": np.float32([[1, 2], [3, 4], [5, 6]]), "n": np.int32(n)}
+    model = assert_same(graph, {"x": x, "n": count}, [y, last], feeds)
+    assert "Loop" in op_types(model)
+
+
+@pytest.mark.parametrize("value", [-1.0, 3.0])
+def test_conditional_of_version_1(value: float) -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [], name="x")
+        y = graphmill.cond(
+            math.greater(x, graph.constant(0.0)),
+            lambda: [math.mul(x, x), math.neg(x)],
+            lambda: [math.exp(x), math.abs(x)],
+        )
+    model = assert_same(graph, {"x": x}, list(y), {"x": np.float32(value)})
+    assert "If" in op_types(model)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_nested_loops_with_a_conditional(n: int) -> None:
+    with graphmill.Graph().as_default() as graph:
+        count = graph.placeholder("int32", [], name="n")
+        one, two = graph.constant(1), graph.constant(2)
+
+        def outer(i: Any, total: Any) -> list[Any]:
+            _, inner = graphmill.while_loop(
+                lambda j, value: math.less(j, i),
+                lambda j, value: [math.add_v2(j, one), math.add_v2(value, math.mul(i, j))],
+                [graph.constant(0), total],
+            )
+            is_even = math.equal(math.floor_mod(i, two), graph.constant(0))
+            chosen = graphmill.cond(
+                is_even, lambda: math.add_v2(inner, two), lambda: math.sub(inner, one)
+            )
+            return [math.add_v2(i, one), chosen]
+
+        _, total = graphmill.while_loop(
+            lambda i, value: math.less(i, count), outer, [graph.constant(0), graph.constant(0)]
+        )
+    assert_same(graph, {"n": count}, total, {"n": np.int32(n)})
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_recurrent_loop_with_tensor_arrays(steps: int) -> None:
+    """The loop of `dynamic_rnn`: read a step, write an output, for a batch of unknown size."""
+    data = ops.tensor_array
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None, None, 2], name="x")  # time, batch, features
+        size = array.shape(x)[0]
+        w = graphmill.Variable(np.float32([[0.5, 1], [0, 0.3]]), name="w")
+        source, source_flow = data.tensor_array_v3(size, dtype="float32")
+        rows = math.range(graph.constant(0), size, graph.constant(1))
+        source_flow = data.tensor_array_scatter_v3(source, rows, x, source_flow)
+        target, target_flow = data.tensor_array_v3(size, dtype="float32", element_shape=[None, 2])
+        state = array.zeros_like(x[0])
+
+        def step(i: Any, state: Any, flow: Any) -> list[Any]:
+            row = data.tensor_array_read_v3(source, i, source_flow, dtype="float32")
+            after = math.tanh(math.add_v2(math.mat_mul(state, w.read_value()), row))
+            return [
+                math.add_v2(i, graph.constant(1)),
+                after,
+                data.tensor_array_write_v3(target, i, after, flow),
+            ]
+
+        _, last, flow = graphmill.while_loop(
+            lambda i, *_: math.less(i, size), step, [graph.constant(0), state, target_flow]
+        )
+        outputs = data.tensor_array_gather_v3(
+            target, rows, flow, dtype="float32", element_shape=[None, 2]
+        )
+    values = np.random.default_rng(1).normal(size=(steps, 3, 2)).astype(np.float32)
+    assert_same(graph, {"x": x}, [outputs, last], {"x": values})
+
+
+def test_sizes_of_inputs_stay_unknown_or_are_fixed() -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None, None], name="x")
+        y = math.neg(x)
+    with graphmill.Session(graph=graph) as session:
+        free = graphmill.export.convert(session, "onnx", {"x": x}, {"y": y})
+        fixed = graphmill.export.convert(session, "onnx", {"x": x}, {"y": y}, shapes={"x": (2, 3)})
+
+    def sizes(model: Any, port: str) -> list[Any]:
+        (info,) = getattr(model.message.graph, port)
+        return [dim.dim_param or dim.dim_value for dim in info.type.tensor_type.shape.dim]
+
+    assert sizes(free, "input") == ["batch", "x_1"]
+    assert sizes(free, "output") == ["batch", "y_1"]
+    assert sizes(fixed, "input") == sizes(fixed, "output") == [2, 3]
