@@ -32,7 +32,8 @@ class CompileRecord(NamedTuple):
 
     Attributes:
         seconds: how long tracing and compiling took.
-        outcome: `"compiled"`, `"loaded"` from the persistent cache, or `"refused"`.
+        outcome: `"compiled"`, `"loaded"` from the persistent cache, `"shared"` with an equal
+            cluster, or `"refused"`.
         cause: why it was compiled.
         reason: why it was refused; empty otherwise.
         cache: the result of the persistent cache, as text; empty without a cache.

@@ -87,6 +87,7 @@ class ScheduledBodies:
         host: the host of the ops.
         policy: the effects that kernels may have.
         choices: how the compiler computes the nodes.
+        device: the device that runs it, as given.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ScheduledBodies:
         called: BodyProvider | None = None,
     ) -> None:
         self._called = called or plain_bodies(host.ops)
-        self._device = None if device is None or device.is_host_memory else device
+        self.device = device
         self._memory = MemoryTypeFinder(host.kernels)
         self.main = self._made(body)
         self._bodies = functions or {}
@@ -132,6 +133,6 @@ class ScheduledBodies:
         return other
 
     def _made(self, body: FunctionBody, call: FuncAttr | None = None) -> ScheduledBody:
-        if self._device is not None:
-            ensure_memory_types(body.graph, self._device, self._memory)
+        if self.device is not None and not self.device.is_host_memory:
+            ensure_memory_types(body.graph, self.device, self._memory)
         return schedule_body(body, call)

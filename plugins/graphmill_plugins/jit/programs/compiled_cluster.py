@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.jit.ir.signature import Inputs
     from graphmill_plugins.jit.programs.guard_program import GuardProgram
     from graphmill_plugins.jit.programs.memory import HostMemory
+    from graphmill_plugins.jit.programs.shared_programs import SharedProgram
 
 # Errors of a program's call: JAX rejects types or layouts of arguments, XLA is out of memory, …
 _RUN_ERRORS: Final = (
@@ -89,21 +90,22 @@ class CompiledCluster:
 
     Attributes:
         seconds: how long tracing and compiling took.
-        num_hoisted: how many operations depend on constants alone and are not in the program.
+        num_hoisted: the number of operations that depend on constants alone and run only once.
         is_loaded: whether the program was in the persistent cache.
+        is_shared: whether it had been compiled for an equal cluster.
         cache: describes for users what that cache did.
         key: the signature of the inputs that it was compiled for; see `Inputs.key`.
     """
 
     def __init__(
         self,
-        program: Any,
+        shared: SharedProgram,
         constants: tuple[Any, ...],
-        layout: Layout,
         inputs: Inputs,
-        static: frozenset[int],
         memory: HostMemory,
     ) -> None:
+        self._shared = shared
+        program, layout, static = shared.program.call, shared.layout, shared.static
         self._limited = program if isinstance(program, LimitedProgram) else None
         self._program: Any = program if self._limited is None else self._limited.call
         is_guard_read = layout.is_guarded and layout.check is None
@@ -118,7 +120,8 @@ class CompiledCluster:
         self._donated = layout.donated
         self._donors = [len(self._arrays) + self._written[index] for index in layout.donated]
         self.seconds = 0.0
-        self.num_hoisted = 0
+        self.num_hoisted = shared.num_hoisted
+        self.is_shared = False
         self.is_loaded = False
         self.cache = ""
         self.key: Hashable = None

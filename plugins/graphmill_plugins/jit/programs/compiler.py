@@ -12,10 +12,12 @@ import numpy as np
 from jax.extend import core
 
 from graphmill.errors import InternalError, OpError
+from graphmill.spi import Ref
 from graphmill.spi.executors import is_validation_on
 from graphmill.spi.graphs import is_constant
 from graphmill_plugins._constants import marking
 from graphmill_plugins._jax import jax_module
+from graphmill_plugins.jit.ir.canonical_form import canonical_form
 from graphmill_plugins.jit.ir.errors import KernelFault, NeedsStatic, NotTraceable
 from graphmill_plugins.jit.ir.pytrees import Flat, flatten, is_array, unflatten
 from graphmill_plugins.jit.ir.traced_variable import TracedVariable
@@ -32,7 +34,8 @@ from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
 from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_loops
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
-from graphmill_plugins.jit.programs.program_cache import Program, ProgramCache, compile_program
+from graphmill_plugins.jit.programs.program_cache import ProgramCache, compile_program
+from graphmill_plugins.jit.programs.shared_programs import SHARED, SharedProgram
 from graphmill_plugins.jit.programs.trace_cache import bound_traces
 from graphmill_plugins.jit.tracing.elements import FirstRows
 from graphmill_plugins.jit.tracing.iteration_limit import ITERATIONS_LEFT, Limit
@@ -53,7 +56,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from graphmill.spi import Node
     from graphmill_plugins.jit.ir.scheduled_body import ScheduledBodies, ScheduledBody
@@ -88,27 +91,39 @@ def compile_cluster(
         NotTraceable: it cannot be compiled; the message says which node is the cause, and why.
     """
     began = time.perf_counter()
-    static = inputs.static
     read = inputs.variables(values)
     if read is None:
         raise NotTraceable("a variable has no value yet")
     slots, variables = read
     memory = memory or memory_of(None)
-    build = _Build(bodies, inputs, values, static, slots, memory, is_loop=is_loop)
+    large = _large_constants(bodies)
+    cluster_key = _cluster_key(bodies, inputs, large, memory, is_loop=is_loop)
+    inputs.static |= SHARED.static_of(cluster_key)
+    static = inputs.static
+    build = _Build(bodies, inputs, values, static, slots, memory, large, is_loop=is_loop)
     jax = jax_module()
     with jax.enable_x64(True), jax.default_device(memory.jax_device):
         arrays = [values[index] for index in inputs.arrays if index not in static]
         state = [variable.value for variable in variables]
         leaves = inputs.leaves(values)
-        constants = [node.attrs["value"].numpy() for node in build.large]
+        constants = [node.attrs["value"].numpy() for node in large]
+        key = inputs.key_of(values, static, slots, [value.shape for value in state])
+        kinds = [isinstance(values[index], Ref) for index in inputs.handles]
+        signature = key, tuple(kinds), tuple([str(value.dtype) for value in state])
+        shared = SHARED.find(cluster_key, signature)
+        is_first = shared is None
         try:
-            program, prepared, moved = _compiled(build, constants, arrays, state, leaves, cache)
+            if shared is None:
+                shared = _compiled(build, constants, arrays, state, leaves, cache)
+                SHARED.add(cluster_key, signature, shared)
+            prepared = shared.prepared(constants)
         except (NotImplementedError, jax.errors.JaxRuntimeError) as error:
             raise NotTraceable(f"XLA: {first_line(error)}") from error
-    cluster = CompiledCluster(program.call, prepared, build.layout, inputs, static, memory)
-    cluster.key = inputs.key_of(values, static, slots, [value.shape for value in state])
-    cluster.num_hoisted = moved
-    cluster.is_loaded, cluster.cache = program.is_loaded, program.note
+    cluster = CompiledCluster(shared, prepared, inputs, memory)
+    cluster.key = key
+    if is_first:
+        cluster.is_loaded, cluster.cache = shared.program.is_loaded, shared.program.note
+    cluster.is_shared = not is_first
     bound_traces()
     cluster.seconds = time.perf_counter() - began
     return cluster
@@ -121,8 +136,8 @@ def _compiled(
     state: list[Any],
     leaves: list[Any],
     cache: ProgramCache | None,
-) -> tuple[Program, tuple[Any, ...], int]:
-    """Return the program, its constants, and the number of operations hoisted into them."""
+) -> SharedProgram:
+    """Trace and compile a cluster."""
     jax = jax_module()
     shape = jax.ShapeDtypeStruct
     iterations = shape((), np.int32)
@@ -137,12 +152,14 @@ def _compiled(
     if cache is not None:
         cache = cache.for_kernels(build.suppliers)
     parts = hoist(closed, range(len(constants)))
-    prepared: tuple[Any, ...] = ()
+    prepare, shapes = None, ()
     if constants or parts.moved:
-        prepare = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
-        prepared = tuple(compile_program(prepare, {}, cache).call(*constants))
+        lowered = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
+        prepare = compile_program(lowered, {}, cache).call
+        shapes = tuple(
+            shape(one.shape, one.dtype) for one in jax.eval_shape(parts.prepare, *constants)
+        )
     options = compiler_options_for(closed, build.memory.platform)
-    shapes = tuple(shape(value.shape, value.dtype) for value in prepared)
     if build.layout.is_limited:
         dynamic.append(iterations)
 
@@ -164,7 +181,22 @@ def _compiled(
             stages = compile_stages(split_at_loops(whole, num_loops), options, cache)
         limited = LimitedProgram(program.call, stages, build.memory.jax_device)
         program = replace(program, call=limited)
-    return program, prepared, parts.moved
+    return SharedProgram(program, prepare, layout, parts.moved, build.static)
+
+
+def _cluster_key(
+    bodies: ScheduledBodies,
+    inputs: Inputs,
+    large: Sequence[Node],
+    memory: HostMemory,
+    *,
+    is_loop: bool,
+) -> Hashable:
+    """Return a key that equal clusters of one session and device share; None if there is none."""
+    form = canonical_form(bodies, large, inputs.nodes)
+    if form is None:
+        return None
+    return form, is_loop, bodies.host, bodies.device, bodies.policy, memory.jax_device
 
 
 def _donate(layout: Layout, closed: Any, state: Sequence[Any], cache: ProgramCache | None) -> None:
@@ -235,20 +267,21 @@ class _Build:
         static: frozenset[int],
         slots: Sequence[int],
         memory: HostMemory,
+        large: list[Node],
         *,
         is_loop: bool = False,
     ) -> None:
         self.memory = memory
+        self.static = static
         self._is_loop = is_loop
         self._bodies = bodies
         self._inputs = inputs
         self._values = values
-        self._static = static
         self._variables = inputs.traced_variables(values, slots)
         self.layout = Layout([], [])
         self.has_inner_loop = False
         self.suppliers: frozenset[str] = frozenset()
-        self.large: list[Node] = _large_constants(bodies)
+        self.large = large
 
     def trace(self, *flat: Any, is_limited: bool = False) -> list[Any]:
         """Return the traced results, the new variable values and the guard.
@@ -264,7 +297,7 @@ class _Build:
         main, inputs = self._bodies.main, self._inputs
         args: list[Any] = [None] * len(main.args)
         for index in inputs.arrays:
-            is_constant = index in self._static
+            is_constant = index in self.static
             args[index] = np.asarray(self._values[index]) if is_constant else next(dynamic)
         state: dict[Any, Any] = {GUARD: np.bool_(True)}
         handles: dict[Node, Any] = {}

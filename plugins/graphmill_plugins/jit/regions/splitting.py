@@ -5,12 +5,16 @@ operations, minutes for ten thousand. A large cluster therefore becomes several 
 which are compiled one after the other and used as they are ready.
 
 The nodes are put into a topological order that follows one path as far as it goes, and the order is
-cut. So no path leaves a part and comes back, and few values pass from part to part. Nodes that
+cut. So no path leaves a part and comes back, and few values pass from part to part. Where the order
+repeats itself (layers, calls of one function) it is cut at the same place of each repetition, so
+that parts are equal: equal parts share one program. Nodes that
 write variables, and what depends on them, are in the last part together: writes stay one call.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 
     from graphmill.spi import Edge, Node
 
+_CONTEXTS: Final = (128, 16)  # numbers of nodes that show where in a repeated sequence a cut is
+_FAR: Final = 64  # distance from which an input counts as that of a part's first nodes
+_SMALL: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
 
 
@@ -106,12 +113,45 @@ def _depth_first(members: Sequence[Node]) -> list[Node]:
 
 
 def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[list[Node]]:
-    """Cut an order into the smallest number of parts of about equal size."""
+    """Cut an order into parts of about equal size, at the same place of repeated sequences."""
     total = sum(sizes[node] for node in order)
-    count = math.ceil(total / max_size)
-    parts: list[list[Node]] = [[] for _ in range(count)]
-    before = 0
-    for node in order:
-        parts[before * count // total].append(node)
-        before += sizes[node]
-    return [part for part in parts if part]
+    size = math.ceil(total / math.ceil(total / max_size)) if total else 1
+    begins = list(itertools.accumulate((sizes[node] for node in order), initial=0))
+    contexts = [_contexts(order, length) for length in _CONTEXTS]
+    parts, start = [], 0
+    while start < len(order):
+        end = bisect.bisect_left(begins, begins[start] + size, start + 1, len(order))
+        if end < len(order):
+            end = _same_place(start, end, contexts)
+        if total - begins[end] < size * _SMALL:
+            end = len(order)
+        parts.append(list(order[start:end]))
+        start = end
+    return parts
+
+
+def _same_place(start: int, end: int, contexts: Sequence[Sequence[int]]) -> int:
+    """Return the last position up to `end` after which the same comes as after `start`.
+
+    The part is at least half as long then; `end` if there is no such position.
+    """
+    for context in contexts:
+        for position in range(end, (start + end) // 2, -1):
+            if context[position] == context[start]:
+                return position
+    return end
+
+
+def _contexts(order: Sequence[Node], length: int) -> list[int]:
+    """Return for each position a hash of what the nodes from there on are and read."""
+    positions = {node: index for index, node in enumerate(order)}
+    kinds = [hash((node.op, _distances(node, positions))) for node in order]
+    kinds += [0] * length
+    return [hash(tuple(kinds[index : index + length])) for index in range(len(order))]
+
+
+def _distances(node: Node, positions: dict[Node, int]) -> tuple[int, ...]:
+    """Return how far before a node its inputs come, 0 for those that come from far away."""
+    here = positions[node]
+    distances = [here - positions.get(edge.src, -_FAR) for edge in node.in_edges]
+    return tuple([distance if distance < _FAR else 0 for distance in distances])

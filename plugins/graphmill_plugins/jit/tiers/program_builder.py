@@ -109,7 +109,7 @@ class ProgramBuilder:
     def _note(
         self, record: SignatureRecord, cluster: CompiledCluster, cause: str, values: Sequence[Any]
     ) -> None:
-        outcome = "loaded" if cluster.is_loaded else COMPILED
+        outcome = "loaded" if cluster.is_loaded else "shared" if cluster.is_shared else COMPILED
         record.compiles.append(CompileRecord(cluster.seconds, outcome, cause, "", cluster.cache))
         record.seconds = cluster.seconds
         record.signature = signature_text(self._inputs, values)  # more inputs may be static now

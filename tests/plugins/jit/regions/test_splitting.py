@@ -71,6 +71,19 @@ def test_parts_have_about_equal_sizes() -> None:
     assert [len(part) for part in split(members, one, 10)] == [7, 7, 7]
 
 
+def test_repeated_layers_are_cut_into_equal_parts() -> None:
+    nodes, last = ["first = Sqrt(x)"], "first"
+    for layer in range(40):
+        nodes += [f"a{layer} = Neg({last})", f"b{layer} = Abs(a{layer})"]
+        nodes += [f"y{layer} = AddV2(b{layer}, {last})"]
+        last = f"y{layer}"
+    parts = split(members_of(graph(*nodes, **X)), one, 25)
+    kinds = [tuple(node.op for node in part) for part in parts]
+    assert len(kinds) >= 5
+    assert len(set(kinds[1:-1])) == 1
+    assert sum(map(len, kinds)) == 121
+
+
 def test_functions_count_with_their_bodies() -> None:
     members = members_of(graph("a = Neg(x)", "b = Abs(a)", "c = Tanh(b)", **X))
     sizes = {"a": 1, "b": 50, "c": 1}
