@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
+    from graphmill.train.checkpoint_listener import CheckpointSaverListener
     from graphmill.train.clipping import (
         clip_by_average_norm,
         clip_by_global_norm,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         MomentumOptimizer,
         RMSPropOptimizer,
     )
+    from graphmill.train.progress_hooks import ProgressBarHook, StepCounterHook
     from graphmill.train.queue_runner import (
         QueueRunner,
         add_queue_runner,
@@ -78,16 +80,21 @@ if TYPE_CHECKING:
         SessionRunHook,
         SessionRunValues,
     )
+    from graphmill.train.step_hooks import FeedFnHook, FinalOpsHook, GlobalStepWaiterHook
 
 __all__ = [
     "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
     "CheckpointSaverHook",
+    "CheckpointSaverListener",
     "ChiefSessionCreator",
     "Coordinator",
     "ExponentialMovingAverage",
+    "FeedFnHook",
+    "FinalOpsHook",
     "FtrlOptimizer",
+    "GlobalStepWaiterHook",
     "GradientDescentOptimizer",
     "LoggingTensorHook",
     "MomentumOptimizer",
@@ -96,6 +103,7 @@ __all__ = [
     "NanLossDuringTrainingError",
     "NanTensorHook",
     "Optimizer",
+    "ProgressBarHook",
     "QueueRunner",
     "RMSPropOptimizer",
     "Saver",
@@ -106,6 +114,7 @@ __all__ = [
     "SessionRunContext",
     "SessionRunHook",
     "SessionRunValues",
+    "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
     "WorkerSessionCreator",
@@ -157,6 +166,16 @@ _HOMES = {
         "noisy_linear_cosine_decay",
         "piecewise_constant",
         "polynomial_decay",
+    ),
+    "graphmill.train.checkpoint_listener": ("CheckpointSaverListener",),
+    "graphmill.train.progress_hooks": (
+        "ProgressBarHook",
+        "StepCounterHook",
+    ),
+    "graphmill.train.step_hooks": (
+        "FeedFnHook",
+        "FinalOpsHook",
+        "GlobalStepWaiterHook",
     ),
     "graphmill.train.meta_graph": ("export_meta_graph", "import_meta_graph", "write_graph"),
     "graphmill.train.queue_runner": ("QueueRunner", "add_queue_runner", "start_queue_runners"),

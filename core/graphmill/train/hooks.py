@@ -15,6 +15,7 @@ import numpy as np
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
 from graphmill.train.global_step import get_global_step
+from graphmill.train.meta_graph import write_graph
 from graphmill.train.session_run_hook import SessionRunArgs, SessionRunHook
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from graphmill.graph.variable import Variable
     from graphmill.session.session import Session
     from graphmill.summary import FileWriter
+    from graphmill.train.checkpoint_listener import CheckpointSaverListener
     from graphmill.train.saver import Saver
     from graphmill.train.scaffold import Scaffold
     from graphmill.train.session_run_hook import SessionRunContext, SessionRunValues
@@ -97,7 +99,7 @@ class StopAtStepHook(SessionRunHook):
 
     def begin(self) -> None:
         """Find the global step."""
-        self._global_step = _global_step("StopAtStepHook")
+        self._global_step = find_global_step("StopAtStepHook")
 
     def after_create_session(self, session: Session) -> None:
         """Count from the global step of the first session."""
@@ -133,6 +135,8 @@ class CheckpointSaverHook(SessionRunHook):
         saver: the saver; by default that of the scaffold.
         checkpoint_basename: the prefix of the file names.
         scaffold: its saver is used if `saver` is None.
+        listeners: called around each checkpoint; each may stop training.
+        save_graph_def: whether to write the graph, as `graph.pbtxt` and in `.meta` files.
         clock: returns the time in seconds.
 
     Raises:
@@ -147,19 +151,28 @@ class CheckpointSaverHook(SessionRunHook):
         saver: Saver | None = None,
         checkpoint_basename: str = "model.ckpt",
         scaffold: Scaffold | None = None,
+        listeners: Sequence[CheckpointSaverListener] | None = None,
+        save_graph_def: bool = True,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._timer = SecondOrStepTimer(save_secs, save_steps, clock)
         self._saver, self._scaffold = saver, scaffold
+        self._listeners, self._saves_graph = tuple(listeners or ()), save_graph_def
+        self._folder = checkpoint_dir
         self._path = f"{checkpoint_dir}/{checkpoint_basename}"
 
     def begin(self) -> None:
         """Find the global step."""
-        self._global_step = _global_step("CheckpointSaverHook")
+        self._global_step = find_global_step("CheckpointSaverHook")
+        self._graph = infer_graph()
+        for listener in self._listeners:
+            listener.begin()
 
     def after_create_session(self, session: Session) -> None:
         """Save the initial state of a new session for recovery."""
+        if self._saves_graph:
+            write_graph(self._graph, self._folder, "graph.pbtxt")
         self._save(session, int(session.run(self._global_step)))
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
@@ -171,24 +184,31 @@ class CheckpointSaverHook(SessionRunHook):
         """Save if it is due, under the current value of the global step."""
         if self._timer.is_due(int(run_values.results) + 1):
             step = int(run_context.session.run(self._global_step))
-            if self._timer.is_due(step):
-                self._save(run_context.session, step)
+            if self._timer.is_due(step) and self._save(run_context.session, step):
+                run_context.request_stop()
 
     def end(self, session: Session) -> None:
         """Save the final state, unless it is saved already."""
         step = int(session.run(self._global_step))
         if step != self._last_saved:
             self._save(session, step)
+        for listener in self._listeners:
+            listener.end(session, step)
 
-    def _save(self, session: Session, step: int) -> None:
+    def _save(self, session: Session, step: int) -> bool:
+        """Save; return whether a listener wants to stop."""
         saver = self._saver or (self._scaffold.saver if self._scaffold is not None else None)
         if saver is None:
             raise FailedPreconditionError(
                 "CheckpointSaverHook has no saver; pass one, or a Scaffold with variables"
             )
-        saver.save(session, self._path, step)
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        saver.save(session, self._path, step, write_meta_graph=self._saves_graph)
         self._timer.done_at(step)
         self._last_saved = step
+        requests = [listener.after_save(session, step) for listener in self._listeners]
+        return any(requests)
 
 
 class SummarySaverHook(SessionRunHook):
@@ -227,7 +247,7 @@ class SummarySaverHook(SessionRunHook):
         """Find the global step and the summaries, and open the writer."""
         from graphmill.summary import FileWriter, merge_all
 
-        self._global_step = _global_step("SummarySaverHook")
+        self._global_step = find_global_step("SummarySaverHook")
         if self._summaries is None:
             self._summaries = merge_all()
         if self._summaries is None:
@@ -353,7 +373,12 @@ class NanLossDuringTrainingError(RuntimeError):
     """A loss is NaN."""
 
 
-def _global_step(asker: str) -> Variable:
+def find_global_step(asker: str) -> Variable:
+    """Return the global step of the default graph.
+
+    Raises:
+        FailedPreconditionError: there is none; `asker` needs it.
+    """
     global_step = get_global_step(infer_graph())
     if global_step is None:
         raise FailedPreconditionError(

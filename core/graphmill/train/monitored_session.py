@@ -7,6 +7,7 @@ variables are restored from the latest checkpoint, so the updates since then are
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
@@ -18,10 +19,13 @@ from graphmill.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     OpError,
+    OutOfRangeError,
     UnavailableError,
 )
 from graphmill.session.options import as_message, copy_message
-from graphmill.train.hooks import CheckpointSaverHook
+from graphmill.train.coordinator import Coordinator
+from graphmill.train.hooks import CheckpointSaverHook, SummarySaverHook
+from graphmill.train.queue_runner import start_queue_runners
 from graphmill.train.session_creator import (
     ChiefSessionCreator,
     SessionCreator,
@@ -66,6 +70,10 @@ class MonitoredSession:
         max_recovery_secs: how long to try to create a new session after a task was lost, in
             seconds; None for no limit.
         recovery_wait_secs: the number of seconds between two attempts.
+        stop_grace_period_secs: how long the threads of queue runners may take to end, in seconds.
+
+    The queue runners of the graph run as long as a session. A `with` block that ends with
+    OutOfRangeError or StopIteration, the end of the input, ends well: the error goes no further.
 
     Threads: one at a time.
 
@@ -80,11 +88,14 @@ class MonitoredSession:
         *,
         max_recovery_secs: float | None = None,
         recovery_wait_secs: float = 1.0,
+        stop_grace_period_secs: float = 120,
     ) -> None:
         self._creator = session_creator or ChiefSessionCreator()
         self._hooks = tuple(hooks)
         self._max_recovery_secs = max_recovery_secs
         self._recovery_wait_secs = recovery_wait_secs
+        self._stop_grace_period_secs = stop_grace_period_secs
+        self._coordinator = Coordinator(())
         self._between_tries = threading.Event()
         self._stops = False
         self._is_closed = False
@@ -100,8 +111,8 @@ class MonitoredSession:
         return self._creator.scaffold.graph
 
     def should_stop(self) -> bool:
-        """Return whether a hook requested a stop or the session is closed."""
-        return self._stops or self._is_closed
+        """Return whether a hook or thread requested a stop, or the session is closed."""
+        return self._stops or self._is_closed or self._coordinator.should_stop()
 
     def run(
         self,
@@ -129,6 +140,10 @@ class MonitoredSession:
             except LOST_A_TASK as error:
                 _logger.info("a task was lost; creating a new session: %s", error)
                 self._drop_session()
+            except Exception:
+                # The error of a queue runner is why the step found no input.
+                self._coordinator.raise_requested_exception()
+                raise
 
     def close(self) -> None:
         """Call the hooks' `end` and close the session; idempotent.
@@ -146,8 +161,10 @@ class MonitoredSession:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        self._close(is_well=kind is None)
+    ) -> bool:
+        is_end_of_input = kind is not None and issubclass(kind, (OutOfRangeError, StopIteration))
+        self._close(is_well=kind is None or is_end_of_input)
+        return is_end_of_input
 
     def _run_once(
         self,
@@ -197,8 +214,10 @@ class MonitoredSession:
         while True:
             try:
                 session = self._creator.create_session()
+                self._coordinator = Coordinator(())
+                start_queue_runners(session, self._coordinator, self.graph.queue_runners)
                 for hook in self._hooks:
-                    hook.after_create_session(session)
+                    _tell_of_session(hook, session, self._coordinator)
             except LOST_A_TASK as error:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise
@@ -211,6 +230,18 @@ class MonitoredSession:
         session, self._session = self._session, None
         if session is None:
             return
+        self._coordinator.request_stop()
+        try:
+            self._coordinator.join(
+                stop_grace_period_secs=self._stop_grace_period_secs, ignore_live_threads=True
+            )
+        except LOST_A_TASK as error:
+            _logger.info("a queue runner of the lost session failed: %s", error)
+        finally:
+            self._close_session(session)
+
+    @staticmethod
+    def _close_session(session: Session) -> None:
         try:
             session.close()
         except OpError as error:
@@ -237,9 +268,15 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
     hooks: Sequence[SessionRunHook] = (),
     chief_only_hooks: Sequence[SessionRunHook] = (),
     save_checkpoint_secs: float | None = None,
+    save_summaries_steps: int | None = None,
+    save_summaries_secs: float | None = None,
     config: Any = None,
+    stop_grace_period_secs: float = 120,
+    log_step_count_steps: int | None = 100,
     max_wait_secs: float = 7200,
     save_checkpoint_steps: int | None = None,
+    summary_dir: Path | None = None,
+    save_graph_def: bool = True,
     *,
     max_recovery_secs: float | None = None,
     recovery_wait_secs: float = 1.0,
@@ -255,8 +292,16 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         hooks, chief_only_hooks: called around each step.
         save_checkpoint_secs, save_checkpoint_steps: the interval at which the chief saves, in
             seconds or in steps; give at most one. The default is 600 seconds.
+        save_summaries_steps, save_summaries_secs: the interval at which the chief writes the
+            summaries of the graph, if it has any; give at most one. The default is 100 steps.
         config: the `ConfigProto` of the sessions.
+        stop_grace_period_secs: as in `MonitoredSession`.
+        log_step_count_steps: the interval at which the chief logs the steps per second; None or 0
+            for never.
         max_wait_secs: how many seconds a worker waits for the chief.
+        summary_dir: the folder of summaries and step counts, by default `checkpoint_dir`; if both
+            are None there are neither.
+        save_graph_def: whether the checkpoints come with the graph.
         max_recovery_secs, recovery_wait_secs: as in `MonitoredSession`.
         host: supplies kernels and devices; by default the default host.
 
@@ -278,8 +323,13 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
                     save_checkpoint_secs,
                     save_checkpoint_steps,
                     scaffold=creator.scaffold,
+                    save_graph_def=save_graph_def,
                 )
             )
+        folder = checkpoint_dir if summary_dir is None else summary_dir
+        if folder is not None:
+            intervals = save_summaries_steps, save_summaries_secs
+            every_hook += _summary_hooks(creator, folder, intervals, log_step_count_steps)
     else:
         creator = WorkerSessionCreator(
             scaffold, master, config, max_wait_secs, recovery_wait_secs, host=host
@@ -289,7 +339,35 @@ def MonitoredTrainingSession(  # noqa: N802 - TensorFlow's name
         every_hook,
         max_recovery_secs=max_recovery_secs,
         recovery_wait_secs=recovery_wait_secs,
+        stop_grace_period_secs=stop_grace_period_secs,
     )
+
+
+def _summary_hooks(
+    creator: SessionCreator,
+    folder: Path,
+    intervals: tuple[int | None, float | None],
+    log_step_count_steps: int | None,
+) -> list[SessionRunHook]:
+    """Return the chief's hooks that count steps and write the summaries of the graph."""
+    from graphmill.train.progress_hooks import StepCounterHook
+
+    hooks: list[SessionRunHook] = []
+    if log_step_count_steps:
+        hooks.append(StepCounterHook(log_step_count_steps, output_dir=folder))
+    if creator.scaffold.graph.summaries:
+        steps, secs = (100, None) if intervals == (None, None) else intervals
+        hooks.append(SummarySaverHook(steps, secs, output_dir=folder))
+    return hooks
+
+
+def _tell_of_session(hook: SessionRunHook, session: Session, coordinator: Coordinator) -> None:
+    """Call `after_create_session`, with the coordinator if the hook takes it."""
+    method: Any = hook.after_create_session
+    if len(inspect.signature(method).parameters) > 1:
+        method(session, coordinator)
+    else:
+        method(session)
 
 
 def _add_feeds(feeds: dict[Any, Any], added: Mapping[Any, Any], hook: SessionRunHook) -> None:

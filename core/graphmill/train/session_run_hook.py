@@ -76,7 +76,10 @@ class SessionRunHook:
         """Change the graph; called once, before the first session is created."""
 
     def after_create_session(self, session: Session) -> None:
-        """Handle a new session with initialized variables: the first, or one after a recovery."""
+        """Handle a new session with initialized variables: the first, or one after a recovery.
+
+        A hook may take the `Coordinator` of the session as a second argument, as in TensorFlow.
+        """
         del session
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
