@@ -4,6 +4,7 @@
     python tools/run_ci.py --dry-run            print what would run
     python tools/run_ci.py --python 3.12 --command test --dependencies newest
     python tools/run_ci.py --compiled FOLDER    keep JAX's compiled programs for the next time
+    python tools/run_ci.py --command lite        try the installation without JAX
     python tools/run_ci.py --undivided          each run executes all tests
 
 Each command runs on every Python with the newest dependencies that pip selects, and on the lowest
@@ -45,11 +46,15 @@ OLDEST_MINORS = (11,)
 """The minor versions of Python 3 that all of the oldest dependencies have wheels for."""
 COMPILED = "compiled"
 """The name of the temporary folder for JAX's compiled programs, next to the logs."""
+LITE = "lite"
+"""The command of the run that tries graphmill-lite."""
+OTHER_COMMANDS: tuple[str, ...] = (LITE,)
+"""Commands that are not in the README."""
 LIMIT_SECONDS = 50 * 60
 _END_CHARACTERS = 6000
 """Number of characters of a failed run's log to repeat; the stacks of a crash are long."""
 _WAIT_SECONDS = 1.0
-_MINUTES = {"test": 10, "run": 1}  # approximate, to start the longest first
+_MINUTES = {"test": 10, "lite": 3, "run": 1}  # approximate, to start the longest first
 _CLOSING = re.compile(r"(?:=+ )?(?P<counts>\d+ \w+(?:, \d+ \w+)*) in \d[\d.]*s\b.*")
 _PROGRESS = re.compile(r"[.sxFEX]*(?: *\[ *\d+%\])?")
 _COUNT = re.compile(r"(\d+) (\w+)")
@@ -76,6 +81,9 @@ class Run:
     @property
     def arguments(self) -> list[str]:
         """The command line that runs it."""
+        if self.command == LITE:
+            tool = str(ROOT / "tools" / "try_lite.py")
+            return [sys.executable, tool, "--python", str(self.python.executable)]
         tool = str(ROOT / "tools" / "run_readme.py")
         arguments = [sys.executable, tool, self.command, "--python", str(self.python.executable)]
         if self.dependencies == "oldest":
@@ -96,12 +104,14 @@ class Outcome:
     failed: int
 
 
-def plan(pythons: Sequence[Python], commands: Iterable[str]) -> list[Run]:
+def plan(pythons: Sequence[Python], commands: Sequence[str]) -> list[Run]:
     """Return all runs, the longest first; those that reuse others' programs come last."""
-    names = list(commands)
+    names = [name for name in commands if name != LITE]
     runs = [Run(python, "newest", name) for python in pythons[:2] for name in names]
     if pythons and pythons[0].minor in OLDEST_MINORS:
         runs += [Run(pythons[0], "oldest", name) for name in names]
+    # The Python with the fewest other runs tries the small installation (tools/try_lite.py).
+    runs += [Run(python, "newest", LITE) for python in pythons[-1:] if LITE in commands]
     # The newest JAX needs a newer Python than the lowest one, so these share the second one's JAX.
     runs += [Run(python, "newest", name) for python in pythons[2:] for name in names]
     return sorted(runs, key=lambda run: -_MINUTES.get(run.command, 1))
@@ -255,11 +265,12 @@ def _as_completed(pending: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Execute the runs that the command line selects; return 1 if anything failed."""
     commands = commands_of((ROOT / "README.md").read_text(encoding="utf-8"))
-    options = _parser(sorted(commands)).parse_args(arguments)
+    options = _parser([*sorted(commands), LITE]).parse_args(arguments)
     minors = [int(name.partition(".")[2]) for name in options.python] or MINORS
+    chosen = options.command or [*commands, *OTHER_COMMANDS]
     runs = [
         run
-        for run in plan(find_pythons(minors=minors), options.command or commands)
+        for run in plan(find_pythons(minors=minors), chosen)
         if run.dependencies in (options.dependencies or run.dependencies)
     ]
     if not options.undivided:

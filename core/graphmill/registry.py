@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_OWN_DISTRIBUTION = "graphmill"
+
+OWN_DISTRIBUTION = "graphmill"
+LITE_DISTRIBUTION = "graphmill-lite"
+"""graphmill without JAX among its requirements; see `graphmill.distribution`."""
 
 
 class Provenance(NamedTuple):
@@ -50,7 +53,7 @@ class Provenance(NamedTuple):
     @property
     def is_builtin(self) -> bool:
         """Whether graphmill's own distribution supplied it; used in messages only."""
-        return self.distribution == _OWN_DISTRIBUTION
+        return self.distribution == OWN_DISTRIBUTION
 
     @property
     def error_plugin(self) -> str | None:
@@ -62,7 +65,7 @@ class Provenance(NamedTuple):
         return f"plugin {self.plugin!r} ({source})"
 
 
-CORE = Provenance("core", _OWN_DISTRIBUTION, module="graphmill", is_required=True)
+CORE = Provenance("core", OWN_DISTRIBUTION, module="graphmill", is_required=True)
 """The owner of everything that core itself registers."""
 
 

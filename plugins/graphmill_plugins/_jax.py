@@ -70,13 +70,16 @@ def jax_module() -> Any:
 
     Raises:
         FailedPreconditionError: this process was forked from one that had started JAX.
+        UnimplementedError: JAX is not installed.
     """
     if JAX.is_inherited:
         raise_inherited()
     if not JAX.is_used:
+        from graphmill_plugins._optional import import_optional  # needed once
+
         with deferred_forks():
+            import_optional("jax")
             JAX.is_used = True
-            importlib.import_module("jax")
     return sys.modules["jax"]
 
 

@@ -6,7 +6,6 @@ compiled. Importing JAX takes half a second, which must not delay the first step
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 __all__ = ["jax", "jnp", "jsl", "jsp", "lax"]
@@ -21,7 +20,9 @@ class LazyModule:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)  # tools that inspect objects must not trigger the import
-        value = getattr(importlib.import_module(self._name), name)
+        from graphmill_plugins._optional import import_optional  # needed once
+
+        value = getattr(import_optional(self._name), name)
         setattr(self, name, value)
         return value
 

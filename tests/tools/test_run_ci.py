@@ -37,7 +37,8 @@ def python(ci: Any, minor: int) -> Any:
 
 
 def use_programs(ci: Any, monkeypatch: pytest.MonkeyPatch, **programs: str) -> None:
-    """Replace each command by a Python program."""
+    """Replace each command of the README by a Python program; there are no other commands."""
+    monkeypatch.setattr(ci, "OTHER_COMMANDS", ())
     monkeypatch.setattr(
         ci.Run, "arguments", property(lambda run: [sys.executable, "-c", programs[run.command]])
     )
@@ -53,6 +54,14 @@ def test_plan_has_each_python_and_once_the_oldest_dependencies(ci: Any) -> None:
         (13, "newest", "run"),
         (11, "oldest", "run"),
     ]
+
+
+def test_plan_tries_the_small_installation_once(ci: Any) -> None:
+    runs = ci.plan([python(ci, 11), python(ci, 13)], ["run", "lite"])
+    assert [run.python.minor for run in runs if run.command == "lite"] == [13]
+    (lite,) = (run for run in runs if run.command == "lite")
+    assert lite.arguments[1].endswith("try_lite.py")
+    assert lite.arguments[2:] == ["--python", "/bin/python3.13"]
 
 
 def test_plan_serializes_runs_that_share_compiled_programs(ci: Any) -> None:

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "errors",
         "access",
         "deprecations",
+        "distribution",
         "dtypes",
         "typing",
         "registry",
@@ -69,7 +70,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {part: layer for layer, parts in enumerate(LAYERS) for part in parts}
 
 FORBIDDEN_IN_CORE = ("graphmill_plugins", "jax", "jaxlib", "grpc")
-SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax", "_server")
+SHARED_BY_PLUGINS = ("_constants", "_jax", "_lazy_jax", "_optional", "_server")
 SESSION_DOORS = (
     "graphmill.session.session",
     "graphmill.session.options",

@@ -82,9 +82,9 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or context.resilient_parsing:
         return
-    from importlib.metadata import version
+    from graphmill import __version__
 
-    click.echo(f"graphmill {version('graphmill')} (Python {sys.version.split()[0]})")
+    click.echo(f"graphmill {__version__} (Python {sys.version.split()[0]})")
     context.exit()
 
 

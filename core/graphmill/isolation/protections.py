@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from graphmill.distribution import install_command
 from graphmill.errors import UnimplementedError
 from graphmill.isolation.limits import LANDLOCK, SECCOMP
 from graphmill.runtime.process.sandbox.file_access import MINIMUM_ABI, landlock_abi
@@ -14,7 +15,7 @@ from graphmill.runtime.process.sandbox.system_calls import seccomp_library
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_INSTALL: Final = "pip install 'graphmill[isolate]'"
+_EXTRA: Final = "isolate"
 _ACTIONS: Final = "/proc/sys/kernel/seccomp/actions_avail"
 
 
@@ -54,7 +55,7 @@ def _landlock_fault() -> str:
     try:
         version = landlock_abi()
     except ImportError:
-        return f"the package landlock is not installed; {_INSTALL}"
+        return f"the package landlock is not installed; {install_command(_EXTRA)}"
     except OSError as error:
         return f"the kernel has no Landlock, or it is switched off ({error})"
     if version < MINIMUM_ABI:
@@ -69,7 +70,7 @@ def _seccomp_fault() -> str:
     try:
         seccomp_library()
     except ImportError:
-        return f"the package pyseccomp is not installed; {_INSTALL}"
+        return f"the package pyseccomp is not installed; {install_command(_EXTRA)}"
     except RuntimeError as error:
         return (
             f"pyseccomp needs the library libseccomp 2: {error}; install it with the system's "

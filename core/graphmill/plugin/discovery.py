@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.plugin.installed import installed_with, parse_entry_points
 from graphmill.plugin.version_check import normalized
-from graphmill.registry import PluginError
+from graphmill.registry import LITE_DISTRIBUTION, OWN_DISTRIBUTION, PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -50,6 +50,8 @@ def entry_point_plugins(group: str = ENTRY_POINT_GROUP) -> list[Candidate]:
     for distribution in installed_with(group):
         name, version, requires = _headers(distribution.headers)
         key = normalized(name)
+        if key == LITE_DISTRIBUTION:  # the same files, whose plugins are the built-in ones
+            name = key = OWN_DISTRIBUTION
         if key not in by_name and not distribution.is_shadowed:
             by_name[key] = [
                 Candidate(point_name, module, "entry point", load, name, version, requires)

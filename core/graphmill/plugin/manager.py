@@ -14,7 +14,7 @@ from graphmill.plugin.markers import HOOK_PREFIX, PROJECT
 from graphmill.plugin.records import PluginRecord
 from graphmill.plugin.spi_version import spi_problem, spi_problem_of_source
 from graphmill.plugin.version_check import unmet_requirement
-from graphmill.registry import PluginConflictError, PluginError, PluginWarning
+from graphmill.registry import OWN_DISTRIBUTION, PluginConflictError, PluginError, PluginWarning
 from graphmill.runtime.process.event_log import INFO, log_event
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from graphmill.plugin.records import Status
 
     HookArguments = Callable[[PluginRecord], dict[str, object]]
-
-_OWN_DISTRIBUTION = "graphmill"
 
 
 class PluginManager:
@@ -47,7 +45,7 @@ class PluginManager:
     def load_installed(self) -> None:
         """Load plugins from entry points, except those that the environment disables."""
         candidates = discovery.entry_point_plugins()
-        if not any(c.distribution == _OWN_DISTRIBUTION for c in candidates):
+        if not any(c.distribution == OWN_DISTRIBUTION for c in candidates):
             self._notes.append(
                 "the built-in plugins were not found: the distribution 'graphmill' is not "
                 "installed here (in a checkout: pip install -e .)"
@@ -134,7 +132,7 @@ class PluginManager:
         for candidate, record in enabled:
             if record.name in rivals and not record.is_required:
                 self.refuse(record, "conflict", _name_conflict(rivals[record.name]))
-            elif unmet := unmet_requirement(candidate.requires, _OWN_DISTRIBUTION, own):
+            elif unmet := unmet_requirement(candidate.requires, OWN_DISTRIBUTION, own):
                 self.refuse(record, "failed", f"it needs graphmill {unmet}, this is {own}")
             else:
                 self._load(candidate, record)
@@ -245,12 +243,12 @@ def _record_of(candidate: Candidate) -> PluginRecord:
         candidate.source,
         candidate.distribution,
         candidate.version,
-        is_required=candidate.distribution == _OWN_DISTRIBUTION,
+        is_required=candidate.distribution == OWN_DISTRIBUTION,
     )
 
 
 def _own_version(candidates: Iterable[Candidate]) -> str:
-    return next((c.version for c in candidates if c.distribution == _OWN_DISTRIBUTION), "")
+    return next((c.version for c in candidates if c.distribution == OWN_DISTRIBUTION), "")
 
 
 def _rivals(enabled: Iterable[tuple[Candidate, PluginRecord]]) -> dict[str, list[PluginRecord]]:

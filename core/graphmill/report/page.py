@@ -29,13 +29,13 @@ def render(data: dict[str, Any]) -> str:
     Args:
         data: what `collect` returned.
     """
-    from importlib.metadata import version
+    from graphmill import __version__
 
     sections = list(_sections(data))
     return Template(_asset("page.html")).substitute(
         title=escape(data["title"]),
         subtitle=escape(_subtitle(data)),
-        version=escape(version("graphmill")),
+        version=escape(__version__),
         style=_asset("style.css"),
         navigation="\n".join(
             f'<li><a href="#{key}">{escape(title)}</a></li>' for key, title, _ in sections

@@ -30,6 +30,7 @@ from graphmill.plugin.spi_version import VERSION as VERSION
 if TYPE_CHECKING:
     from graphmill import dtypes as dtypes
     from graphmill import errors as errors
+    from graphmill.distribution import install_command as install_command
     from graphmill.explain.compilation import COMPILED as COMPILED
     from graphmill.explain.compilation import STRAIGHT_LINE as STRAIGHT_LINE
     from graphmill.explain.compilation import ClusterRecord as ClusterRecord
@@ -136,6 +137,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "graphmill.distribution": "install_command",
             "graphmill.dtypes": "",
             "graphmill.errors": "",
             "graphmill.explain.compilation": (

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import FailedPreconditionError
-from graphmill.spi import hookimpl
+from graphmill.spi import hookimpl, install_command
 from graphmill.spi.process import listen
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def _api() -> tuple[Any, Any]:
         from opentelemetry import metrics, trace
     except ImportError as error:
         raise FailedPreconditionError(
-            f"the plugin needs opentelemetry-api ({error}); "
-            "try: pip install 'graphmill[opentelemetry]'"
+            f"the plugin needs opentelemetry-api ({error}); try: {install_command('opentelemetry')}"
         ) from error
     return trace, metrics

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from graphmill.errors import UnavailableError, UnimplementedError
+from graphmill.spi import install_command
 from graphmill_plugins._server.address import Address
 from graphmill_plugins.serving.requests.server_core import ServerCore
 
@@ -153,7 +154,7 @@ def _check_packages(options: ServerOptions) -> None:
             raise UnimplementedError(
                 f"serving models over {'HTTP' if extra == 'serve' else 'gRPC'} needs "
                 f"{' and '.join(missing)}, which is not installed: "
-                f"pip install 'graphmill[{extra}]'"
+                f"{install_command(extra)}"
             )
 
 

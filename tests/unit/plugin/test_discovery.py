@@ -52,6 +52,21 @@ def test_plugins_are_ordered_by_distribution_and_name(tmp_path: Path, use_dists:
     ]
 
 
+def test_plugins_of_graphmill_lite_are_built_in(tmp_path: Path, use_dists: UseDists) -> None:
+    use_dists(write_dist(tmp_path, "graphmill-lite", "0.9", "cpu = graphmill_plugins.cpu\n"))
+    (candidate,) = found("graphmill", "graphmill-lite")
+    assert candidate.distribution == "graphmill"
+    assert candidate.version == "0.9"
+
+
+def test_two_distributions_of_graphmill_supply_each_plugin_once(
+    tmp_path: Path, use_dists: UseDists
+) -> None:
+    for name in ("graphmill", "graphmill-lite"):
+        use_dists(write_dist(tmp_path / name, name, entry_points="cpu = graphmill_plugins.cpu\n"))
+    assert [c.name for c in found("graphmill", "graphmill-lite")] == ["cpu"]
+
+
 def test_candidate_has_version_and_requirements_without_import(
     use_dists: UseDists,
 ) -> None:

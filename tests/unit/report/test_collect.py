@@ -49,6 +49,7 @@ def test_nodes_have_scopes_frames_and_inputs() -> None:
     assert names.index("layer_1/weights") in graph["constants"]
 
 
+@pytest.mark.jax
 def test_steps_have_times_and_memory_of_their_nodes() -> None:
     data = collected(scopes_and_a_loop(), np.ones((2, 4), "float32"), 20, jit="eager")
     assert [step["name"] for step in data["steps"]] == ["step 1 of 20", "step 20 of 20"]

@@ -398,6 +398,7 @@ def test_e12_trace_has_the_source_arguments_constants_and_results(traced: Any) -
     assert nodes["y"].scheduled_nanos <= nodes["y"].all_start_nanos
 
 
+@pytest.mark.jax
 def test_a_trace_shows_the_cluster_that_ran_and_estimates_its_nodes(probe_host: Any) -> None:
     graph = graphmill.Graph()
     with graph.as_default():

@@ -15,6 +15,7 @@ from graphmill import files
 from graphmill.batch.output.byte_stream import ByteStream
 from graphmill.batch.output.table_columns import cells, column_names, output_shapes
 from graphmill.cli.output.formatting import plain
+from graphmill.distribution import install_command
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _pyarrow() -> tuple[Any, Any]:
         from pyarrow import parquet
     except ImportError as missing:
         error = UnimplementedError("writing .parquet needs pyarrow, which is not installed")
-        error.add_note("try: pip install 'graphmill[parquet]', or write a .csv file")
+        error.add_note(f"try: {install_command('parquet')}, or write a .csv file")
         raise error from missing
     return pa, parquet
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from graphmill import errors
+from graphmill import distribution, errors
 from graphmill.cli.diagnostics.compile_cache import VARIABLES as CACHE_VARIABLES
 from graphmill.cli.diagnostics.compile_cache import advice_on_cache, cache_sizes
 from graphmill.cli.diagnostics.installation import (
+    advice_on_distributions,
     advice_on_plugins,
     advice_on_requirements,
     version_of,
@@ -25,10 +26,25 @@ if TYPE_CHECKING:
     from graphmill.plugin.host import Host
 
 _LIBRARIES: Final = (
-    *("graphmill", "numpy", "protobuf", "pluggy", "ml_dtypes", "jax", "jaxlib", "click", "rich"),
-    *("fsspec", "google-crc32c", "array-api-compat", "google-re2", "pillow", "torch"),
+    *(
+        "graphmill",
+        "graphmill-lite",
+        "numpy",
+        "protobuf",
+        "pluggy",
+        "ml_dtypes",
+        "jax",
+        "jaxlib",
+        "click",
+        "rich",
+    ),
+    *("fsspec", "google-crc32c", "array-api-compat", "google-re2", "scipy", "pillow", "torch"),
 )
 _MAX_LISTED_NAMES: Final = 3
+_WITHOUT_JAX: Final = (
+    "not installed: steps are interpreted, never compiled; there are no devices GPU and XLA_CPU, "
+    "and no export to jax and stablehlo"
+)
 _VARIABLES: Final = (
     *("GRAPHMILL_DISABLE_PLUGINS", "GRAPHMILL_LOAD_PLUGINS", "GRAPHMILL_TRACEBACK"),
     *("GRAPHMILL_PROCESS_EFFECTS", "GRAPHMILL_VALIDATE", "JAX_PLATFORMS", "XLA_FLAGS"),
@@ -46,7 +62,8 @@ class Diagnosis:
         versions: version of each library that graphmill uses; None if it is not installed.
         environment: environment variables that are set.
         plugins: the records of all plugins.
-        jax: JAX's platform and devices, or the reason why it cannot be used.
+        jax: JAX's platform and devices; or, under "missing", what does not exist without it; or,
+            under "error", the reason why it cannot be used.
         caches: size in bytes of each folder of compiled programs; None if it does not exist.
         isolation: "available", or why `--isolate` is refused.
         process: the state of each process-wide effect: on or off.
@@ -112,7 +129,10 @@ def diagnose(host: Host | None) -> Diagnosis:
         isolation=why_not(PROTECTIONS) or "available",
         process={name: effects.state_of(effect) for name, effect in effects.EFFECTS.items()},
     )
-    diagnosis.advice = advice_on_requirements(["graphmill", *_distributions(host)])
+    diagnosis.advice = [
+        *advice_on_distributions(),
+        *advice_on_requirements([*distribution.installed(), *_distributions(host)]),
+    ]
     if host is not None:
         diagnosis.advice[:0] = advice_on_plugins(host)
     if "error" in diagnosis.jax:
@@ -124,16 +144,19 @@ def diagnose(host: Host | None) -> Diagnosis:
 
 
 def _distributions(host: Host | None) -> list[str]:
-    """Return the distributions whose plugins are used."""
+    """Return the distributions other than graphmill's whose plugins are used."""
     records = host.plugins if host else ()
     used = (record for record in records if record.status == "loaded" and record.distribution)
-    return [record.distribution for record in used]
+    return [record.distribution for record in used if not record.owner.is_builtin]
 
 
 def _jax() -> dict[str, Any]:
     """Return JAX's version and devices, queried in a subprocess because it may reserve a GPU."""
     import json
     import subprocess
+
+    if version_of("jax") is None:  # an error for `graphmill`, whose requirements say so
+        return {"missing": _WITHOUT_JAX}
 
     code = (
         "import json, jax\n"
@@ -163,7 +186,8 @@ def _tables(diagnosis: Diagnosis) -> list[Table | str]:
         supplies = ", ".join(_brief(kind, names) for kind, names in record["registered"].items())
         plugins.rows.append((record["name"], origin, record["status"], supplies or "-"))
     jax = diagnosis.jax
-    state = jax.get("error") or f"{jax['platform']}: {', '.join(jax['devices'])}"
+    state = jax.get("error") or jax.get("missing")
+    state = state or f"{jax['platform']}: {', '.join(jax['devices'])}"
     caches = ", ".join(
         f"{name}: {'none' if size is None else f'{size} bytes'}"
         for name, size in diagnosis.caches.items()

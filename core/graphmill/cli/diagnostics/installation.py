@@ -9,7 +9,7 @@ import re
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from graphmill import errors
+from graphmill import distribution, errors
 from graphmill.plugin.version_check import unmet_clauses
 from graphmill.registry import PluginError
 from graphmill.runtime.kernels.lowering_registry import supplier_of
@@ -40,6 +40,16 @@ def advice_on_plugins(host: Host) -> list[str]:
             advice += _on_undefined_ops(host, record, "lowerings")
             advice += _on_idle_lowerings(host, record)
     return advice
+
+
+def advice_on_distributions() -> list[str]:
+    """Return advice if both distributions of graphmill are installed: they have the same files."""
+    installed = distribution.installed()
+    if len(installed) < 2:
+        return []
+    both = " and ".join(f"{name} {version}" for name, version in installed.items())
+    remedy = f"pip uninstall {' '.join(installed)}, then install one of them"
+    return [f"{both} are both installed, and have the same files: {remedy}"]
 
 
 def advice_on_requirements(distributions: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.distribution import install_command
 from graphmill.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _pillow(name: str) -> ModuleType:
         from PIL import Image
     except ImportError as missing:
         error = UnimplementedError(f"{name}: reading images needs pillow, which is not installed")
-        error.add_note("try: pip install 'graphmill[image]'")
+        error.add_note(f"try: {install_command('image')}")
         raise error from missing
     return Image
 

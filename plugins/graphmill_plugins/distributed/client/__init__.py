@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import FailedPreconditionError
+from graphmill.spi import install_command
 from graphmill.spi.cluster import SessionFactory
 
 if TYPE_CHECKING:
@@ -58,6 +59,6 @@ def _check_library() -> None:
         import grpc
     except ImportError as error:
         raise FailedPreconditionError(
-            "sessions on grpc:// targets need grpcio: pip install 'graphmill[grpc]'"
+            f"sessions on grpc:// targets need grpcio: {install_command('grpc')}"
         ) from error
     del grpc

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from graphmill.errors import UnimplementedError
+from graphmill.spi import install_command
 from graphmill.spi.cluster import Settings, Table, common_options, emit
 
 _COUNTS = ("sessions", "worker_sessions", "registered_graphs", "running_steps", "steps")
@@ -40,7 +41,7 @@ def status(settings: Settings, target: str, timeout: float) -> None:
         if (error.name or "").partition(".")[0] != "grpc":
             raise
         raise UnimplementedError(
-            "the status of a cluster needs the package grpc: pip install 'graphmill[grpc]'"
+            f"the status of a cluster needs the package grpc: {install_command('grpc')}"
         ) from error
     target = target if "://" in target else f"grpc://{target}"
     tasks = cluster_status(target, timeout)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
+
+from graphmill import __version__
 
 if TYPE_CHECKING:
     from graphmill.spi.cluster import DeviceMgr
@@ -67,7 +68,7 @@ class StatusService:
         return {
             "task": self._cluster.master_task,
             "state": DRAINING if self.is_draining else SERVING,
-            "software": f"graphmill {version('graphmill')}",
+            "software": f"graphmill {__version__}",
             "process": os.getpid(),
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "devices": [

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from graphmill.errors import FailedPreconditionError
+from graphmill.spi import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,7 +146,7 @@ def ray_engine() -> Engine:
         import ray
     except ImportError as error:
         raise FailedPreconditionError(
-            "clusters on Ray need the package ray: pip install 'graphmill[ray]'"
+            f"clusters on Ray need the package ray: {install_command('ray')}"
         ) from error
     del ray
     from graphmill_plugins.distributed.ray.ray_engine import RayEngine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphmill.errors import UnimplementedError
+from graphmill.spi import install_command
 from graphmill.spi.cluster import ServerFactory
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ class GrpcServerFactory(ServerFactory):
             if (error.name or "").partition(".")[0] not in {"grpc", "grpc_health"}:
                 raise
             raise UnimplementedError(
-                f"a server needs the package {error.name}: pip install 'graphmill[grpc]'"
+                f"a server needs the package {error.name}: {install_command('grpc')}"
             ) from error
         return GrpcServer(server_def, host)

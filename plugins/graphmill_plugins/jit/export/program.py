@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphmill.errors import UnimplementedError
+from graphmill.spi import install_command
 from graphmill_plugins._jax import jax_module
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ def exported_program(
     Raises:
         UnimplementedError: JAX cannot export it.
     """
+    jax = jax_module()
     import jax.export as jax_export
 
-    jax = jax_module()
     with jax.enable_x64(True):
         try:
             return jax_export.export(jax.jit(function), platforms=tuple(platforms))(*arguments)
@@ -44,5 +45,5 @@ def serialized(exported: Any, vjp_order: int = 0) -> bytes:
     except ImportError as error:
         raise UnimplementedError(
             "JAX serializes programs with flatbuffers, which is not installed; "
-            "run: pip install graphmill[export]"
+            f"run: {install_command('export')}"
         ) from error

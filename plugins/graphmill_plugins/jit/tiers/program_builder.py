@@ -5,8 +5,10 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from graphmill.errors import UnimplementedError
 from graphmill.spi import COMPILED, CompileRecord
 from graphmill.spi.process import INFO, deferred_forks, log_event
+from graphmill_plugins._jax import jax_module
 from graphmill_plugins.jit.tiers.signature_records import signature_text
 from graphmill_plugins.jit.tiers.states import Event
 
@@ -81,6 +83,8 @@ class ProgramBuilder:
             compiler = compiler_module()
         except ImportError as error:
             return Refusal(Event.TRACING_REFUSED, f"JAX cannot be imported: {error}")
+        except UnimplementedError as error:
+            return Refusal(Event.TRACING_REFUSED, error.message)
         memory = compiler.memory_of(self._device)
         folder, max_bytes = self._cache_folder, self._cache_bytes
         cache = compiler.ProgramCache(folder, max_bytes, memory.jax_device) if folder else None
@@ -137,7 +141,12 @@ class ProgramBuilder:
 
 
 def compiler_module() -> Any:
-    """Import the compiler, and with it JAX, when the first cluster is compiled."""
+    """Import the compiler, and with it JAX, when the first cluster is compiled.
+
+    Raises:
+        UnimplementedError: JAX is not installed.
+    """
+    jax_module()
     with deferred_forks():
         from graphmill_plugins.jit.programs import compiler
 

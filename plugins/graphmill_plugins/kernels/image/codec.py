@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import errors
-from graphmill.spi import kernel
+from graphmill.spi import install_command, kernel
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.image import _png16
 from graphmill_plugins.kernels.image._png_chunks import check_chunks
@@ -45,7 +45,7 @@ def pillow() -> Any:
     except ImportError:
         raise errors.UnimplementedError(
             "image files are read with Pillow, which is not installed; "
-            "run: pip install graphmill[image]"
+            f"run: {install_command('image')}"
         ) from None
     return Image
 

@@ -6,12 +6,12 @@ term, in float64. Semantics: Eigen's igamma_der_a_impl.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphmill.spi import kernel
+from graphmill_plugins._optional import import_optional
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
@@ -38,7 +38,7 @@ def igamma_grad_a(a: Value, x: Value, *, T: np.dtype[Any]) -> Value:
 
 def _series(a: Value, x: Value) -> Value:
     """Differentiate x^a e^-x / Γ(a+1) Σ xⁿ / ((a+1) … (a+n))."""
-    special: Any = importlib.import_module("scipy.special")
+    special: Any = import_optional("scipy.special")
     term, total = np.ones_like(a), np.ones_like(a)
     d_term, d_total = np.zeros_like(a), np.zeros_like(a)
     r = a.copy()
@@ -58,7 +58,7 @@ def _series(a: Value, x: Value) -> Value:
 
 def _continued_fraction(a: Value, x: Value) -> Value:
     """Differentiate the continued fraction of the upper function, by its convergents p / q."""
-    special: Any = importlib.import_module("scipy.special")
+    special: Any = import_optional("scipy.special")
     y, z, count = 1 - a, x - a + 2, np.zeros_like(a)
     # Suffix 1 is the last convergent, 2 the one before; prefix d marks derivatives by `a`.
     p2, q2, p1, q1 = np.ones_like(a), x.copy(), x + 1, z * x

@@ -5,11 +5,11 @@ Semantics: tensorflow/core/kernels/sobol_op.cc. SciPy has the same direction num
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins._optional import import_optional
 from graphmill_plugins.kernels._support import INT32_MAX, check_size, scalar_int
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def sobol_sample(dim: Value, num_results: Value, skip: Value, dtype: np.dtype[An
             f"less than {INT32_MAX}"
         )
     check_size((count, dimensions), itemsize=8)
-    qmc: Any = importlib.import_module("scipy.stats.qmc")
+    qmc: Any = import_optional("scipy.stats.qmc")
     sequence = qmc.Sobol(dimensions, scramble=False, bits=_BITS).fast_forward(1 + skipped)
     points: Value = sequence.random(count)
     return points.astype(dtype, copy=False)

@@ -5,7 +5,6 @@ JAX has its own module, `graphmill_plugins.kernels.jax.math_special`.
 
 from __future__ import annotations
 
-import importlib
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins._optional import import_optional
 from graphmill_plugins.kernels._helper_threads import HELPERS
 from graphmill_plugins.kernels._support import in_float32, shape_text
 from graphmill_plugins.kernels._tables import functions_in_float32
@@ -29,7 +29,7 @@ def _scipy(name: str) -> Callable[[], Callable[..., Value]]:
     """Return a factory of a SciPy function, which imports SciPy when it is called."""
 
     def get() -> Callable[..., Value]:
-        special: Any = importlib.import_module("scipy.special")
+        special: Any = import_optional("scipy.special")
         function: Callable[..., Value] = getattr(special, name)
         return function
 

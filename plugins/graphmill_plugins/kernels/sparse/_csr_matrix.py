@@ -5,7 +5,6 @@ Semantics: tensorflow/core/kernels/sparse/sparse_matrix.h.
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins._optional import import_optional
 from graphmill_plugins.kernels._support import INT32_MAX, shape_text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CsrMatrix:
 
     def matrices(self) -> list[Any]:
         """Return each matrix as an array of SciPy."""
-        sparse: Any = importlib.import_module("scipy.sparse")
+        sparse: Any = import_optional("scipy.sparse")
         result = []
         for index in range(self.batch):
             row_ptrs, columns, values = self.components(index)

@@ -6,7 +6,6 @@ lower triangle of a matrix is read.
 
 from __future__ import annotations
 
-import importlib
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
+from graphmill_plugins._optional import import_optional
 from graphmill_plugins.kernels.sparse._csr_matrix import CsrMatrix, csr_matrix, from_matrices
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _by_minimum_degree(neighbours: list[set[int]]) -> list[int]:
 
 def _permuted(matrix: CsrMatrix, index: int, order: Any) -> Any:
     """Return the lower triangle of a Hermitian matrix, by columns, with its rows in some order."""
-    sparse: Any = importlib.import_module("scipy.sparse")
+    sparse: Any = import_optional("scipy.sparse")
     row_ptrs, columns, values = matrix.components(index)
     size = len(order)
     rows = np.repeat(np.arange(size), np.diff(row_ptrs))
@@ -154,7 +154,7 @@ def _factor(lower: Any, dtype: np.dtype[Any]) -> Any:
     It is None if the matrix is not positive definite. Each column takes the multiples of the
     earlier ones that have a value in its row.
     """
-    sparse: Any = importlib.import_module("scipy.sparse")
+    sparse: Any = import_optional("scipy.sparse")
     size = lower.shape[0]
     pattern = _pattern(lower)
     columns: list[Any] = []

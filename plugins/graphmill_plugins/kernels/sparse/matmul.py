@@ -5,14 +5,14 @@ Semantics: tensorflow/core/kernels/sparse_tensor_dense_matmul_op.cc.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import kernel
+from graphmill_plugins._optional import import_optional
 from graphmill_plugins.kernels._support import check_size, is_narrow, shape_text
 from graphmill_plugins.kernels.math.segment import combine_sorted
 from graphmill_plugins.kernels.sparse._sparse import check_bounds, checked_sizes
@@ -97,6 +97,9 @@ def _multiply(sizes: tuple[int, ...], indices: Value, values: Value, b: Value) -
 
 def _multiply_many(sizes: tuple[int, ...], indices: Value, values: Value, b: Value) -> Value:
     """Multiply without a temporary array of all products: SciPy accumulates into the rows."""
-    sparse: Any = importlib.import_module("scipy.sparse")
+    try:
+        sparse: Any = import_optional("scipy.sparse")
+    except UnimplementedError:  # graphmill-lite works without SciPy
+        return _multiply(sizes, indices, values, b)
     product: Value = sparse.coo_array((values, (indices[:, 0], indices[:, 1])), shape=sizes) @ b
     return product

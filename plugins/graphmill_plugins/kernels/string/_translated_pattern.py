@@ -11,6 +11,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import ResourceExhaustedError, UnimplementedError
+from graphmill.spi import install_command
 from graphmill_plugins.kernels._strings import decode, encode
 from graphmill_plugins.kernels.string._re_translation import bound_of, compile_re2, for_ascii
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from graphmill_plugins.kernels.string._regex import Rewrite
 
 _MAX_STEPS: Final = 2**30
-_INSTALL: Final = "install google-re2 (pip install graphmill[re2]), which matches in linear time"
 
 
 class TranslatedPattern:
@@ -48,7 +48,7 @@ class TranslatedPattern:
         if not math.isfinite(bound.steps(1, 1)):
             raise UnimplementedError(
                 f"regex {pattern!r} repeats a part that can match in several ways, which takes "
-                f"exponential time with Python's re; {_INSTALL}"
+                f"exponential time with Python's re; {_advice()}"
             )
 
     def full_match(self, text: bytes) -> bool:
@@ -96,7 +96,7 @@ class TranslatedPattern:
         if len(text) > longest:
             raise ResourceExhaustedError(
                 f"regex {self._text!r} on a text of {len(text)} bytes may take more than "
-                f"{_MAX_STEPS} steps with Python's re, the limit is {longest} bytes; {_INSTALL}"
+                f"{_MAX_STEPS} steps with Python's re, the limit is {longest} bytes; {_advice()}"
             )
 
 
@@ -110,3 +110,7 @@ def _expanded(rewrite: Rewrite, match: re.Match[str]) -> list[bytes]:
     return [
         part if isinstance(part, bytes) else encode(match[part] or "") for part in rewrite.parts
     ]
+
+
+def _advice() -> str:
+    return f"install google-re2 ({install_command('re2')}), which matches in linear time"

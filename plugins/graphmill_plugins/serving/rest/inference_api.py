@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Any
 
+from graphmill import __version__
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from graphmill_plugins.serving.requests.open_inference import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 async def server_metadata(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `GET /v2`."""
     del core, request
-    answer = {"name": SERVER_NAME, "version": version_of("graphmill"), "extensions": []}
+    answer = {"name": SERVER_NAME, "version": __version__, "extensions": []}
     return _json(answer)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from graphmill import dtypes
+from graphmill import __version__, dtypes
 from graphmill.errors import InvalidArgumentError, NotFoundError
 from graphmill.spi.protos import proto
 from graphmill_plugins.serving.requests.open_inference import (
@@ -91,7 +90,7 @@ class InferenceService:
     ) -> proto.ServerMetadataResponse:
         """Answer ServerMetadata."""
         del request, deadline
-        return proto.ServerMetadataResponse(name=SERVER_NAME, version=version_of("graphmill"))
+        return proto.ServerMetadataResponse(name=SERVER_NAME, version=__version__)
 
     async def model_metadata(
         self, request: proto.ModelMetadataRequest, deadline: float | None

@@ -101,7 +101,7 @@ def test_matrix_of_paths_is_refused(bind_kernel: Any) -> None:
 
 def test_package_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lmdb", None)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install graphmill\[lmdb\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"run: pip install 'graphmill\S*\[lmdb\]"):
         records("any")
 
 

@@ -77,7 +77,7 @@ def test_without_pillow_the_way_out_is_named(
     call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(errors.UnimplementedError, match=r"pip install graphmill\[image\]"):
+    with pytest.raises(errors.UnimplementedError, match=r"run: pip install 'graphmill\S*\[image\]"):
         call("DecodePng", string_scalar(b"abc"))
 
 

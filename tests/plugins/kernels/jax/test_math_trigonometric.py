@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
 from graphmill_plugins.kernels.jax import math_trigonometric
 from graphmill_plugins.kernels.jax.math_trigonometric import FUNCTIONS
 
+jax = pytest.importorskip("jax")
 EXACT = {"Sin": np.sin, "Cos": np.cos, "Tan": np.tan}
 UNITS = {"Sin": 2, "Cos": 2, "Tan": 4}
 MADE = {definition.ops[0]: definition.function for definition in FUNCTIONS}

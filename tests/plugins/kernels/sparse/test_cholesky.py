@@ -12,6 +12,7 @@ from graphmill_plugins.kernels.sparse.cholesky import (
     sparse_matrix_sparse_cholesky,
 )
 
+pytest.importorskip("scipy")
 FLOAT = np.dtype(np.float64)
 
 

@@ -25,6 +25,7 @@ def dense(call: Callable[..., Any], value: Any) -> Any:
     return call("CSRSparseMatrixToDense", value, type=np.float32).tolist()
 
 
+@pytest.mark.jax
 def test_a_sum_has_the_positions_of_both(call: Callable[..., Any]) -> None:
     total = call("AddN", [matrix(FIRST, [1, 2]), matrix(SECOND, [3, 4])])
     assert dense(call, total) == [[0, 4], [2, 4]]

@@ -135,7 +135,7 @@ def test_exponential_patterns_end(engine: str, pattern: bytes) -> None:
         return
     with pytest.raises((errors.UnimplementedError, errors.ResourceExhaustedError)) as caught:
         _regex.compile_pattern(pattern).full_match(text)
-    assert "graphmill[re2]" in str(caught.value)
+    assert "[re2]'" in str(caught.value)
 
 
 def test_long_texts_end_or_are_refused(engine: str) -> None:

@@ -7,6 +7,8 @@ import warnings
 
 import pytest
 
+from graphmill.cli.commands import doctor as doctor_module
+from graphmill.cli.diagnostics import installation
 from graphmill.isolation.limits import PROTECTIONS
 from graphmill.plugin.host import Host
 from graphmill.plugin.markers import hookimpl
@@ -49,7 +51,7 @@ def test_json_has_everything(graphmill_cli) -> None:
     assert data["spi"].startswith("1.")
     assert data["process"]["switch_interval"] == "on"
     assert {"cpu", "default_executor", "kernels"} <= {p["name"] for p in data["plugins"]}
-    assert data["jax"]["platform"] == "cpu" or "devices" in data["jax"]
+    assert data["jax"].keys() in ({"platform", "devices"}, {"missing"})
 
 
 @pytest.mark.usefixtures("no_jax")
@@ -198,3 +200,42 @@ def test_observer_plugin_without_distribution_is_listed_with_hooks(
     outcome = graphmill_cli("doctor", host=Host(plugins=[Observer()]))
     assert outcome.code == 0, outcome.err
     assert "hook step_started" in outcome.out
+
+
+@pytest.mark.usefixtures("no_jax")
+def test_two_distributions_of_graphmill_are_reported(graphmill_cli, monkeypatch) -> None:
+    both = {"graphmill": "0.1.0", "graphmill-lite": "0.2.0"}
+    monkeypatch.setattr("graphmill.distribution.installed", lambda: both)
+    outcome = graphmill_cli("doctor")
+    assert outcome.code == 1
+    assert (
+        "-> graphmill 0.1.0 and graphmill-lite 0.2.0 are both installed, and have the same files: "
+        "pip uninstall graphmill graphmill-lite, then install one of them"
+    ) in outcome.out
+
+
+def without_jax(monkeypatch) -> None:
+    """Make the distribution jax look missing."""
+    version_of = doctor_module.version_of
+    for module in (doctor_module, installation):
+        monkeypatch.setattr(
+            module, "version_of", lambda name: None if name == "jax" else version_of(name)
+        )
+
+
+def test_small_installation_without_jax_has_no_problem(graphmill_cli, monkeypatch) -> None:
+    without_jax(monkeypatch)
+    monkeypatch.setattr("graphmill.distribution.installed", lambda: {"graphmill-lite": "0.1.0"})
+    outcome = graphmill_cli("doctor")
+    assert "JAX: not installed: steps are interpreted, never compiled" in outcome.out
+    assert not [line for line in outcome.out.splitlines() if "jax" in line and "->" in line]
+
+
+def test_full_installation_without_jax_is_reported_once(graphmill_cli, monkeypatch) -> None:
+    without_jax(monkeypatch)
+    monkeypatch.setattr("graphmill.distribution.installed", lambda: {"graphmill": "0.1.0"})
+    monkeypatch.setattr(installation.metadata, "requires", lambda _: ["jax>=0.9.2"])
+    advice = [ln for ln in graphmill_cli("doctor").out.splitlines() if ln.startswith("-> ")]
+    assert advice == [
+        "-> graphmill needs jax, which is not installed: pip install 'jax>=0.9.2'",
+    ]

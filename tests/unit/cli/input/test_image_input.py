@@ -14,6 +14,7 @@ from graphmill.cli.input.image_input import ImageOptions
 from graphmill.cli.input.input_args import Source
 from graphmill.cli.input.input_spec import InputSpec
 from graphmill.cli.input.input_values import load
+from graphmill.distribution import install_command
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -149,4 +150,4 @@ def test_missing_pillow_error_names_the_package(
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(errors.UnimplementedError, match="pillow") as caught:
         load(grey, GREY)
-    assert "pip install 'graphmill[image]'" in caught.value.__notes__[0]
+    assert install_command("image") in caught.value.__notes__[0]

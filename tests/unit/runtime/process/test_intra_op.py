@@ -53,6 +53,7 @@ def outcome(limit: int, effects: str = "") -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.jax
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads in /proc")
 def test_blas_and_xla_start_no_more_threads_than_the_first_session_allows() -> None:
     found = outcome(1)
@@ -63,6 +64,7 @@ def test_blas_and_xla_start_no_more_threads_than_the_first_session_allows() -> N
     assert "intra_op_parallelism_threads=3 has no effect" in warning
 
 
+@pytest.mark.jax
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads in /proc")
 def test_the_effect_can_be_switched_off() -> None:
     found = outcome(1, "-intra_op_threads")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
+from graphmill.spi import install_command
 from graphmill.spi.files import UNRESTRICTED, LocalReader, join
 from graphmill.spi.process import fork_safe_lock
 from graphmill_plugins.kernels._strings import string_scalar
@@ -193,5 +194,5 @@ def _lmdb() -> Any:
     except ImportError:
         raise UnimplementedError(
             "LMDB databases are read with lmdb, which is not installed; "
-            "run: pip install graphmill[lmdb]"
+            f"run: {install_command('lmdb')}"
         ) from None
