@@ -308,10 +308,10 @@ class _GraphRewrite:
         if not calls[0].call.attr:  # the op is the function
             op_def = self._graph.library.signature(functions[0].name)
             return self._replace_by_call(node, op_def, functions[0])
-        for spec in node.op_def.calls:
-            names = [f for f, c in zip(functions, calls, strict=True) if c.call.attr == spec.attr]
-            is_list = isinstance(attrs[spec.attr], tuple | list)
-            attrs[spec.attr] = tuple(names) if is_list else names[0]
+        for call in node.op_def.calls:
+            names = [f for f, c in zip(functions, calls, strict=True) if c.call.attr == call.attr]
+            is_list = isinstance(attrs[call.attr], tuple | list)
+            attrs[call.attr] = tuple(names) if is_list else names[0]
         self._set_attrs(node, attrs)
         return node
 

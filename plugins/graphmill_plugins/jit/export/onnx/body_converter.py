@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import topological_order
@@ -164,7 +166,7 @@ class BodyConverter:
         if number == len(calls) - 1:
             return self._inlined(node, calls[number], inputs, shapes)[0]
         dtype = node.input_types[0].base_dtype.as_numpy_dtype
-        constant = self._writer.constant(dtype(number))
+        constant = self._writer.constant(np.asarray(number, dtype))
         condition = self._writer.emit("Equal", [inputs[0], constant], [node.name])[0]
         first = self._branch(node, calls[number], inputs, shapes)
         with self._writer.inner_graph() as nodes:

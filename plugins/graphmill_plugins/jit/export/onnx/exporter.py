@@ -11,7 +11,7 @@ from graphmill_plugins.jit.export.input_shapes import input_shape
 from graphmill_plugins.jit.export.onnx.body_converter import BodyConverter
 from graphmill_plugins.jit.export.onnx.element_types import onnx_type
 from graphmill_plugins.jit.export.onnx.errors import NotConvertible
-from graphmill_plugins.jit.export.onnx.graph_writer import GraphWriter
+from graphmill_plugins.jit.export.onnx.graph_writer import OPSET, GraphWriter
 from graphmill_plugins.jit.functionalize import functionalize
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, ...] | None
 
-_OPSET: Final = 18
 _IR_VERSION: Final = 8  # of ONNX 1.13, which has opset 18
 _LIMIT: Final = 1 << 31  # of a message of protobuf
 
@@ -115,7 +114,7 @@ def to_onnx(graph: ExportGraph, *, shapes: Mapping[str, Sequence[int]] | None = 
             writer.used_initializers(),
         ),
         producer_name="graphmill",
-        opset_imports=[helper.make_opsetid("", _OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=_IR_VERSION,
     )
     _check_size(message)

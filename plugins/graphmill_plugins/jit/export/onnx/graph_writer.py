@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Array = np.ndarray[Any, Any]
+
+OPSET: Final = 18
+"""The version of ONNX's ops."""
+
+_COMPUTED: Final = (
+    "Add Cast Concat Gather Mul Range ReduceProd Reshape Slice Squeeze Sub Transpose Unsqueeze"
+)
+"""Ops that compute shapes and axes, or change the layout of weights."""
 
 
 class GraphWriter:
@@ -68,17 +76,46 @@ class GraphWriter:
     ) -> tuple[str, ...]:
         """Add a node, and return the names of its outputs.
 
+        A node of which all inputs are constants is computed now.
+
         Args:
             op: the ONNX op.
             inputs: the names of its inputs; "" for one that is left out.
             outputs: names that its outputs get, made unique.
             attrs: its attributes.
         """
+        if op in _COMPUTED.split() and all(not name or self._is_number(name) for name in inputs):
+            return tuple(
+                map(self.constant, self._results(op, inputs, len(outputs), attrs), outputs)
+            )
         names = tuple(self.unique(name) for name in outputs)
         node = self._onnx.helper.make_node(op, list(inputs), list(names), **attrs)
         node.name = names[0]
         self.nodes.append(node)
         return names
+
+    def _is_number(self, name: str) -> bool:
+        value = self.constants.get(name)
+        return value is not None and value.dtype.kind in "biuf"
+
+    def _results(
+        self, op: str, inputs: Sequence[str], count: int, attrs: Mapping[str, Any]
+    ) -> list[Any]:
+        """Compute a node of constants by ONNX's own evaluator."""
+        from onnx.reference import ReferenceEvaluator
+
+        helper = self._onnx.helper
+        outputs = [f"result_{index}" for index in range(count)]
+        node = helper.make_node(op, list(inputs), outputs, **attrs)
+        feeds = {name: self.constants[name] for name in inputs if name}
+        types = helper.np_dtype_to_tensor_dtype
+        ports = [
+            self.value_info(name, types(value.dtype), value.shape) for name, value in feeds.items()
+        ]
+        results = [self.value_info(name, 1, None) for name in outputs]
+        graph = helper.make_graph([node], op, ports, results)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        return list(ReferenceEvaluator(model).run(None, feeds))
 
     def used_initializers(self) -> list[Any]:
         """Return the constants that nodes read, also nodes of inner graphs."""

@@ -52,6 +52,16 @@ def test_conditional_of_version_1(value: float) -> None:
     assert "If" in op_types(model)
 
 
+@pytest.mark.parametrize("number", [0, 1, 2, 9, -1])
+def test_branch_by_number(number: int) -> None:
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None], name="x")
+        n = graph.placeholder("int32", [], name="n")
+        functions = [lambda: math.neg(x), lambda: math.exp(x), lambda: math.mul(x, x)]
+        y = graphmill.switch_case(n, functions)
+    assert_same(graph, {"x": x, "n": n}, y, {"x": np.float32([1, -2]), "n": np.int32(number)})
+
+
 @pytest.mark.parametrize("n", [0, 3])
 def test_nested_loops_with_a_conditional(n: int) -> None:
     with graphmill.Graph().as_default() as graph:

@@ -47,7 +47,12 @@ def strided_slice(node: NodeConversion) -> str:
     count = len(strides)
     skipped = sum(bool(masks["new_axis"] >> i & 1) for i in range(count))
     ellipsis = [i for i in range(count) if masks["ellipsis"] >> i & 1]
-    begins, ends, steps, axes, new_axes, dropped = [], [], [], [], [], []
+    begins: list[str] = []
+    ends: list[str] = []
+    steps: list[int] = []
+    axes: list[int] = []
+    new_axes: list[int] = []
+    dropped: list[int] = []
     axis = output_axis = 0
     for i in range(count):
         if i in ellipsis:

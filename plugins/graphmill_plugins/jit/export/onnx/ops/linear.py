@@ -92,7 +92,10 @@ def depthwise_conv(node: NodeConversion) -> str:
 def conv_transpose(node: NodeConversion) -> str:
     """Convolve transposed: inputs are the output's sizes, the kernel, and the image."""
     layout = Layout.of(node, image=2)
-    sizes = node.value(0, "the size of its output")
+    shape = node.output_shapes[0]
+    outputs = [] if shape is None else [shape[axis] for axis in layout.spatial_axes]
+    if not outputs or min(outputs) < 0:
+        node.refuse("the height and width of its output are unknown")
     strides = layout.spatial_of(node.attr("strides"))
     if any(size != 1 for size in layout.spatial_of(node.attr("dilations"))):
         node.refuse("it has dilations")
@@ -100,7 +103,6 @@ def conv_transpose(node: NodeConversion) -> str:
         node.refuse("it has explicit paddings")
     kernel = node.transpose(node.inputs[1], [3, 2, 0, 1])
     kernels = [node.size(1, axis) for axis in range(2)]
-    outputs = layout.spatial_of(sizes.tolist())
     images = [node.size(2, axis) for axis in layout.spatial_axes]
     pads = [
         (image - 1) * stride + size - output
