@@ -11,6 +11,7 @@ Names are imported lazily, on first use, so `import graphmill` is fast.
 from __future__ import annotations
 
 import importlib
+from os.path import exists
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -207,12 +208,23 @@ def __getattr__(name: str) -> Any:
         if not name.startswith("_") and type(dtype).__name__ == "DType":
             globals()[name] = dtype
             return dtype
-        raise AttributeError(f"module 'graphmill' has no attribute {name!r}")
+        raise AttributeError(f"module 'graphmill' has no attribute {name!r}{_hint(name)}")
     value = getattr(importlib.import_module(home), name)
     if name == "Graph":
         value.installed_ops = staticmethod(_installed_ops)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    """Return where a name of TensorFlow is, or ""."""
+    # `from graphmill import module` asks for the attribute before it imports the module.
+    is_module = any(exists(f"{__path__[0]}/{name}{end}") for end in ("", ".py"))  # noqa: PTH110
+    if is_module or name.startswith("_"):
+        return ""
+    from graphmill.tensorflow_names import hint
+
+    return hint(name)
 
 
 def _installed_ops() -> OpRegistry:

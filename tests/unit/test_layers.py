@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "memory",
         "memory_budget",
         "templates",
+        "tensorflow_names",
     ),
     ("ops",),
     ("graph",),

@@ -270,10 +270,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         from graphmill.errors import suggest
+        from graphmill.tensorflow_names import hint
 
-        raise AttributeError(
-            f"module 'graphmill.functions' has no attribute {name!r}{suggest(name, __all__)}"
-        )
+        more = hint(name, __path__[0]) or suggest(name, __all__)
+        raise AttributeError(f"module 'graphmill.functions' has no attribute {name!r}{more}")
     value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

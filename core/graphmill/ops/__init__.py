@@ -102,9 +102,11 @@ def __getattr__(name: str) -> ModuleType:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from graphmill.errors import suggest
+    from graphmill.tensorflow_names import hint
 
+    more = hint(name, __path__[0]) or suggest(name, FAMILIES)
     raise AttributeError(
-        f"module {__name__!r} has no attribute {name!r}{suggest(name, FAMILIES)} "
+        f"module {__name__!r} has no attribute {name!r}{more} "
         f"(the families of ops are {', '.join(FAMILIES)})"
     )
 

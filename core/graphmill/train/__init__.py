@@ -216,7 +216,11 @@ _HOME_OF = {name: home for home, names in reversed(_HOMES.items()) for name in n
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'graphmill.train' has no attribute {name!r}")
+        from graphmill.errors import suggest
+        from graphmill.tensorflow_names import hint
+
+        more = hint(name, __path__[0]) or suggest(name, __all__)
+        raise AttributeError(f"module 'graphmill.train' has no attribute {name!r}{more}")
     value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value

@@ -170,10 +170,10 @@ def family_functions(
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         op_name = _family_names(family).get(name)
         if op_name is None:
-            raise AttributeError(
-                f"module {module!r} has no op function {name!r}"
-                f"{suggest(name, _family_names(family)) or _other_family(name)}"
-            )
+            from graphmill.tensorflow_names import hint
+
+            more = _other_family(name) or hint(name) or suggest(name, _family_names(family))
+            raise AttributeError(f"module {module!r} has no op function {name!r}{more}")
         function = op_function(bundled_ops().get(op_name), module)
         setattr(sys.modules[module], name, function)
         return function
