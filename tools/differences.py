@@ -78,9 +78,9 @@ fails a test.
   garbage-collected; `params.config` has the session metadata.
 - **Graph optimizers** run once for all partitions of a step, and for the bodies of functions. What
   only makes graphs faster (layout, remapping, arithmetic) is left to XLA.
-- **Mixed precision** leaves tensor lists and `FusedBatchNorm` in float32. Where oneDNN fuses nodes,
-  TensorFlow rounds to bfloat16 once for all of them. It crashes if `auto_mixed_precision_cpu`
-  meets a loop; graphmill rounds the values of loops.
+- **Mixed precision** leaves tensor lists in float32. Where oneDNN fuses nodes, TensorFlow rounds to
+  bfloat16 once for all of them. It crashes if `auto_mixed_precision_cpu` meets a loop; graphmill
+  rounds the values of loops.
 - **Session handles**: `GetSessionHandle` returns text and `GetSessionHandleV2` a resource handle;
   both can be fed to `GetSessionTensor`. Python's layer of TensorFlow wraps them in `TensorHandle`,
   which deletes the tensor when it is garbage-collected.

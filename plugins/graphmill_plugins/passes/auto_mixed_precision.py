@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from graphmill import dtypes
 from graphmill.spi import topological_order
 from graphmill.spi.graphs import is_result
+from graphmill.spi.passes import free_name_in
 from graphmill_plugins.passes.half_casts import convert_slots, round_slots
 from graphmill_plugins.passes.half_selection import HalfSelection
 from graphmill_plugins.passes.type_slots import TypeSlots
@@ -101,10 +102,31 @@ def _convert(graph: Graph, options: PassOptions, mode: Mode) -> None:
         declared: HalfPrecision = getattr(node.op_def.traits, mode.half.name)
         return declared
 
+    for node in graph.nodes:
+        is_converted = node.assigned_device in devices and node not in fetched
+        if is_converted and node.op_def.traits.half_form:
+            graph.replace_node(node, _half_form(graph, node, options))
     slots = TypeSlots(topological_order(graph))
     half = HalfSelection(slots, precision, can_be_half, cast).select()
     if half:
         (round_slots if mode.rounds else convert_slots)(graph, slots, half, mode.half, cast)
+
+
+def _half_form(graph: Graph, node: Node, options: PassOptions) -> Node:
+    """Add the form of a node that takes half types; its other type attrs have one allowed value."""
+    op_def = options.host.ops.get(node.op_def.traits.half_form)
+    fixed = {attr.name: attr.allowed[0] for attr in op_def.attrs if len(attr.allowed) == 1}
+    attrs = {name: value for name, value in node.attrs.items() if op_def.has_attr(name)}
+    form = graph.add_node(
+        free_name_in(graph, node.name, "half"),
+        op_def,
+        node.inputs,
+        [edge.src for edge in node.control_in_edges if edge.src is not graph.source],
+        op_def.with_defaults(fixed | attrs),
+        node.device,
+    )
+    form.assigned_device = node.assigned_device
+    return form
 
 
 def _fetched_nodes(graph: Graph) -> set[Node]:
@@ -113,10 +135,10 @@ def _fetched_nodes(graph: Graph) -> set[Node]:
     A result of a step is named after the tensor that it returns. A call that is fetched may have
     been replaced by the nodes of its function, which nobody fetches by name.
     """
-    found = set()
+    fetched = set()
     for node in graph.nodes:
         if is_result(node):
             (edge,) = node.in_edges
             if node.name.startswith(f"_retval_{edge.src.name}_{edge.src_output}_"):
-                found.add(edge.src)
-    return found
+                fetched.add(edge.src)
+    return fetched

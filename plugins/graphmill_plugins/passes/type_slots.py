@@ -65,19 +65,19 @@ class TypeSlots:
         self._outputs = {node: _slots(node, node.op_def.output_args) for node in nodes}
         self._producers: dict[TypeSlot, list[TypeSlot]] = defaultdict(list)
         self._consumers: dict[TypeSlot, list[TypeSlot]] = defaultdict(list)
-        found: dict[TypeSlot, None] = {}
+        slots: dict[TypeSlot, None] = {}
         for node in nodes:
             for edge in _float32_inputs(node):
                 slot, source = self.of_input(edge), self.of_output(edge)
-                found[slot] = None
+                slots[slot] = None
                 self._producers[slot].append(source)
                 self._consumers[source].append(slot)
-            found.update(
+            slots.update(
                 (slot, None)
                 for slot, dtype in zip(self._outputs[node], node.output_types, strict=True)
                 if dtype.base_dtype is dtypes.float32
             )
-        self.all = list(found)
+        self.all = list(slots)
 
     def of_input(self, edge: Edge) -> TypeSlot:
         """Return the slot of the input that an edge enters."""
@@ -98,11 +98,11 @@ class TypeSlots:
 
 def float32_consumers(graph: Graph) -> Mapping[tuple[Node, int], list[Edge]]:
     """Return the edges out of each float32 output of a graph that is read."""
-    found: dict[tuple[Node, int], list[Edge]] = defaultdict(list)
+    consumers: dict[tuple[Node, int], list[Edge]] = defaultdict(list)
     for node in graph.nodes:
         for edge in _float32_inputs(node):
-            found[edge.src, edge.src_output].append(edge)
-    return found
+            consumers[edge.src, edge.src_output].append(edge)
+    return consumers
 
 
 def _float32_inputs(node: Node) -> Iterator[Edge]:

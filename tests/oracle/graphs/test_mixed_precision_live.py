@@ -136,7 +136,30 @@ def branch_graph() -> graphmill.Graph:
     return graph
 
 
+def normalized_graph(version: str) -> graphmill.Graph:
+    """Return a small convolutional network with batch normalization."""
+    random = np.random.default_rng(1)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [4, 4], name="x")
+        value = ops.array.reshape(x, graph.constant([1, 4, 4, 1]))
+        for channels in ((1, 3), (3, 2)):
+            weights = random.normal(size=(3, 3, *channels)).astype(np.float32) / 3
+            value = ops.nn.conv2d(
+                value, graph.constant(weights), strides=[1, 1, 1, 1], padding="SAME"
+            )
+            numbers = [graph.constant(random.uniform(0.5, 1, channels[1:]).astype(np.float32))] * 4
+            normalize = getattr(ops.nn, f"fused_batch_norm{version}")
+            value = ops.nn.relu(normalize(value, *numbers, is_training=False)[0])
+        value = ops.nn.max_pool(value, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
+        flat = ops.array.reshape(value, graph.constant([4, 2]))
+        ops.array.identity(flat, name="out0")
+        ops.array.identity(ops.math.sum(flat, graph.constant([1])), name="out1")
+    return graph
+
+
 GRAPHS: Final[dict[str, Callable[[], graphmill.Graph]]] = {
+    **{f"normalized{one}": (lambda one=one: normalized_graph(one)) for one in ("", "_v2", "_v3")},
     "loop": loop_graph,
     "branch": branch_graph,
     **{f"random {seed}": (lambda seed=seed: Maker(seed).graph) for seed in range(60)},

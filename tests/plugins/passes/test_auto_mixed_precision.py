@@ -201,6 +201,24 @@ def test_variable_of_version_1_is_read_in_float32() -> None:
     assert types(nodes, "read", "product") == ["float32", "bfloat16"]
 
 
+def test_batch_normalization_without_half_types_is_replaced_by_one_that_has_them() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [4, 4], name="x")
+        image = ops.array.reshape(x, graph.constant([1, 4, 4, 1]))
+        weights = graph.constant(np.full((1, 1, 1, 4), 0.7, np.float32))
+        product = ops.nn.conv2d(image, weights, strides=[1, 1, 1, 1], padding="SAME")
+        numbers = [graph.constant(np.full(4, 0.5, np.float32))] * 4
+        normal = ops.nn.fused_batch_norm(product, *numbers, is_training=False, name="normal")
+        ops.array.identity(normal[0], name="out")
+    exact, nodes = run(graph, {})
+    assert nodes["normal"].op == "FusedBatchNorm"
+    value, nodes = run(graph, rewrite(**{BFLOAT16: "ON"}))
+    assert nodes["normal"].op == "FusedBatchNormV2"
+    assert types(nodes, "normal") == ["bfloat16"]
+    np.testing.assert_allclose(value, exact, rtol=0.05, atol=0.05)
+
+
 class HalfDevice(Device):
     """A device that computes with NumPy, faster in a half type."""
 

@@ -242,6 +242,7 @@ class OpTraits(NamedTuple):
             int32; binding a kernel rejects nodes with other values.
         float16, bfloat16: how `auto_mixed_precision` and its variants treat it when they compute in
             this type.
+        half_form: the op, with the same inputs and outputs, that takes half types too; "" for none.
     """
 
     effects: frozenset[str] | None = None
@@ -265,6 +266,7 @@ class OpTraits(NamedTuple):
     int32_attrs: tuple[str, ...] = ()
     float16: HalfPrecision = HalfPrecision.NONE
     bfloat16: HalfPrecision = HalfPrecision.NONE
+    half_form: str = ""
 
     @property
     def is_control_flow(self) -> bool:

@@ -197,6 +197,11 @@ _BFLOAT16: Final[Mapping[HalfPrecision, str]] = {
     """,
 }
 
+_HALF_FORMS: Final = {
+    "FusedBatchNorm": "FusedBatchNormV2",
+    "FusedBatchNormGrad": "FusedBatchNormGradV2",
+}
+
 _READ, _WRITE, _UPDATE = (True, False), (False, True), (True, True)
 # Ops with one variable: the variable's input, its use, and the input with the indices of rows.
 _ONE_VARIABLE: Final[tuple[tuple[str, str, tuple[bool, bool], str], ...]] = (
@@ -305,6 +310,7 @@ def _rows() -> Iterator[tuple[str, str, Any]]:
     ):
         for value, names in table.items():
             yield from ((name, field, value) for name in names.split())
+    yield from ((name, "half_form", form) for name, form in _HALF_FORMS.items())
     for field, names in _FLAGS.items():
         yield from ((name, field, True) for name in names.split())
     for names, calls in _CALLS:
