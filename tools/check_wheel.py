@@ -1,4 +1,4 @@
-"""Build the distributions twice, from different folders, and check that they are equal.
+"""Build both distributions twice, from different folders, and check that they are equal.
 
     python tools/check_wheel.py             print the digests; exit with 1 if they differ
     python tools/check_wheel.py --out DIR   keep the first ones
@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import make_lite
 from _checkout import ROOT
 
 _LEFT_OUT = shutil.ignore_patterns(".git", ".tox", ".venv", "__pycache__", ".*_cache", "site")
@@ -34,13 +35,22 @@ def source_date() -> str:
 
 
 def build(source: Path, out: Path, date: str, seed: str, zone: str) -> dict[str, str]:
-    """Build wheel and source distribution; return their digests by name."""
+    """Build the wheels and source distributions of a copy; return their digests by name.
+
+    The copy is that of graphmill-lite afterwards.
+    """
+    _build(source, out, date, seed, zone)
+    make_lite.convert(source)
+    _build(source, out, date, seed, zone)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
+
+
+def _build(source: Path, out: Path, date: str, seed: str, zone: str) -> None:
     variables = {"SOURCE_DATE_EPOCH": date, "PYTHONHASHSEED": seed, "TZ": zone}
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(out)]
     subprocess.run(
         command, check=True, cwd=source, env={**os.environ, **variables}, stdout=subprocess.DEVNULL
     )
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
 
 
 def disturb(folder: Path) -> None:

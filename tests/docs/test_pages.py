@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)#]+)")
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+_OWN = re.escape(_PROJECT["urls"]["Repository"])
+_OWN_LINK = re.compile(rf"{_OWN}/blob/main/(?P<target>[^)#\"\s]+)")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +36,19 @@ def test_links_lead_to_files(page: Path) -> None:
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     targets = [match["target"] for match in _LINK.finditer(text)]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_readme_has_only_absolute_links() -> None:
+    """An index page shows the README, where relative links lead nowhere."""
+    text = _CODE.sub("", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert _LINK.findall(text) == []
+
+
+def test_absolute_links_to_the_repository_lead_to_files() -> None:
+    texts = [(ROOT / name).read_text("utf-8") for name in ("README.md", "pyproject.toml")]
+    targets = {match["target"] for text in texts for match in _OWN_LINK.finditer(text)}
+    assert len(targets) > 3
+    assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from graphmill import distribution, errors
-from graphmill.plugin.version_check import unmet_clauses
+from graphmill.plugin.version_check import normalized, unmet_clauses
 from graphmill.registry import PluginError
 from graphmill.runtime.kernels.lowering_registry import supplier_of
 
@@ -57,7 +57,7 @@ def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
     advice = []
     for name in dict.fromkeys(distributions):
         for needed, clauses in _requirements(name):
-            installed, install = version_of(needed), f"pip install '{needed}{clauses}'"
+            installed, install = _installed(needed), f"pip install '{needed}{clauses}'"
             if installed is None:
                 advice.append(f"{name} needs {needed}, which is not installed: {install}")
             elif not _is_met(clauses, installed):
@@ -65,6 +65,13 @@ def advice_on_requirements(distributions: Iterable[str]) -> list[str]:
                     f"{name} needs {needed} {clauses}, but {installed} is installed: {install}"
                 )
     return advice
+
+
+def _installed(needed: str) -> str | None:
+    """Return the installed version of what is required; graphmill-lite counts as graphmill."""
+    if normalized(needed) == distribution.FULL:
+        return next(iter(distribution.installed().values()), None)
+    return version_of(needed)
 
 
 def version_of(distribution: str) -> str | None:

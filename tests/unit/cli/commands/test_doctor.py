@@ -239,3 +239,11 @@ def test_full_installation_without_jax_is_reported_once(graphmill_cli, monkeypat
     assert advice == [
         "-> graphmill needs jax, which is not installed: pip install 'jax>=0.9.2'",
     ]
+
+
+@pytest.mark.usefixtures("no_jax")
+def test_lite_meets_the_requirements_of_plugins(graphmill_cli, host_of, monkeypatch) -> None:
+    monkeypatch.setattr("graphmill.distribution.installed", lambda: {"graphmill-lite": "0.1.0"})
+    source = "@hookimpl\ndef graphmill_configure(host): pass"
+    outcome = graphmill_cli("doctor", host=host_of(source, "Requires-Dist: graphmill>=0.1\n"))
+    assert "needs graphmill" not in outcome.out
