@@ -21,6 +21,7 @@ from graphmill.data.element_spec import (
 from graphmill.data.traced_function import trace_source
 from graphmill.errors import FailedPreconditionError, InvalidArgumentError
 from graphmill.graph.infer_graph import infer_graph
+from graphmill.graph.random_seed import get_seed
 from graphmill.ops import dataset as ops
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
             "make_initializable_iterator instead"
         )
     graph = infer_graph()
+    get_seed(None, graph)  # TensorFlow counts the iterator as an op without a seed
     with graph.as_default():
         factory = trace_source(dataset.add_to, "one_shot")
         handle = ops.one_shot_iterator(

@@ -263,3 +263,12 @@ def test_lines_of_files(tmp_path: Any) -> None:
     files = Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False)
     assert list(TextLineDataset(files)) == [b"a1", b"a2", b"b1", b"b2"]
     assert list(TextLineDataset([tmp_path / "b.txt"])) == [b"b1", b"b2"]
+
+
+def test_one_shot_iterator_counts_as_an_op_without_a_seed() -> None:
+    """So the ops after it get the seeds that TensorFlow gives them."""
+    with graphmill.Graph().as_default():
+        graphmill.set_random_seed(7)
+        make_one_shot_iterator(Dataset.range(3))
+        make_initializable_iterator(Dataset.range(3))
+        assert graphmill.get_seed(None) == (7, 1)
