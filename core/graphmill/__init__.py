@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         batch,
         comparison,
         data,
+        debug,
         dtypes,
         errors,
         export,
@@ -104,6 +105,7 @@ __all__ = [
     "comparison",
     "cond",
     "data",
+    "debug",
     "default_host",
     "dtypes",
     "errors",
@@ -144,7 +146,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    *("batch", "comparison", "data", "dtypes", "errors", "export", "functions"),
+    *("batch", "comparison", "debug", "data", "dtypes", "errors", "export", "functions"),
     *("initializers", "losses", "ops", "report", "saved_model", "summary"),
     *("tf_record", "timeline", "train"),
 }

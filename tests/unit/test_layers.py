@@ -49,6 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "batch",
         "comparison",
+        "debug",
         "isolation",
         "report",
         "export",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.stepping import StepDriver, SteppableRun
     from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.session.direct_session import DirectSession
-    from graphmill.session.executors_cache import CachedExecutors
+    from graphmill.session.executors_cache import CachedExecutors, Signature
     from graphmill.typing import Value
 
 
@@ -88,6 +88,12 @@ class DebugStep:
         self._fed: set[str] = set()
         self._received: dict[str, tuple[Value, bool]] = {}
         self.error: OpError | None = None
+
+    @property
+    def signature(self) -> Signature:
+        """The names of feeds, fetches and targets, in the order of arguments and results."""
+        executors = self._executors
+        return executors.feeds, executors.fetches, executors.targets
 
     @property
     def is_done(self) -> bool:
@@ -198,7 +204,7 @@ class DebugStep:
         self._is_closed = True
         self.error = self._barrier.error
         if self.error is not None:
-            if self._cancellation.is_cancelled:
+            if isinstance(self.error, CancelledError):
                 describe_cancelled(self.error, self._args, self._session.graph)
             self._session.add_location(self.error)
         self._watch.stop()

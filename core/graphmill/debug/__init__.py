@@ -1,0 +1,36 @@
+"""Step through a graph node by node, and record what happens in a step.
+
+    with graphmill.debug.Debugger(session, "loss", {x: batch}) as debugger:
+        debugger.break_on_nan()
+        print(debugger.resume())
+
+    recording = graphmill.debug.record(session, "loss", {x: batch})
+    graphmill.debug.save(recording, "step.gmrec")
+
+`graphmill debug` does this on the command line. See docs/howto/debug.md.
+"""
+
+from __future__ import annotations
+
+from graphmill.debug.breakpoints import Breakpoint
+from graphmill.debug.debugger import Debugger, Stop, record
+from graphmill.debug.recording import Event, Instance, Recording, WaitingNode
+from graphmill.debug.recording_file import load, save
+from graphmill.debug.statistics import Statistics, statistics_of
+from graphmill.debug.values import RecordedValue
+
+__all__ = [
+    "Breakpoint",
+    "Debugger",
+    "Event",
+    "Instance",
+    "RecordedValue",
+    "Recording",
+    "Statistics",
+    "Stop",
+    "WaitingNode",
+    "load",
+    "record",
+    "save",
+    "statistics_of",
+]

@@ -1,0 +1,86 @@
+"""`KnownNames`: check the names of nodes and loops that a breakpoint waits for."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from graphmill.errors import NotFoundError, suggest
+
+if TYPE_CHECKING:
+    from graphmill.debug.recording import Recording
+    from graphmill.graph.graph import Graph
+
+_WILDCARDS = frozenset("*?[")
+
+
+class KnownNames:
+    """The names that a step may reach.
+
+    Nodes inside functions are known once the function has been called, so a name that begins with
+    the name of a node that calls functions is accepted.
+
+    Args:
+        graph: the session's graph.
+        recording: the step so far.
+    """
+
+    def __init__(self, graph: Graph, recording: Recording) -> None:
+        self._graph = graph
+        self._recording = recording
+
+    def check_node(self, pattern: str) -> None:
+        """Check that a name or pattern may match a node of the step.
+
+        Raises:
+            NotFoundError: it cannot; the message has near names.
+        """
+        names = self._recording.names()
+        if any(name == pattern or fnmatchcase(name, pattern) for name in names):
+            return
+        if self._may_be_in_function(pattern):
+            return
+        if self._graph.has_node(pattern):
+            raise NotFoundError(
+                f"node '{pattern}' does not run in this step: no fetch needs it, or it is fed, a "
+                "constant was computed for it, or another node computes the same",
+                node=pattern,
+            )
+        kind = "pattern matches no node" if _WILDCARDS & set(pattern) else "step has no node"
+        raise NotFoundError(f"the {kind} {pattern!r}{suggest(pattern, names)}")
+
+    def check_frame(self, pattern: str) -> None:
+        """Check that a name or pattern may match a loop of the step.
+
+        Raises:
+            NotFoundError: it cannot; the message has near names.
+        """
+        frames = {
+            name for graph in self._recording.graphs for node in graph.nodes for name in node.frame
+        }
+        loops = frames | self._callers()
+        if any(fnmatchcase(name, pattern) or name == pattern for name in loops):
+            return
+        if self._callers():  # its functions may have loops that have not been reached
+            return
+        listed = ", ".join(sorted(loops)) or "it has none"
+        raise NotFoundError(
+            f"the step has no loop {pattern!r}{suggest(pattern, loops)}; loops: {listed}"
+        )
+
+    def _may_be_in_function(self, pattern: str) -> bool:
+        prefix = pattern[: min((pattern.find(c) for c in _WILDCARDS if c in pattern), default=None)]
+        return any(
+            prefix.startswith(f"{caller}/") or (prefix != pattern and caller.startswith(prefix))
+            for caller in self._callers()
+        )
+
+    def _callers(self) -> set[str]:
+        """Return the nodes that call functions."""
+        ops = {node.name: node for node in self._graph.nodes if node.op_def.calls}
+        return {
+            node.name
+            for graph in self._recording.graphs
+            for node in graph.nodes
+            if node.name in ops or node.op in self._graph.library
+        }
