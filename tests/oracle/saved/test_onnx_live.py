@@ -68,6 +68,29 @@ def test_recurrent_loop_of_version_1(use_resource: bool, tmp_path: Path) -> None
         np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-6)
 
 
+def test_map_and_scan_of_version_1(tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    was_v2 = v1.control_flow_v2_enabled()
+    v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            x = v1.placeholder(tf.float32, [None, 3], name="x")
+            outputs = {
+                "mapped": tf.map_fn(lambda row: row * 2.0 + tf.reduce_sum(row), x),
+                "sums": tf.scan(lambda total, row: total * 0.5 + row, x),
+                "folded": tf.foldl(lambda total, row: total + row * row, x),
+            }
+            v1.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, outputs)
+            values = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+            expected = session.run(outputs, {x: values})
+    finally:
+        if was_v2:
+            v1.enable_control_flow_v2()
+    found = exported(tmp_path / "m", {"x": values})
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-6)
+
+
 def layers(name: str) -> Any:
     import keras
 

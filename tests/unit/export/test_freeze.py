@@ -180,6 +180,14 @@ def test_unknown_tensor_is_named_with_near_ones() -> None:
         freeze(session, {}, {"y": "logit:0"})
 
 
+def test_functions_have_no_nodes_of_their_boundaries(digits: Path) -> None:
+    pytest.importorskip("google_crc32c")
+    functions = freeze_model(digits / "saved_model_tf2").graph_def.library.function
+    assert len(functions) == 2
+    ops_of_functions = {node.op for function in functions for node in function.node_def}
+    assert ops_of_functions.isdisjoint({"_Arg", "_Retval", "ReadVariableOp"})
+
+
 @pytest.mark.parametrize("name", ["saved_model_tf1", "saved_model_tf2"])
 @pytest.mark.parametrize("form", ["frozen.pb", "frozen.pbtxt", "frozen"])
 def test_saved_models_are_frozen(digits: Path, tmp_path: Path, name: str, form: str) -> None:

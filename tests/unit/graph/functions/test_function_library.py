@@ -157,3 +157,17 @@ def test_e10_each_function_instance_has_its_own_graph(library: FunctionLibrary) 
     assert [node.name for node in first.graph] == ["three", "result"]
     assert first.graph.node("three").attrs is second.graph.node("three").attrs
     assert first.graph.library is library
+
+
+def test_only_some_functions_are_kept_with_their_gradients(library: FunctionLibrary) -> None:
+    library.add(function("slope"))
+    library.add(function("other"))
+    library.gradients.update({"helper": "slope", "other": "slope"})
+    library.large_tensors.update({("other", "c", "value"): 1, ("helper", "c", "value"): 2})
+    part = library.only(["helper", "slope"])
+    assert list(part) == ["helper", "slope"]
+    assert part.gradients == {"helper": "slope"}
+    assert list(part.large_tensors) == [("helper", "c", "value")]
+    assert len(library) == 3
+    with pytest.raises(errors.NotFoundError, match="no function 'helpr'"):
+        library.only(["helpr"])

@@ -103,6 +103,8 @@ class BodyConverter:
             outputs = convert(conversion)
             return [outputs] if isinstance(outputs, str) else outputs
         traits, calls = node.op_def.traits, calls_of(node)
+        if traits.is_control_flow:
+            raise NotConvertible("its loop or conditional has not become a function")
         if not calls:
             raise NotConvertible("there is no conversion of its op")
         if node.op_def.is_while:
@@ -219,8 +221,8 @@ class BodyConverter:
             for index in carried:
                 args[index] = writer.unique(f"{node.name}/value_{index}")
                 infos.append(writer.value_info(args[index], types[index], None))
-                if inputs[index] in writer.list_types:
-                    writer.list_types[args[index]] = types[index]
+                if inputs[index] in writer.lists:
+                    writer.lists[args[index]] = writer.lists[inputs[index]]
             results, _ = self._inlined(node, called, args, shapes)
             after = [results[i] if i in carried else inputs[i] for i in range(len(inputs))]
             (again,), _ = self._inlined(node, condition, after, shapes)
@@ -233,14 +235,14 @@ class BodyConverter:
         last = writer.emit("Loop", initial, [node.name] * len(carried), body=graph)
         final = dict(zip(carried, last, strict=True))
         for index, name in final.items():
-            if inputs[index] in writer.list_types:
-                writer.list_types[name] = types[index]
+            if inputs[index] in writer.lists:
+                writer.lists[name] = writer.lists[inputs[index]]
         return [final.get(index, inputs[index]) for index in range(len(inputs))]
 
     def _type(self, name: str, dtype: DType) -> int:
-        known = self._writer.list_types.get(name)
+        known = self._writer.lists.get(name)
         if known is not None:
-            return known
+            return known.element_type
         return 7 if dtype.base_dtype is dtypes.resource else onnx_type(dtype)
 
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from graphmill_plugins.jit.export.onnx.element_types import onnx_type
 from graphmill_plugins.jit.export.onnx.errors import NotConvertible
+from graphmill_plugins.jit.export.onnx.graph_writer import GraphWriter, ListTensor
 
 if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import Node
-    from graphmill_plugins.jit.export.onnx.graph_writer import GraphWriter
 
     Array = np.ndarray[Any, Any]
     Shape = tuple[int, ...] | None
@@ -144,15 +144,28 @@ class NodeConversion:
         """Write a reshape to constant sizes, of which one may be -1."""
         return self.emit("Reshape", name, self.sizes(*shape))
 
-    def list_of(self, rows: str, dtype: DType) -> str:
-        """Note that a tensor stands for a list with elements of a type, and return its name."""
-        self._writer.list_types[rows] = onnx_type(dtype)
+    def list_of(
+        self, rows: str, dtype: DType, *, has_rank: bool = True, grows: bool = False
+    ) -> str:
+        """Note that a tensor stands for a list with elements of a type, and return its name.
+
+        Args:
+            rows: the tensor.
+            dtype: the element type.
+            has_rank: whether its rows have the rank of an element already.
+            grows: whether a write after the last row adds rows.
+        """
+        self._writer.lists[rows] = ListTensor(onnx_type(dtype), has_rank, grows)
         return rows
 
     def same_list(self, old: str, new: str) -> str:
         """Note that a tensor stands for a list like another one, and return its name."""
-        self._writer.list_types[new] = self._writer.list_types[old]
+        self._writer.lists[new] = self._writer.lists[old]
         return new
+
+    def list_tensor(self, rows: str) -> ListTensor:
+        """Return what is known of the list that a tensor stands for."""
+        return self._writer.lists[rows]
 
     def transpose(self, name: str, order: Sequence[int]) -> str:
         """Write a transposition, unless it changes nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,20 @@ _COMPUTED: Final = (
 """Ops that compute shapes and axes, or change the layout of weights."""
 
 
+class ListTensor(NamedTuple):
+    """A tensor whose rows are the elements of a tensor array or list.
+
+    Attributes:
+        element_type: ONNX's number of the element type.
+        has_rank: whether the rank of an element is that of the tensor's rows from the beginning.
+        grows: whether a write after the last row adds rows.
+    """
+
+    element_type: int
+    has_rank: bool = True
+    grows: bool = False
+
+
 class GraphWriter:
     """The nodes and constants that are written so far.
 
@@ -30,7 +44,7 @@ class GraphWriter:
     Attributes:
         constants: the values of tensors that are the same for all inputs, by name.
         initializers: the messages of constants.
-        list_types: ONNX's element type of tensors that stand for tensor arrays and lists, by name.
+        lists: the tensors that stand for tensor arrays and lists, by name.
     """
 
     def __init__(self) -> None:
@@ -42,7 +56,7 @@ class GraphWriter:
         self._initializer_names: dict[Any, str] = {}
         self.constants: dict[str, Array] = {}
         self.initializers: list[Any] = []
-        self.list_types: dict[str, int] = {}
+        self.lists: dict[str, ListTensor] = {}
 
     @property
     def nodes(self) -> list[Any]:

@@ -119,6 +119,74 @@ def test_recurrent_loop_with_tensor_arrays(steps: int) -> None:
     assert_same(graph, {"x": x}, [outputs, last], {"x": values})
 
 
+@pytest.mark.parametrize("shape", [None, [None, 2]], ids=["unknown", "known"])
+@pytest.mark.parametrize("grows", [True, False])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_tensor_array_that_a_loop_fills(shape: Any, grows: bool, steps: int) -> None:
+    data = ops.tensor_array
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None, 2], name="x")
+        n = graph.placeholder("int32", [], name="n")
+        size = graph.constant(0) if grows else n
+        target, start = data.tensor_array_v3(
+            size,
+            dtype="float32",
+            element_shape=shape,
+            dynamic_size=grows,
+            clear_after_read=False,
+        )
+
+        def step(i: Any, flow: Any) -> list[Any]:
+            value = math.mul(x, math.cast(i, DstT="float32"))
+            return [
+                math.add_v2(i, graph.constant(1)),
+                data.tensor_array_write_v3(target, i, value, flow),
+            ]
+
+        _, flow = graphmill.while_loop(
+            lambda i, _: math.less(i, n), step, [graph.constant(0), start]
+        )
+        rows = math.range(graph.constant(0), n, graph.constant(1))
+        outputs = [
+            data.tensor_array_gather_v3(target, rows, flow, dtype="float32"),
+            data.tensor_array_size_v3(target, flow),
+            data.tensor_array_read_v3(target, graph.constant(0), flow, dtype="float32"),
+        ]
+    feeds = {"x": np.float32([[1, 2], [3, 4], [5, 6]]), "n": np.int32(steps)}
+    assert_same(graph, {"x": x, "n": n}, outputs, feeds)
+
+
+def test_some_rows_of_a_tensor_array_are_scattered() -> None:
+    data = ops.tensor_array
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None, 2], name="x")
+        array_of, flow = data.tensor_array_v3(graph.constant(4), dtype="float32")
+        flow = data.tensor_array_scatter_v3(array_of, np.int32([3, 1]), x, flow)
+        y = data.tensor_array_gather_v3(array_of, np.int32([1, 3]), flow, dtype="float32")
+    assert_same(graph, {"x": x}, y, {"x": np.float32([[1, 2], [3, 4]])})
+
+
+def test_tensor_list_that_a_loop_extends() -> None:
+    data = ops.tensor_list
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None], name="x")
+        n = graph.placeholder("int32", [], name="n")
+        start = data.empty_tensor_list(np.int32(-1), np.int32(-1), element_dtype="float32")
+        one = graph.constant(1)
+
+        def step(i: Any, rows: Any) -> list[Any]:
+            row = math.add_v2(x, math.cast(i, DstT="float32"))
+            return [math.add_v2(i, one), data.tensor_list_push_back(rows, row)]
+
+        _, rows = graphmill.while_loop(
+            lambda i, _: math.less(i, n), step, [graph.constant(0), start]
+        )
+        stacked = data.tensor_list_stack(rows, np.int32([-1]), element_dtype="float32")
+        length = data.tensor_list_length(rows)
+    feeds = {"x": np.float32([1, 2]), "n": np.int32(3)}
+    assert_same(graph, {"x": x, "n": n}, [stacked, length], feeds)
+
+
 def test_sizes_of_inputs_stay_unknown_or_are_fixed() -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", [None, None], name="x")

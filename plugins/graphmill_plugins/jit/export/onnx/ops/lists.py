@@ -1,7 +1,7 @@
 """Tensor arrays and tensor lists, as one tensor whose rows are the elements.
 
-The number of rows is the size at creation. The sizes of an element may be unknown until the first
-one is written: before, they are 1, and the first write expands them.
+The sizes of an element may be unknown until the first one is written: before, they are 1, and the
+first write expands them. If its rank is unknown as well, there are no sizes before.
 """
 
 from __future__ import annotations
@@ -21,13 +21,37 @@ if TYPE_CHECKING:
 CONVERSIONS, converts = table()
 
 
-def _rows(node: NodeConversion, size: int, rank: int, dtype: DType) -> str:
+def _rows(
+    node: NodeConversion, count: str, rank: int | None, dtype: DType, *, grows: bool = False
+) -> str:
     """Return rows of zeros; all sizes of an element are 1."""
-    shape = node.as_sizes(size)
-    if rank:
-        shape = node.emit("Concat", shape, node.sizes(*[1] * rank), axis=0)
+    shape = node.emit("Concat", count, node.sizes(*[1] * rank), axis=0) if rank else count
     rows = node.emit("Expand", node.constant(np.zeros((), dtype.as_numpy_dtype)), shape)
-    return node.list_of(rows, dtype)
+    return node.list_of(rows, dtype, has_rank=rank is not None, grows=grows)
+
+
+def _fitted(node: NodeConversion, rows: str, value: str) -> str:
+    """Return the rows with the sizes of an element.
+
+    Args:
+        node: the node.
+        rows: the rows.
+        value: a tensor with the shape of one row.
+    """
+    shape = node.emit("Shape", value)
+    if not node.list_tensor(rows).has_rank:
+        # As many sizes of 1 as the rows lack: none after the first write.
+        own = node.emit("Shape", rows)
+        rank = node.emit("Add", node.emit("Size", shape), node.constant(np.int64(1)))
+        lacking = node.reshape(node.emit("Sub", rank, node.emit("Size", own)), 1)
+        ones = node.emit("Expand", node.sizes(1), lacking)
+        rows = node.emit("Reshape", rows, node.emit("Concat", own, ones, axis=0), allowzero=1)
+    return node.emit("Expand", rows, node.emit("Concat", _count(node, rows), shape, axis=0))
+
+
+def _count(node: NodeConversion, rows: str) -> str:
+    """Return the number of rows as a vector of one element."""
+    return node.emit("Slice", node.emit("Shape", rows), node.sizes(0), node.sizes(1))
 
 
 def _written(node: NodeConversion, rows: str, index: str, values: str, value: str) -> str:
@@ -40,11 +64,15 @@ def _written(node: NodeConversion, rows: str, index: str, values: str, value: st
         values: the new rows.
         value: a tensor with the shape of one row.
     """
-    count = node.emit("Slice", node.emit("Shape", rows), node.sizes(0), node.sizes(1))
-    shape = node.emit("Concat", count, node.emit("Shape", value), axis=0)
-    return node.same_list(
-        rows, node.emit("ScatterND", node.emit("Expand", rows, shape), index, values)
-    )
+    fitted = _fitted(node, rows, value)
+    if node.list_tensor(rows).grows:
+        last = node.reshape(node.emit("ReduceMax", index, keepdims=0), 1)
+        end = node.emit("Add", last, node.sizes(1))
+        more = node.emit("Max", node.emit("Sub", end, _count(node, fitted)), node.sizes(0))
+        shape = node.emit("Concat", more, node.emit("Shape", value), axis=0)
+        zero = node.constant(np.zeros((), node.dtype(2).as_numpy_dtype))
+        fitted = node.emit("Concat", fitted, node.emit("Expand", zero, shape), axis=0)
+    return node.same_list(rows, node.emit("ScatterND", fitted, index, values))
 
 
 def _set(node: NodeConversion, rows: str, position: int, value: str) -> str:
@@ -59,26 +87,15 @@ def _get(node: NodeConversion, rows: str, position: int) -> str:
 @converts("TensorArrayV3")
 def tensor_array(node: NodeConversion) -> list[str]:
     """Return a handle, which nothing computes with, and the rows as its flow."""
-    if node.attr("dynamic_size"):
-        node.refuse("its size grows (dynamic_size), which ONNX's tensors cannot")
-    shape = node.attr("element_shape")
-    if shape is None:
-        if not _is_filled_at_once(node.node):
-            node.refuse("the rank of its elements (element_shape) is unknown")
-        shape = ()
+    shape, size = node.attr("element_shape"), node.as_sizes(0)
+    rank = None if shape is None else len(shape)
     handle = node.constant(np.zeros((), np.int64))
-    return [handle, _rows(node, 0, len(shape), node.attr("dtype"))]
-
-
-def _is_filled_at_once(node: Node) -> bool:
-    """Return whether each reader of the flow fills all rows."""
-    readers = [edge.dst for edge in node.out_edges if edge.src_output == 1]
-    return bool(readers) and all(_fills_all(reader) for reader in readers)
+    return [handle, _rows(node, size, rank, node.attr("dtype"), grows=node.attr("dynamic_size"))]
 
 
 def _fills_all(node: Node) -> bool:
     """Return whether a node writes rows 0, 1, … in order."""
-    if node.op not in ("TensorArrayScatterV3", "TensorArrayUnpackV3"):
+    if node.op != "TensorArrayScatterV3":
         return False
     source = node.inputs[1][0]
     if source.op != "Range":
@@ -128,9 +145,25 @@ def tensor_array_size(node: NodeConversion) -> str:
 def tensor_list_reserve(node: NodeConversion) -> str:
     """Return the rows of a new list."""
     shape = node.value(0, "the shape of its elements")
-    if not shape.ndim:
-        node.refuse("the rank of its elements is unknown")
-    return _rows(node, 1, len(shape), node.attr("element_dtype"))
+    rank = len(shape) if shape.ndim else None
+    return _rows(node, node.as_sizes(1), rank, node.attr("element_dtype"))
+
+
+@converts("EmptyTensorList")
+def empty_tensor_list(node: NodeConversion) -> str:
+    """Return no rows."""
+    shape = node.value(0, "the shape of its elements")
+    rank = len(shape) if shape.ndim else None
+    return _rows(node, node.sizes(0), rank, node.attr("element_dtype"))
+
+
+@converts("TensorListPushBack")
+def tensor_list_push_back(node: NodeConversion) -> str:
+    """Add a row."""
+    rows, value = node.inputs
+    row = node.emit("Unsqueeze", value, node.sizes(0))
+    joined = node.emit("Concat", _fitted(node, rows, value), row, axis=0)
+    return node.same_list(rows, joined)
 
 
 @converts("TensorListFromTensor")
