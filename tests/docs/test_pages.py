@@ -94,7 +94,18 @@ def test_every_exit_code_is_in_the_reference() -> None:
 def test_every_command_and_option_is_in_the_reference() -> None:
     text = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     for name in (
-        *("run", "show", "explain", "report", "ops", "devices", "plugins", "doctor", "new-plugin"),
+        *(
+            "run",
+            "show",
+            "explain",
+            "debug",
+            "report",
+            "ops",
+            "devices",
+            "plugins",
+            "doctor",
+            "new-plugin",
+        ),
     ):
         command = cli.get_command(click.Context(cli), name)
         assert command is not None

@@ -22,6 +22,7 @@ _BUILT_IN = (
     "scan",
     "explain",
     "compare",
+    "debug",
     "report",
     "export",
     "freeze",

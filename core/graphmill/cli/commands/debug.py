@@ -1,0 +1,124 @@
+"""`graphmill debug`: run a step of a model node by node."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from graphmill.cli.options import (
+    Settings,
+    allow_option,
+    common_options,
+    dir_option,
+    pass_settings,
+    signature_option,
+    tags_option,
+    take_model,
+    trust_option,
+)
+from graphmill.cli.output.progress import stage
+
+if TYPE_CHECKING:
+    from graphmill.cli.model.loaded_model import LoadedModel
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.option(
+    "--commands",
+    type=click.File(encoding="utf-8"),
+    help="Read the debugger's commands from a file; - is stdin.",
+)
+@click.option(
+    "-x",
+    "--execute",
+    "lines",
+    multiple=True,
+    metavar="COMMAND",
+    help="Run a command of the debugger instead of reading them; may be repeated.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="How many seconds a command waits while no node is ready.",
+)
+@click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
+@click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
+@allow_option
+@trust_option
+@dir_option
+@tags_option
+@signature_option
+@common_options
+@pass_settings
+def debug(
+    settings: Settings,
+    *,
+    arguments: tuple[str, ...],
+    commands: TextIO | None,
+    lines: tuple[str, ...],
+    wait: float,
+    fetches: tuple[str, ...],
+    device: str | None,
+    allow: tuple[str, ...],
+    trust: bool,
+    folder: str | None,
+    tags: str | None,
+    signature: str | None,
+) -> None:
+    """Run a step of MODEL node by node, stop at conditions, and look at what is in it.
+
+    Inputs are given as for `graphmill run`. Commands: break, delete, step, next, out, continue,
+    back, goto, where, print, history, pending, dead, results, save, quit; `help COMMAND` explains
+    one. Nothing is compiled while a step is debugged.
+
+    For example: graphmill debug MODEL image=@seven.png
+    """
+    if settings.as_json:
+        raise click.UsageError("graphmill debug has no --json; its command save writes a file.")
+    if lines and commands is not None:
+        raise click.UsageError("Give the commands either by --execute or by --commands.")
+    model, inputs = take_model(arguments, folder)
+    from graphmill.cli.model.loaded_model import load_model
+    from graphmill.cli.model.placement import session_placement
+
+    with stage(f"loading {model}"):
+        host, config = session_placement(
+            settings.the_host(), device, None, allow=allow, trust=trust
+        )
+        loaded = load_model(
+            model, host, tags=tags, signature=signature, fetches=fetches, config=config
+        )
+    with loaded.session:
+        stream = io.StringIO("\n".join(lines)) if lines else commands
+        _run_shell(loaded, inputs, stream or sys.stdin, wait)
+
+
+def _run_shell(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: float) -> None:
+    from graphmill.cli.debugging.shell import DebugShell
+    from graphmill.cli.input import input_args
+    from graphmill.cli.input.image_input import ImageOptions
+    from graphmill.debug.debugger import Debugger
+
+    sources = input_args.unique(input_args.parse_short(inputs))
+    values = loaded.read(sources, ImageOptions())
+    ports = loaded.ports(sources)
+    feeds = {ports[name].tensor: value for name, value in values.items()}
+    is_interactive = stream.isatty()
+    with Debugger(loaded.session, list(loaded.outputs.values()), feeds) as debugger:
+        shell = DebugShell(
+            debugger,
+            stream,
+            sys.stdout,
+            outputs=list(loaded.outputs),
+            wait=wait,
+            is_interactive=is_interactive,
+        )
+        shell.cmdloop()
+    if shell.failure is not None:
+        raise shell.failure
