@@ -117,7 +117,7 @@ class KernelRegistry:
         self._refused: dict[KernelDef, str] = {}
         self._unsupported: list[tuple[Mapping[str, str] | str, object]] = []
         self._version = 0
-        self._settled: set[tuple[Any, ...]] = set()
+        self._settled: dict[tuple[Any, ...], tuple[list[Registration], int]] = {}
         self._choices: dict[tuple[Any, ...], _Found] = {}
         # The value holds the chosen definition, so that its id in the key stays unique.
         self._forms: dict[tuple[Any, ...], tuple[KernelDef, KernelChoice | None, Any]] = {}
@@ -215,21 +215,23 @@ class KernelRegistry:
         self, op_def: OpDef, backends: Sequence[str] | None = None
     ) -> list[Registration]:
         """Return the kernels of an op, importing modules for `backends` (None: for all)."""
-        return self._registrations(op_def, backends)[0]
+        return list(self._registrations(op_def, backends)[0])
 
     def _registrations(
         self, op_def: OpDef, backends: Sequence[str] | None
     ) -> tuple[list[Registration], int]:
         """Return the kernels of an op, and the version of the tables that contain them."""
         query = (op_def.family, op_def.name, None if backends is None else tuple(backends))
+        settled = self._settled.get(query)
+        if settled is not None:
+            return settled
         version = self._version
-        if query not in self._settled:
-            self._load(self._modules_by_family, op_def.family, op_def.name, backends)
-            self._load(self._modules_by_op, op_def.name, op_def.name, backends)
+        self._load(self._modules_by_family, op_def.family, op_def.name, backends)
+        self._load(self._modules_by_op, op_def.name, op_def.name, backends)
         registrations = self._checked(op_def.name)
         with self._lock:
-            if query not in self._settled and version == self._version:
-                self._settled.add(query)
+            if version == self._version:
+                self._settled[query] = registrations, version
             return registrations, self._version
 
     def _changed(self) -> None:
