@@ -6,7 +6,8 @@ Semantics: `tensorflow/core/common_runtime/direct_session.cc`.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import (
     CancelledError,
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
 MAX_VARIANTS = 16
 """Maximum number of option sets that change the graph for which a session caches executors."""
 _session_numbers = itertools.count(1)
+
+_LARGE: Final = 10_000  # nodes from which on full garbage collections would take long
 
 
 class DirectSession(SessionInterface):
@@ -204,7 +207,7 @@ class DirectSession(SessionInterface):
             OpError: see `graphmill.graph.formats.import_export.extend_graph`.
         """
         self.check_open()
-        with self._graph_lock:
+        with self._graph_lock, _collections_for(len(graph_def.node)):
             self._state.extend(graph_def, large_tensors)
             self._state.freeze()
 
@@ -215,7 +218,7 @@ class DirectSession(SessionInterface):
             source: the graph object.
             num_taken: how many of its node ids the session has already.
         """
-        with self._graph_lock:
+        with self._graph_lock, _collections_for(len(source)):
             self._source, self._source_size = source, num_taken
             self._source_edits = source.edit_count
             self.sync_graph()
@@ -512,7 +515,7 @@ class DirectSession(SessionInterface):
     ) -> ExecutorsAndKeys:
         feeds, fetches, targets = key
         client_end = self._client_end() if is_partial else None
-        with self._graph_lock:
+        with self._graph_lock, _collections_for(len(self._state.graph)):
             full = self._state.graph
             client = self._state.build_client_graph(*key, client_end, form, watches)
             needed_feeds = client.needed_feeds() if is_partial else {}
@@ -573,7 +576,7 @@ class DirectSession(SessionInterface):
         Raises:
             OpError: a pass or a kernel refused the graph.
         """
-        with self._graph_lock:
+        with self._graph_lock, _collections_for(len(self._state.graph)):
             full = self._state.graph
             client = self._state.build_client_graph(*key, form=form)
             items, _ = self._partitions.for_client_graph(client.graph, full, is_hot=True)
@@ -593,6 +596,16 @@ class DirectSession(SessionInterface):
             if self.is_closed:  # in another thread, perhaps before it could see this one
                 runtime.close()
         return runtime
+
+
+def _collections_for(num_nodes: int) -> AbstractContextManager[None]:
+    """Return the context in which to build or lower a graph of a number of nodes."""
+    if num_nodes < _LARGE:
+        return nullcontext()
+    # Imported here: few graphs are large.
+    from graphmill.runtime.process.full_collections import NO_FULL_COLLECTIONS
+
+    return NO_FULL_COLLECTIONS
 
 
 def _log_executors(session: str, executors: ExecutorsAndKeys) -> None:

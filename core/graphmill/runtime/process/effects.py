@@ -49,6 +49,13 @@ SWITCH_INTERVAL: Final = ProcessEffect(
     "each time behind a loop of steps",
     "compilation takes much longer while other threads compute",
 )
+FULL_COLLECTIONS: Final = ProcessEffect(
+    "full_collections",
+    "raises the third threshold of the garbage collector (gc.set_threshold)",
+    "while a graph of 10,000 nodes or more is built or lowered; restored afterwards",
+    "each full collection visits all nodes again, and lowering creates enough objects for many",
+    "lowering a graph of 100,000 nodes takes up to half as long again",
+)
 MALLOC: Final = ProcessEffect(
     "malloc",
     "calls glibc's mallopt: M_MMAP_THRESHOLD 128 MiB, M_TRIM_THRESHOLD 256 MiB",
@@ -134,8 +141,9 @@ PROFILE_HOOK: Final = ProcessEffect(
 EFFECTS: Final = {
     effect.name: effect
     for effect in (
-        *(SWITCH_INTERVAL, MALLOC, DEFER_SIGINT, SHUTDOWN, FORK, BLAS_THREADS, WARNING_FILTERS),
-        *(INTRA_OP_THREADS, REFERENCE_COUNTS, JAX_DISPATCH, JAX_GPU_MEMORY, PROFILE_HOOK),
+        *(SWITCH_INTERVAL, FULL_COLLECTIONS, MALLOC, DEFER_SIGINT, SHUTDOWN, FORK, BLAS_THREADS),
+        *(WARNING_FILTERS, INTRA_OP_THREADS, REFERENCE_COUNTS, JAX_DISPATCH, JAX_GPU_MEMORY),
+        PROFILE_HOOK,
     )
 }
 """All effects by name."""

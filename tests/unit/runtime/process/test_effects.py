@@ -74,6 +74,14 @@ before = sys.getswitchinterval()
 with LOW_SWITCH_INTERVAL:
     print(sys.getswitchinterval() < before)
 """,
+    "full_collections": """
+from graphmill.runtime.process.full_collections import NO_FULL_COLLECTIONS
+import gc
+before = gc.get_threshold()
+without_threshold = sys.version_info >= (3, 14) and "full_collections" not in effects.disabled()
+with NO_FULL_COLLECTIONS:
+    print(gc.get_threshold() != before or without_threshold)
+""",
     "malloc": """
 from graphmill.runtime.process.malloc import keep_freed_memory, why_not
 print(keep_freed_memory() or (why_not() != "" and "malloc" not in effects.disabled()))
