@@ -28,7 +28,7 @@ pytest.importorskip("jax")
 
 from graphmill_plugins.jit.programs import compiled_cluster  # noqa: E402 - needs JAX
 from graphmill_plugins.jit.straight import straight_line  # noqa: E402
-from graphmill_plugins.jit.tiers import on_stack_replacement  # noqa: E402
+from graphmill_plugins.jit.tiers import loop_tiers, on_stack_replacement  # noqa: E402
 from graphmill_plugins.jit.tiers.tier_machine import TRIAL_CALLS, TierRules  # noqa: E402
 
 TIMEOUT = 60.0
@@ -65,11 +65,11 @@ def moves_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(on_stack_replacement, "HOT_NS", 0)
         monkeypatch.setattr(on_stack_replacement, "IMPORT_NS", 0)
         monkeypatch.setattr(on_stack_replacement, "_ENTER_NS", 0)
-        monkeypatch.setattr(on_stack_replacement, "_FIRST_LIMIT", limit)
-        monkeypatch.setattr(on_stack_replacement, "_next_limit", lambda limit, _: limit)
+        monkeypatch.setattr(loop_tiers, "_FIRST_LIMIT", limit)
+        monkeypatch.setattr(loop_tiers, "_next_limit", lambda limit, _: limit)
         monkeypatch.setattr(host().background, "submit", compile_now)
-        kept = partial(on_stack_replacement.TierRules, keeps_slower=True)
-        monkeypatch.setattr(on_stack_replacement, "TierRules", kept)
+        kept = partial(loop_tiers.TierRules, keeps_slower=True)
+        monkeypatch.setattr(loop_tiers, "TierRules", kept)
 
     return set_iteration
 
@@ -201,7 +201,7 @@ def test_next_step_moves_at_once(moves_at, monkeypatch):
     built = Built(plain)
     with built.session:
         expected = built.run()
-        monkeypatch.setattr(on_stack_replacement, "_LoopTiers", None)  # they exist already
+        monkeypatch.setattr(loop_tiers, "loop_body", None)  # it exists already
         assert built.run() == expected
 
 
@@ -297,11 +297,12 @@ def test_inner_loop_with_unknown_trip_count_moves_by_itself(moves_at):
 def test_slower_compiled_form_goes_back(moves_at, monkeypatch):
     moves_at(2, limit=1)
     ticks = itertools.count(0, 1000)  # each call takes as long, however many iterations it runs
-    monkeypatch.setattr(on_stack_replacement, "perf_counter_ns", lambda: next(ticks))
-    monkeypatch.setattr(on_stack_replacement, "TierRules", TierRules)
+    for module in (on_stack_replacement, loop_tiers):
+        monkeypatch.setattr(module, "perf_counter_ns", lambda: next(ticks))
+    monkeypatch.setattr(loop_tiers, "TierRules", TierRules)
     jobs: list[Callable[[], None]] = []
     monkeypatch.setattr(host().background, "submit", lambda _, job: not jobs.append(job))
-    advance = on_stack_replacement._LoopTiers.advance
+    advance = loop_tiers.LoopTiers.advance
 
     def advance_later(*args: Any) -> Any:
         if args[3] >= 8:  # when straight-line code has been timed
@@ -309,7 +310,7 @@ def test_slower_compiled_form_goes_back(moves_at, monkeypatch):
                 jobs.pop()()
         return advance(*args)
 
-    monkeypatch.setattr(on_stack_replacement._LoopTiers, "advance", advance_later)
+    monkeypatch.setattr(loop_tiers.LoopTiers, "advance", advance_later)
     built, interpreted = Built(plain), Built(plain, "off")
     with built.session, interpreted.session:
         assert built.run() == pytest.approx(interpreted.run())
@@ -326,14 +327,14 @@ def test_moved_loop_ends_with_its_step(ending, moves_at):
         return graphmill.while_loop(lambda v: v > 0.0, lambda v: (v * 1.0,), [x])
 
     built = Built(endless)
-    call = on_stack_replacement._LoopTiers.advance
+    call = loop_tiers.LoopTiers.advance
 
     def advance(*args: Any) -> Any:
         has_moved.set()
         return call(*args)
 
     with built.session, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(on_stack_replacement._LoopTiers, "advance", advance)
+        patch.setattr(loop_tiers.LoopTiers, "advance", advance)
         if ending == "deadline":
             with pytest.raises(DeadlineExceededError):
                 built.run(options=graphmill.RunOptions(timeout_in_ms=1500))
