@@ -7,6 +7,7 @@ appears in between is not followed. Hard links cannot be told from files.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import os
@@ -328,6 +329,11 @@ class _SafeWriter(Writer):
         with typed_errors(self.path):
             self._file.write(chunk)
 
+    def flush(self) -> None:
+        """Hand all bytes to the file system."""
+        with typed_errors(self.path):
+            self._file.flush()
+
     def commit(self) -> None:
         """Finish the file and move it to its path."""
         with typed_errors(self.path):
@@ -337,9 +343,10 @@ class _SafeWriter(Writer):
 
     def abandon(self) -> None:
         """Delete the unfinished file; never raises a file error."""
-        try:
+        with contextlib.suppress(
+            OSError
+        ):  # closing writes what is left, for which there is no room
             self._file.close()
+        with contextlib.suppress(OSError):  # it is gone already
             self._folder.remove(self._temporary)
-        except OSError:
-            pass  # it is gone already
         self._folder.close()

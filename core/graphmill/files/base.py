@@ -29,6 +29,13 @@ class Writer:
         """Append bytes."""
         raise NotImplementedError
 
+    def flush(self) -> None:
+        """Hand all bytes to the file system, which raises if the disk is full.
+
+        After it, `commit` of a local file needs no more space. Other files may be written by
+        `commit` only.
+        """
+
     def commit(self) -> None:
         """Finish the file and move it to its path."""
         raise NotImplementedError

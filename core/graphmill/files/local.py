@@ -120,6 +120,11 @@ class LocalWriter(Writer):
         with typed_errors(self.path):
             self._file.write(chunk)
 
+    def flush(self) -> None:
+        """Hand all bytes to the file system."""
+        with typed_errors(self.path):
+            self._file.flush()
+
     def commit(self) -> None:
         """Finish the file and move it to its path."""
         with typed_errors(self.path):

@@ -111,18 +111,26 @@ class BundleWriter:
         whole.slices.append(tensor_slice.to_proto())
 
     def finish(self) -> None:
-        """Move the files to their final paths, which completes the checkpoint."""
-        try:
-            for writer in self._files:
-                writer.commit()
-        except errors.OpError:
-            self.abandon()
-            raise
+        """Move the files to their final paths, which completes the checkpoint.
+
+        All files are written before the first one is moved, so that an old checkpoint of the same
+        name stays whole if the disk is full.
+        """
         header = proto.BundleHeaderProto(num_shards=len(self._files))
         header.version.producer = layout.VERSION
         if sys.byteorder == "big":
             header.endianness = proto.BundleHeaderProto.BIG
-        write_index(self.prefix, header, self._entries, self._broker)
+        try:
+            self._files.append(self._broker.open_writer(layout.index_path(self.prefix)))
+            _write_table(self._files[-1], header, self._entries)
+            for writer in self._files:
+                writer.flush()
+            while self._files:
+                self._files[0].commit()
+                del self._files[0]
+        except errors.OpError:
+            self.abandon()
+            raise
 
     def abandon(self) -> None:
         """Delete the files written so far."""
@@ -160,11 +168,17 @@ def write_index(
 ) -> None:
     """Write the table of a bundle."""
     with broker.open_writer(layout.index_path(prefix)) as writer:
-        table = TableWriter(writer.write)
-        table.add(layout.HEADER_KEY, header.SerializeToString())
-        for key in sorted(entries):
-            table.add(key, entries[key].SerializeToString())
-        table.finish()
+        _write_table(writer, header, entries)
+
+
+def _write_table(
+    writer: files.Writer, header: BundleHeaderProto, entries: Mapping[bytes, BundleEntryProto]
+) -> None:
+    table = TableWriter(writer.write)
+    table.add(layout.HEADER_KEY, header.SerializeToString())
+    for key in sorted(entries):
+        table.add(key, entries[key].SerializeToString())
+    table.finish()
 
 
 def _new_entry(dtype: dtypes.DType, shape: tuple[int, ...]) -> BundleEntryProto:

@@ -234,6 +234,25 @@ def test_a_merge_that_fails_leaves_its_sources(
     assert checkpoint.list_variables(tmp_path / "m") == [("a", ()), ("b", ())]
 
 
+@pytest.mark.parametrize("suffix", [DATA, ".index"])
+@pytest.mark.parametrize("method", ["write", "flush"])
+def test_full_disk_keeps_the_old_checkpoint(
+    prefix: str, suffix: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: files.LocalWriter, *_: Any) -> None:
+        if self.path.endswith(suffix):
+            raise errors.ResourceExhaustedError("no space left on device")
+
+    folder = Path(prefix).parent
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with monkeypatch.context() as patch:
+        original = getattr(files.LocalWriter, method)
+        patch.setattr(files.LocalWriter, method, lambda *a: full(*a) or original(*a))
+        with pytest.raises(errors.ResourceExhaustedError, match="no space"):
+            checkpoint.save_checkpoint(prefix, {"new": np.zeros(100)})
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 # Bad input
 
 
