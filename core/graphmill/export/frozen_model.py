@@ -83,9 +83,11 @@ class FrozenModel:
             return save(session, folder, self.signatures, main_op=init)
 
     def _content(self) -> bytes:
+        from google.protobuf.message import EncodeError
+
         try:
             return self.graph_def.SerializeToString()
-        except ValueError as error:  # protobuf's own limit
+        except (EncodeError, ValueError) as error:  # protobuf's own limit
             raise InvalidArgumentError(
                 f"the frozen graph does not fit into a message: {error}; keep its variables in a "
                 "SavedModel instead"

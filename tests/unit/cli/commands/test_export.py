@@ -46,7 +46,7 @@ def test_model_is_exported(
     ("arguments", "code", "message"),
     [
         (("--to", "jax"), 3, "has an unknown size"),
-        (("--to", "onyx"), 3, "no exporter 'onyx'"),
+        (("--to", "onyx"), 3, "no exporter 'onyx' is registered; did you mean 'onnx'"),
         (("--to", "jax", "--shape", "image"), 3, "is not of the form NAME=1,8"),
         (("--to", "jax", "--signature", "train"), 3, "no signature 'train'"),
     ],
@@ -59,3 +59,27 @@ def test_what_does_not_fit_is_refused(
     assert outcome.code == code
     assert message in outcome.err
     assert not (tmp_path / "out").exists()
+
+
+def test_onnx_file_is_written(graphmill_cli: Cli, digits: Path, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    out = tmp_path / "digits.onnx"
+    arguments = ("--to", "onnx", "--out", str(out), "--shape", "image=2,8,8,1", "--json")
+    outcome = graphmill_cli("export", str(digits / "saved_model_tf1"), *arguments)
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["files"] == [str(out)]
+    (image,) = onnx.load(str(out)).graph.input
+    assert [dim.dim_value for dim in image.type.tensor_type.shape.dim] == [2, 8, 8, 1]
+
+
+def test_saved_model_is_written(graphmill_cli: Cli, digits: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    arguments = ("--to", "saved_model", "--out", str(out))
+    assert graphmill_cli("export", str(digits / "digits_frozen.pb"), *arguments).code == 0
+    assert "serving_default" in graphmill_cli("show", str(out)).out
+    refused = graphmill_cli(
+        "export", str(digits / "digits_frozen.pb"), *arguments[:-1], str(out) + "2",
+        "--platform", "cuda",
+    )  # fmt: skip
+    assert (refused.code, "has no option --platform" in refused.err) == (3, True)
+    assert not (tmp_path / "model2").exists()

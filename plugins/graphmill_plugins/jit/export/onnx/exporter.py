@@ -94,6 +94,7 @@ def to_onnx(graph: ExportGraph, *, shapes: Mapping[str, Sequence[int]] | None = 
     refusals += _unknown_types(ports, zip(graph.outputs, graph.body.ret_types, strict=True))
     if refusals:
         raise _refused(refusals)
+    _check_size(writer)
     helper = onnx.helper
     for name, output in zip(found, outputs, strict=True):
         writer.nodes.append(helper.make_node("Identity", [name], [output], name=output))
@@ -117,7 +118,6 @@ def to_onnx(graph: ExportGraph, *, shapes: Mapping[str, Sequence[int]] | None = 
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=_IR_VERSION,
     )
-    _check_size(message)
     return OnnxModel(_checked(onnx, message), tuple(names), tuple(outputs))
 
 
@@ -172,10 +172,12 @@ def _sizes(name: str, shape: Shape, ports: Sequence[ExportInput]) -> list[int | 
     ]
 
 
-def _check_size(message: Any) -> None:
-    if message.ByteSize() >= _LIMIT:
+def _check_size(writer: GraphWriter) -> None:
+    """Raise before constants are written into a message that protobuf cannot serialize."""
+    size = sum(value.nbytes for value in writer.constants.values())
+    if size >= _LIMIT:
         raise InvalidArgumentError(
-            f"the model has {message.ByteSize()} bytes, and a file of ONNX less than {_LIMIT}"
+            f"the constants have {size} bytes, and a file of ONNX has less than {_LIMIT}"
         )
 
 

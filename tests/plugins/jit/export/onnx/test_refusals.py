@@ -59,6 +59,20 @@ def test_shapes_must_fit() -> None:
             convert(session, "onnx", {"x": x}, {"y": y}, shapes={"x": (1, 3)})
 
 
+def test_large_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphmill_plugins.jit.export.onnx import exporter
+
+    monkeypatch.setattr(exporter, "_LIMIT", 100)
+    with graphmill.Graph().as_default() as graph:
+        x = graph.placeholder("float32", [None, 30], name="x")
+        y = ops.math.add_v2(x, np.zeros(30, np.float32))
+    with (
+        graphmill.Session(graph=graph) as session,
+        pytest.raises(errors.InvalidArgumentError, match="120 bytes"),
+    ):
+        convert(session, "onnx", {"x": x}, {"y": y})
+
+
 def test_unknown_rank_is_refused() -> None:
     with graphmill.Graph().as_default() as graph:
         x = graph.placeholder("float32", name="x")
