@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 from graphmill.debug.breakpoints import Breakpoint
-from graphmill.debug.debugger import Debugger, Stop, record
+from graphmill.debug.debugger import Debugger, record
+from graphmill.debug.player import Player, Stop
 from graphmill.debug.recording import Event, Instance, Recording, WaitingNode
 from graphmill.debug.recording_file import load, save
 from graphmill.debug.statistics import Statistics, statistics_of
@@ -24,6 +25,7 @@ __all__ = [
     "Debugger",
     "Event",
     "Instance",
+    "Player",
     "RecordedValue",
     "Recording",
     "Statistics",

@@ -21,11 +21,11 @@ class KnownNames:
     the name of a node that calls functions is accepted.
 
     Args:
-        graph: the session's graph.
+        graph: the session's graph; None for a recording, in which every function has been called.
         recording: the step so far.
     """
 
-    def __init__(self, graph: Graph, recording: Recording) -> None:
+    def __init__(self, graph: Graph | None, recording: Recording) -> None:
         self._graph = graph
         self._recording = recording
 
@@ -40,7 +40,7 @@ class KnownNames:
             return
         if self._may_be_in_function(pattern):
             return
-        if self._graph.has_node(pattern):
+        if self._graph is not None and self._graph.has_node(pattern):
             raise NotFoundError(
                 f"node '{pattern}' does not run in this step: no fetch needs it, or it is fed, a "
                 "constant was computed for it, or another node computes the same",
@@ -59,6 +59,7 @@ class KnownNames:
             name for graph in self._recording.graphs for node in graph.nodes for name in node.frame
         }
         loops = frames | self._callers()
+        loops |= {name for name, _ in self._recording.function_loops()}
         if any(fnmatchcase(name, pattern) or name == pattern for name in loops):
             return
         if self._callers():  # its functions may have loops that have not been reached
@@ -77,6 +78,8 @@ class KnownNames:
 
     def _callers(self) -> set[str]:
         """Return the nodes that call functions."""
+        if self._graph is None:
+            return set()
         ops = {node.name: node for node in self._graph.nodes if node.op_def.calls}
         return {
             node.name

@@ -65,6 +65,7 @@ class RecordedNode(NamedTuple):
         has_effects: whether it reads or changes state, or is random, so that a replay must not run
             it again.
         is_argument: whether it stands for a value that the caller of the step or function gave.
+        is_result: whether it stores a value that the caller gets.
     """
 
     name: str
@@ -76,6 +77,7 @@ class RecordedNode(NamedTuple):
     num_outputs: int = 1
     has_effects: bool = False
     is_argument: bool = False
+    is_result: bool = False
 
     def tensor(self, output: int) -> str:
         """Return the name of an output."""
@@ -147,6 +149,7 @@ def _recorded(
         node.num_outputs,
         has_effects(node),
         is_argument(node),
+        is_result(node),
     )
 
 

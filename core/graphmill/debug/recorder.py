@@ -11,7 +11,7 @@ from graphmill.debug.recorded_graph import (
     iteration_numbers,
     recorded_nodes,
 )
-from graphmill.debug.recording import Instance, RecordedRun, Recording
+from graphmill.debug.recording import RESULT_PREFIX, Instance, RecordedRun, Recording
 from graphmill.debug.values import DEAD_VALUE, ValueStore
 from graphmill.graph.node_roles import is_argument, is_result
 from graphmill.ops.definition.op_traits import CallKind
@@ -119,5 +119,5 @@ class Recorder:
             name: str = recording.feeds[node.attrs["index"]]
             return name.removesuffix(":0")
         if is_result(node) and node.attrs["index"] < len(recording.fetches):
-            return f"fetch {recording.fetches[node.attrs['index']]}"
+            return RESULT_PREFIX + recording.fetches[node.attrs["index"]]
         return node.name

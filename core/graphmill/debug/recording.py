@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from graphmill.debug.recorded_graph import Numbers, RecordedEdge, RecordedNode
 
+RESULT_PREFIX = "fetch "
+"""What the name of a result of the step begins with, before the tensor that is fetched."""
 NO_SOURCE = -1
 """The source of an input that no event produced: a constant, or a `Merge`'s other input."""
 
@@ -328,6 +330,24 @@ class Recording:
             names,
             "pending" if pending else "ready",
         )
+
+    def function_loops(self) -> set[tuple[str, int]]:
+        """Return the nodes that looped over functions, each with its iterations."""
+        return {
+            (self.name(run.caller), run.call)
+            for run in self.runs
+            if run.is_loop and run.caller is not None
+        }
+
+    def results(self) -> list[RecordedValue | None]:
+        """Return the values of the fetches, in order; None for one that was not computed."""
+        found: dict[str, RecordedValue | None] = {}
+        for event in self.events:
+            node = self.node_of(event.instance)
+            if self.runs[event.instance.run].caller is None and node.is_result:
+                ((_, value),) = self.inputs(event.instance)
+                found[node.name.removeprefix(RESULT_PREFIX)] = value
+        return [found.get(name) for name in self.fetches]
 
     def non_finite(self) -> Iterator[int]:
         """Yield the events with a NaN or an infinity in an output."""

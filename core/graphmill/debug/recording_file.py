@@ -6,6 +6,7 @@ programs can read it. Nothing in it is executed.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "graphmill recording"
 VERSION: Final = 1
+_ZIP: Final = b"PK"
 _HEADER: Final = "recording.json"
 _COLUMNS: Final = ("run", "node", "dead")
 _RAGGED: Final = ("numbers", "outputs", "sources")
@@ -78,11 +80,26 @@ def load(path: str | os.PathLike[str]) -> Recording:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _Reader(name, archive).recording()
     except zipfile.BadZipFile as error:
-        if content[:2] == b"PK":
+        if content.startswith(_ZIP):
             raise DataLossError(f"the recording {name} is damaged or truncated: {error}") from error
         raise InvalidArgumentError(f"{name} is not a recording: {error}") from error
     except (KeyError, TypeError, ValueError, IndexError, EOFError, zlib.error) as error:
         raise DataLossError(f"the recording {name} is damaged: {error!r}") from error
+
+
+def is_recording(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file begins as a recording does, and no model; false if there is no file.
+
+    Raises:
+        OpError: the file cannot be read.
+    """
+    name = files.as_path(path)
+    if not files.exists(name) or files.is_dir(name):
+        return False
+    with contextlib.closing(files.open_reader(name)) as reader:
+        start = bytearray(min(reader.size, len(_ZIP)))
+        reader.read_into(0, memoryview(start))
+    return bytes(start) == _ZIP
 
 
 def _header(recording: Recording) -> dict[str, Any]:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphmill.errors import CancelledError, FailedPreconditionError, OpError
+from graphmill.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+)
 from graphmill.runtime.executor import ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.runtime.stepping import DrivenArgs
@@ -136,8 +141,13 @@ class DebugStep:
         """Feed a tensor of a partial run.
 
         Raises:
-            InvalidArgumentError: the value does not fit the tensor.
+            InvalidArgumentError: the value does not fit the tensor, or the tensor is not a feed of
+                a partial run that has not been fed.
         """
+        if not self._is_partial or name not in self._converters or name in self._fed:
+            missing = [feed for feed in self._converters if feed not in self._fed]
+            left = ", ".join(missing) if self._is_partial else "this is not a partial run"
+            raise InvalidArgumentError(f"'{name}' cannot be fed; left to feed: {left or 'nothing'}")
         converted = self._converters[name](value)
         self._fed.add(name)
         with self._driving():

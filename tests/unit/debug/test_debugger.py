@@ -289,3 +289,34 @@ def test_unknown_names_suggest_near_ones(nested: graphmill.Graph) -> None:
             debugger.break_at_iteration("otuer", 1)
         with pytest.raises(errors.NotFoundError, match="breakpoints: there are none"):
             debugger.delete(1)
+
+
+def test_what_cannot_be_fed_is_refused() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        a = graph.placeholder("float32", [], name="a")
+        b = ops.math.neg(a, name="b")
+    with graphmill.Session(graph=graph) as session:
+        with debug.Debugger(session, b, partial_feeds=[a]) as debugger:
+            with pytest.raises(
+                errors.InvalidArgumentError, match=r"'c:0' cannot be fed; left.*a:0"
+            ):
+                debugger.feed("c", 1.0)
+            debugger.feed("a", 1.0)
+            with pytest.raises(errors.InvalidArgumentError, match="left to feed: nothing"):
+                debugger.feed("a", 1.0)
+        with (
+            debug.Debugger(session, b, {a: 1.0}) as debugger,
+            pytest.raises(errors.InvalidArgumentError, match="not a partial run"),
+        ):
+            debugger.feed("a", 1.0)
+
+
+def test_a_session_that_is_closed_ends_the_step(queue: graphmill.Graph) -> None:
+    session = graphmill.Session(graph=queue)
+    debugger = debug.Debugger(session, "y:0")
+    debugger.resume(wait=0)
+    session.close()
+    assert debugger.resume().reason == "error"
+    assert isinstance(debugger.error, errors.CancelledError)
+    debugger.close()

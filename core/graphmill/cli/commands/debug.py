@@ -23,6 +23,7 @@ from graphmill.cli.output.progress import stage
 
 if TYPE_CHECKING:
     from graphmill.cli.model.loaded_model import LoadedModel
+    from graphmill.debug.player import Player
 
 
 @click.command()
@@ -73,6 +74,8 @@ def debug(
 ) -> None:
     """Run a step of MODEL node by node, stop at conditions, and look at what is in it.
 
+    MODEL may also be a recording, which the debugger's command save wrote.
+
     Inputs are given as for `graphmill run`. Commands: break, delete, step, next, out, continue,
     back, goto, where, print, history, pending, dead, results, save, quit; `help COMMAND` explains
     one. Nothing is compiled while a step is debugged.
@@ -84,6 +87,14 @@ def debug(
     if lines and commands is not None:
         raise click.UsageError("Give the commands either by --execute or by --commands.")
     model, inputs = take_model(arguments, folder)
+    from graphmill.debug.recording_file import is_recording
+
+    stream = (io.StringIO("\n".join(lines)) if lines else commands) or sys.stdin
+    if is_recording(model):
+        if inputs:
+            raise click.UsageError(f"{model} is a recording, which takes no inputs.")
+        _play(model, stream, wait)
+        return
     from graphmill.cli.model.loaded_model import load_model
     from graphmill.cli.model.placement import session_placement
 
@@ -95,12 +106,11 @@ def debug(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     with loaded.session:
-        stream = io.StringIO("\n".join(lines)) if lines else commands
-        _run_shell(loaded, inputs, stream or sys.stdin, wait)
+        _debug(loaded, inputs, stream, wait)
 
 
-def _run_shell(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: float) -> None:
-    from graphmill.cli.debugging.shell import DebugShell
+def _debug(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: float) -> None:
+    """Run the commands of a stream on a step of a model."""
     from graphmill.cli.input import input_args
     from graphmill.cli.input.image_input import ImageOptions
     from graphmill.debug.debugger import Debugger
@@ -109,16 +119,26 @@ def _run_shell(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wai
     values = loaded.read(sources, ImageOptions())
     ports = loaded.ports(sources)
     feeds = {ports[name].tensor: value for name, value in values.items()}
-    is_interactive = stream.isatty()
     with Debugger(loaded.session, list(loaded.outputs.values()), feeds) as debugger:
-        shell = DebugShell(
-            debugger,
-            stream,
-            sys.stdout,
-            outputs=list(loaded.outputs),
-            wait=wait,
-            is_interactive=is_interactive,
-        )
-        shell.cmdloop()
+        _run_shell(debugger, list(loaded.outputs), stream, wait)
+
+
+def _play(path: str, stream: TextIO, wait: float) -> None:
+    """Run the commands of a stream on a recording."""
+    from graphmill.debug.player import Player
+    from graphmill.debug.recording_file import load
+
+    recording = load(path)
+    _run_shell(Player(recording), list(recording.fetches), stream, wait)
+
+
+def _run_shell(player: Player, outputs: list[str], stream: TextIO, wait: float) -> None:
+    from graphmill.cli.debugging.shell import DebugShell
+
+    is_interactive = stream.isatty()
+    shell = DebugShell(
+        player, stream, sys.stdout, outputs=outputs, wait=wait, is_interactive=is_interactive
+    )
+    shell.cmdloop()
     if shell.failure is not None:
         raise shell.failure

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-    from graphmill.debug.debugger import Debugger, Stop
+    from graphmill.debug.player import Player, Stop
     from graphmill.debug.values import RecordedValue
 
 _MAX_LINES: Final = 40
@@ -35,7 +35,7 @@ class DebugShell(cmd.Cmd):
     """Reads commands, and runs them on a debugger.
 
     Args:
-        debugger: the step.
+        debugger: the step, or the player of a recording.
         stdin, stdout: where commands come from, and where answers go.
         outputs: the names of the fetches.
         wait: how many seconds a command waits while no node is ready.
@@ -50,7 +50,7 @@ class DebugShell(cmd.Cmd):
 
     def __init__(
         self,
-        debugger: Debugger,
+        debugger: Player,
         stdin: TextIO,
         stdout: TextIO,
         *,
@@ -70,7 +70,8 @@ class DebugShell(cmd.Cmd):
 
     def preloop(self) -> None:
         """Show where the step is."""
-        self._say("nothing is compiled while a step is debugged")
+        if not self._debugger.is_in_past:
+            self._say("nothing is compiled while a step is debugged")
         if self._is_interactive:
             self._say("type help for the commands")
         self._say(self._debugger.where())

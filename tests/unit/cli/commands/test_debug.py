@@ -85,6 +85,24 @@ def test_a_recording_is_saved(debugged: Cli, tmp_path: Path) -> None:
     assert len(debug.load(path).history("loop/root")) == 6
 
 
+def test_a_recording_is_debugged_without_its_model(
+    debugged: Cli, graphmill_cli: Cli, model: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "step.gmrec")
+    assert debugged("continue", f"save {path}").code == 0
+    lines = ("break nan", "continue", "back", "where", "delete 1", "continue", "results")
+    result = graphmill_cli("debug", path, *(part for line in lines for part in ("-x", line)))
+    assert result.code == 0, result.err
+    assert "loop/root (Sqrt) in loop/while_context:2 -> float32[] nan" in result.out
+    assert "the step has ended after" in result.out
+    assert "y:0 = float32[] nan" in result.out
+    assert "takes no inputs" in graphmill_cli("debug", path, "x=2").err
+    with (tmp_path / "cut").open("wb") as file:
+        file.write((tmp_path / "step.gmrec").read_bytes()[:-99])
+    damaged = graphmill_cli("debug", str(tmp_path / "cut"))
+    assert "is damaged or truncated" in damaged.err
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
