@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 from graphmill import files
 from graphmill.errors import InvalidArgumentError
 from graphmill.export.export_graph import export_graph
+from graphmill.graph.algorithms import ancestors
+from graphmill.graph.node import find_tensor
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from graphmill.graph.graph import Graph
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
     from graphmill.session.session import Session
@@ -78,7 +81,25 @@ def convert_model(
         if not loaded.outputs:
             raise InvalidArgumentError(f"{path} has no outputs; name tensors with fetches")
         inputs = {name: port.tensor for name, port in loaded.inputs.items()}
+        if not loaded.is_closed:
+            inputs = needed_inputs(loaded.session.graph, inputs, loaded.outputs.values())
         return convert(loaded.session, target, inputs, loaded.outputs, **options)
+
+
+def needed_inputs(
+    graph: Graph, inputs: Mapping[str, str], outputs: Iterable[str]
+) -> dict[str, str]:
+    """Return the inputs that some outputs depend on; all are tensors by the names of inputs.
+
+    Raises:
+        NotFoundError: a tensor does not exist; the message names near matches.
+    """
+    needed = ancestors([find_tensor(graph, name, "fetch")[0] for name in outputs])
+    return {
+        name: tensor
+        for name, tensor in inputs.items()
+        if find_tensor(graph, tensor, "feed")[0] in needed
+    }
 
 
 def _names(tensors: Mapping[str, str | Tensor]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from graphmill import files, proto
 from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.export.constant_handles import ConstantHandles
+from graphmill.export.convert import needed_inputs
 from graphmill.export.filled_tables import fill_table
 from graphmill.export.frozen_model import FrozenModel
 from graphmill.export.state_values import table_contents, variable_name, variable_values
@@ -103,6 +104,8 @@ def freeze_model(
         if not loaded.outputs:
             raise InvalidArgumentError(f"{path} has no outputs; name tensors with fetches")
         inputs = {name: port.tensor for name, port in loaded.inputs.items()}
+        if not loaded.is_closed:
+            inputs = needed_inputs(loaded.session.graph, inputs, loaded.outputs.values())
         # A signature's keys are names of arguments, which have no colon.
         outputs = {name.removesuffix(":0"): name for name in loaded.outputs.values()}
         return freeze(loaded.session, inputs, outputs)
