@@ -18,6 +18,7 @@ from graphmill.debug.player import Player, Stop
 from graphmill.debug.recording import Event, Instance, Recording, WaitingNode
 from graphmill.debug.recording_file import load, save
 from graphmill.debug.statistics import Statistics, statistics_of
+from graphmill.debug.step_replay import Replay, ReplayDifference, replay
 from graphmill.debug.values import RecordedValue
 
 __all__ = [
@@ -28,11 +29,14 @@ __all__ = [
     "Player",
     "RecordedValue",
     "Recording",
+    "Replay",
+    "ReplayDifference",
     "Statistics",
     "Stop",
     "WaitingNode",
     "load",
     "record",
+    "replay",
     "save",
     "statistics_of",
 ]

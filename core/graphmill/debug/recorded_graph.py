@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from graphmill.graph.control_flow.frames import analyse_frames, frame_name
+from graphmill.graph.functions.function_calls import calls_of
 from graphmill.graph.node_roles import (
     is_argument,
     is_enter,
@@ -15,6 +16,7 @@ from graphmill.graph.node_roles import (
     is_result,
 )
 from graphmill.ops.definition.effects import effects_of
+from graphmill.ops.definition.op_traits import CallKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -157,6 +159,8 @@ def has_effects(node: Node) -> bool:
     """Return whether running a node again may give another value or change something."""
     if is_argument(node) or is_result(node):
         return False
+    if any(called.kind is not CallKind.DEFERRED for called in calls_of(node)):
+        return False  # what its functions do is seen in their nodes
     if effects_of(node.op_def):
         return True
     return any(  # it reads a variable

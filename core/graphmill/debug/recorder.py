@@ -119,5 +119,5 @@ class Recorder:
             name: str = recording.feeds[node.attrs["index"]]
             return name.removesuffix(":0")
         if is_result(node) and node.attrs["index"] < len(recording.fetches):
-            return RESULT_PREFIX + recording.fetches[node.attrs["index"]]
+            return f"{RESULT_PREFIX}{recording.fetches[node.attrs['index']]}"
         return node.name

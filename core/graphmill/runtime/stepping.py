@@ -174,6 +174,18 @@ class StepDriver(ABC):
     def node_failed(self, run: SteppableRun, instance: NodeInstance, error: OpError) -> None:
         """Note that a node failed, with the inputs that it had if they are known."""
 
+    def outputs_of(self, run: SteppableRun, instance: NodeInstance) -> Sequence[Any] | None:
+        """Return the outputs of a node that is about to run, instead of calling its kernel.
+
+        By default, this returns None: the kernel is called. An `OpError` fails the node.
+
+        Args:
+            run: its run.
+            instance: the node, which is not dead.
+        """
+        del run, instance
+        return None
+
     @abstractmethod
     def run_ended(self, run: SteppableRun, error: OpError | None) -> None:
         """Note that a run has ended."""

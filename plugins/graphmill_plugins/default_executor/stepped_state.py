@@ -184,6 +184,12 @@ class SteppedState(ExecutorState, SteppableRun):
         if is_dead and not item.is_transfer:
             propagator.node_done(item, iteration, True, item.dead_outputs, ready)
             return
+        if not (is_dead or item.is_retval):
+            instance = NodeInstance(item.node, iteration.name, False, inputs)
+            outputs = self._driven.driver.outputs_of(self, instance)
+            if outputs is not None:
+                propagator.node_done(item, iteration, False, outputs, ready)
+                return
         result = self._call(item, iteration, [DEAD] * item.num_inputs if is_dead else inputs)
         if result is WAITING:
             return
