@@ -32,6 +32,7 @@ class RemoteDevice(Device):
             self.backends = like.backends
             self.is_host_memory = like.is_host_memory
             self.observes_kernels = like.observes_kernels
+            self.half_type = like.half_type
 
     def namespace(self, backend: str) -> ArrayNamespace:
         """Raise: the device belongs to another task.

@@ -137,6 +137,7 @@ def test_errors_name_the_node_and_the_master(master, session) -> None:
         session.run("y:0")
     error = caught.value
     assert (error.node, error.op_type) == ("x", "Placeholder")
+    assert error.op is session.graph.get_operation_by_name("x")
     assert f"RunStep at {master.target}" in error.message
     assert session.run("y:0", {"x:0": [1]}).tolist() == [1]
 
