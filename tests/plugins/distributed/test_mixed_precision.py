@@ -9,6 +9,7 @@ import graphmill
 from graphmill import ops
 
 pytest.importorskip("grpc")
+pytest.importorskip("google_crc32c")
 X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
 
 
