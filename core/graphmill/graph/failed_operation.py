@@ -22,7 +22,7 @@ def set_failed_operation(
     """Make `error.op` the operation of a graph at which the error arose, if the graph has it.
 
     If that is the failing node itself, `error.node_def` becomes its message, instead of that of the
-    optimized node that ran.
+    optimized node that ran; else it becomes `error.caller`.
 
     Args:
         error: the error, which is changed.
@@ -34,7 +34,10 @@ def set_failed_operation(
     if operation is None:
         return
     error.op = operation if graph_object is None else partial(_as_seen, operation, graph_object)
-    if operation.name == error.node:
+    is_node_itself = operation.name == error.node
+    # Clusters call functions too, but no program knows their names.
+    error.caller = None if is_node_itself else operation.name
+    if is_node_itself:
         error.node_def = partial(_node_def, operation)
 
 

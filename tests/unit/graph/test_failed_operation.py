@@ -55,6 +55,15 @@ def test_node_def_is_that_of_the_operation_that_failed_itself(graph) -> None:
     assert (error.op, error.node_def) == (graph.node("call"), "its own")
 
 
+def test_caller_is_a_node_of_the_graph(graph) -> None:
+    error = located("x", "cluster_1")
+    set_failed_operation(error, graph)
+    assert (error.op, error.caller) == (graph.node("x"), None)
+    error = located("call/x", "cluster_1")
+    set_failed_operation(error, graph)
+    assert (error.op, error.caller) == (graph.node("call"), "call")
+
+
 def test_graph_object_is_created_when_the_operation_is_requested(graph) -> None:
     other, calls = Graph.from_graph_def(graph.as_graph_def()), []
 
