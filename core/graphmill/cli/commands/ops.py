@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.kernels.kernel_registry import Registration
 
 _GLOB = "*?["
+_FEW_OPS = 3
+"""A kernel's docstring describes each of its ops if it has no more than these."""
 
 
 @click.command()
@@ -93,7 +96,11 @@ def _describe(settings: Settings, host: Host, name: str) -> None:
     definition = host.ops.get(name)
     with stage(f"importing the kernels of {name}"):
         registrations = host.kernels.registrations(definition)
-    data = {**_definition_data(definition), "kernels": [_kernel_data(r) for r in registrations]}
+    data = {
+        **_definition_data(definition),
+        "summary": _summary(definition, registrations),
+        "kernels": [_kernel_data(r) for r in registrations],
+    }
     emit(data, _blocks(definition, registrations), as_json=settings.as_json)
 
 
@@ -110,8 +117,8 @@ def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]
         if applies
     ]
     blocks: list[Block] = [", ".join([head, *traits])]
-    if definition.summary:
-        blocks.append(definition.summary)
+    if summary := _summary(definition, registrations):
+        blocks.append(summary)
     arguments = Table(("", "name", "type"))
     arguments.rows += [("input", arg.name, _arg_type(arg)) for arg in definition.input_args]
     arguments.rows += [("output", arg.name, _arg_type(arg)) for arg in definition.output_args]
@@ -127,6 +134,23 @@ def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]
         blocks.append(attrs)
     blocks.append(_kernel_table(registrations) if registrations else "no kernel here")
     return blocks
+
+
+def _summary(definition: OpDef, registrations: Iterable[Registration]) -> str:
+    """Return what an op does: its summary, or the first sentence about one of its kernels.
+
+    TensorFlow's op definitions come without summaries. A kernel for many ops is described in
+    general terms, which say nothing about one of them.
+    """
+    if definition.summary:
+        return definition.summary
+    for registration in registrations:
+        kernel = registration.definition
+        if len(kernel.ops) <= _FEW_OPS:
+            documented = inspect.getdoc(kernel.function) if kernel.function.__doc__ else ""
+            if first := (documented or "").partition("\n\n")[0].replace("\n", " "):
+                return first
+    return ""
 
 
 def _kernel_table(registrations: Iterable[Registration]) -> Table:

@@ -91,6 +91,42 @@ def test_one_op_as_json(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert [kernel["types"] for kernel in data["kernels"]] == [{"T": ["float32"]}]
 
 
+def test_an_op_is_described_by_its_kernel(graphmill_cli: Callable[..., Any]) -> None:
+    @kernel("Relu6")
+    def clip(xp: Any, features: Any) -> Any:
+        """Limit each element to
+        0..6.
+
+        More about it.
+        """
+        return xp.clip(features, 0, 6)
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_kernels(self, kernels: Any) -> None:
+            kernels.add(clip)
+
+    host = Host(plugins=[Plugin()], load_entry_points=False)
+    data = json.loads(graphmill_cli("ops", "Relu6", "--json", host=host).out)
+    assert data["summary"] == "Limit each element to 0..6."
+    assert "Limit each element to 0..6." in graphmill_cli("ops", "Relu6", host=host).out
+
+
+def test_a_kernel_of_many_ops_describes_none(graphmill_cli: Callable[..., Any]) -> None:
+    @kernel("Abs", "Neg", "Sign", "Square")
+    def any_of_many(xp: Any, x: Any) -> Any:
+        """Compute something."""
+        return x
+
+    class Plugin:
+        @graphmill.hookimpl
+        def graphmill_register_kernels(self, kernels: Any) -> None:
+            kernels.add(any_of_many)
+
+    host = Host(plugins=[Plugin()], load_entry_points=False)
+    assert json.loads(graphmill_cli("ops", "Neg", "--json", host=host).out)["summary"] == ""
+
+
 def test_an_op_without_a_kernel(graphmill_cli: Callable[..., Any], host: Host) -> None:
     assert "no kernel here" in graphmill_cli("ops", "Conv2D", host=host).out
 
