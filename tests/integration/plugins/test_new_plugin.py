@@ -58,6 +58,7 @@ def test_its_continuous_integration_runs_the_suites(tmp_path: Path) -> None:
     assert workflow in files
     steps = [line.strip() for line in workflow.read_text("utf-8").splitlines() if "- run:" in line]
     assert steps == [
+        "- run: pip install \"${{ vars.GRAPHMILL || 'graphmill' }}\"",
         "- run: pip install '.[test]'",
         "- run: graphmill doctor",
         "- run: pytest --graphmill-levels",
