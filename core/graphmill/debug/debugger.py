@@ -9,6 +9,7 @@ from graphmill.debug.player import DEFAULT_WAIT, Player, Stop
 from graphmill.debug.recorder import Recorder
 from graphmill.debug.recording import Recording, WaitingNode
 from graphmill.debug.values import MAX_TOTAL_BYTES, MAX_VALUE_BYTES, ValueStore
+from graphmill.runtime.process.defer_sigint import DeferredInterrupt
 from graphmill.runtime.stepping import NodeInstance, StepDriver
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Debugger(Player, StepDriver):
     def node_failed(self, run: SteppableRun, instance: NodeInstance, error: OpError) -> None:
         """See `StepDriver`."""
         if self._failed is None:
-            place = self._recorder.instance(run, instance)
+            place = self.recording.failed = self._recorder.instance(run, instance)
             iteration = self.recording.iteration(place)
             where = f" in {iteration}" if iteration else ""
             self._failed = f"node '{self.recording.name(place)}'{where}", error
@@ -199,7 +200,13 @@ class Debugger(Player, StepDriver):
                 return self._waiting_stop("interrupted")
             if not has_posted:
                 return self._waiting_stop("waiting")
-        self._step.run_next(run)
+        try:
+            with DeferredInterrupt(is_forceful_twice=True):
+                self._step.run_next(run)
+        except KeyboardInterrupt:
+            if self.is_done:  # by a second interrupt, while the kernel ran
+                raise
+            return Stop("interrupted", "interrupted between two nodes", self.position)
         return self._stop_after() or self._ended()
 
     def _ready_run(self) -> SteppableRun | None:

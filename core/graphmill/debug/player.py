@@ -357,16 +357,24 @@ class Player:
         recording, following = self.recording, self._next()
         if following is None:
             ended = "the step has ended" if self.is_done else "no node is ready"
-            lines = [f"next: none, {ended}"]
+            lines = [f"next: none, {ended}", *map(str, self.waits())]
+            if recording.failed is not None:
+                lines += self._node_lines("failed", recording.failed)
         else:
-            node, iteration = recording.node_of(following), recording.iteration(following)
-            where = f" in {iteration}" if iteration else ""
-            device = recording.graphs[recording.runs[following.run].graph].device
-            lines = [f"next: {recording.name(following)} ({node.op}){where}", f"  on {device}"]
-            for name, value in recording.inputs(following):
-                lines.append(f"  input {name} = {'dead' if value is None else value}")
+            lines = self._node_lines("next", following)
         if self.position:
             lines.append(f"last: {recording.describe(self.position - 1)}")
         suffix = " (in the past)" if self.is_in_past else ""
         lines.append(f"position {self.position} of {len(recording)}{suffix}")
+        return lines
+
+    def _node_lines(self, role: str, instance: Instance) -> list[str]:
+        """Return a node with its iteration, its device and the inputs that have arrived."""
+        recording, node = self.recording, self.recording.node_of(instance)
+        iteration = recording.iteration(instance)
+        where = f" in {iteration}" if iteration else ""
+        device = recording.graphs[recording.runs[instance.run].graph].device
+        lines = [f"{role}: {recording.name(instance)} ({node.op}){where}", f"  on {device}"]
+        for name, value in recording.inputs(instance):
+            lines.append(f"  input {name} = {'dead' if value is None else value}")
         return lines

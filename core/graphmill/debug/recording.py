@@ -115,6 +115,7 @@ class Recording:
         events: the nodes that are done, in order.
         values: the values, each once.
         error: the message of the error that ended the step; "" for none.
+        failed: the node that failed; None for none.
         waiting: what waited when the step ended or the recording was taken.
         is_complete: whether the step has ended.
     """
@@ -131,6 +132,7 @@ class Recording:
         self.events: list[Event] = []
         self.values: list[RecordedValue] = []
         self.error = ""
+        self.failed: Instance | None = None
         self.waiting: tuple[str, ...] = ()
         self.is_complete = False
         self._produced: dict[Instance, int] = {}

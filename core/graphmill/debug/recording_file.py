@@ -113,6 +113,7 @@ def _header(recording: Recording) -> dict[str, Any]:
         "fetches": recording.fetches,
         "targets": recording.targets,
         "error": recording.error,
+        "failed": recording.failed,
         "waiting": recording.waiting,
         "is_complete": recording.is_complete,
         "graphs": [_graph_data(graph) for graph in recording.graphs],
@@ -183,10 +184,15 @@ class _Reader:
         recording.values = [self._value(data) for data in header["values"]]
         count = len(recording.values)
         recording.graphs = [self._graph(data, count) for data in header["graphs"]]
-        recording.runs = [
-            self._run(data, index, recording) for index, data in enumerate(header["runs"])
-        ]
+        for index, data in enumerate(header["runs"]):
+            run = self._run(data, index, recording)
+            recording.runs.append(run)
+            if run.caller is not None:
+                self._check_instance(f"the caller of run {index}", run.caller, recording)
         self._read_events(recording)
+        if header["failed"] is not None:
+            recording.failed = _instance(header["failed"])
+            self._check_instance("the node that failed", recording.failed, recording)
         return recording
 
     def _header(self) -> dict[str, Any]:
@@ -250,8 +256,7 @@ class _Reader:
         self._check(f"the graph of run {index}", [graph], len(recording.graphs))
         instance = None
         if caller is not None:
-            run, node, numbers = caller
-            instance = Instance(int(run), int(node), tuple(map(int, numbers)))
+            instance = _instance(caller)
             self._check(f"the caller of run {index}", [instance.run], index)
         return RecordedRun(graph, instance, int(data["call"]), bool(data["is_loop"]))
 
@@ -260,15 +265,18 @@ class _Reader:
         ragged = [self._rows(name) for name in _RAGGED]
         rows = zip(*columns, *ragged, strict=True)
         for index, (run, node, dead, numbers, outputs, sources) in enumerate(rows):
-            self._check(f"the run of event {index}", [run], len(recording.runs))
-            graph = recording.graphs[recording.runs[run].graph]
-            self._check(f"the node of event {index}", [node], len(graph.nodes))
-            if len(numbers) != len(graph.nodes[node].frame):
-                self._fail(f"event {index} has iterations of other frames than its node")
+            instance = Instance(run, node, numbers)
+            self._check_instance(f"event {index}", instance, recording)
             self._check(f"an output of event {index}", outputs, len(recording.values), DEAD_VALUE)
             self._check(f"a source of event {index}", sources, index, NO_SOURCE)
-            instance = Instance(run, node, numbers)
             recording.append(Event(instance, bool(dead), outputs, sources))
+
+    def _check_instance(self, what: str, instance: Instance, recording: Recording) -> None:
+        self._check(f"the run of {what}", [instance.run], len(recording.runs))
+        graph = recording.graphs[recording.runs[instance.run].graph]
+        self._check(f"the node of {what}", [instance.node], len(graph.nodes))
+        if len(instance.numbers) != len(graph.nodes[instance.node].frame):
+            self._fail(f"{what} has iterations of other frames than its node")
 
     def _column(self, name: str) -> list[int]:
         found: list[int] = np.frombuffer(self._bytes(f"events/{name}"), "<i4").tolist()
@@ -290,6 +298,11 @@ class _Reader:
 
     def _fail(self, text: str) -> NoReturn:
         raise DataLossError(f"the recording {self._path} is damaged: {text}")
+
+
+def _instance(data: Sequence[Any]) -> Instance:
+    run, node, numbers = data
+    return Instance(int(run), int(node), tuple(map(int, numbers)))
 
 
 def _array(content: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:

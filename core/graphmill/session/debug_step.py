@@ -203,10 +203,12 @@ class DebugStep:
     @contextmanager
     def _driving(self) -> Iterator[None]:
         """Drive the step in a `with` block; clean up after it if the step has ended."""
-        with np.errstate(all="ignore"), running(self._args):
-            yield
-        if self.is_done:
-            self._close()
+        try:
+            with np.errstate(all="ignore"), running(self._args):
+                yield
+        finally:
+            if self.is_done:
+                self._close()
 
     def _close(self) -> None:
         if self._is_closed:

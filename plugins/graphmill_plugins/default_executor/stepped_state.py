@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from graphmill.errors import CancelledError
 from graphmill.spi import DEAD, OpKernelContext, check_outputs, read_refs
 from graphmill.spi.executors import (
     Caller,
@@ -132,8 +133,14 @@ class SteppedState(ExecutorState, SteppableRun):
         ]
 
     def run_next(self) -> None:
-        """Process the next ready node; an error of its kernel ends the run."""
-        error = self._run_one()
+        """Process the next ready node; an error or interrupt of its kernel ends the run."""
+        try:
+            error = self._run_one()
+        except KeyboardInterrupt:
+            item, _ = cast("tuple[NodeItem, Any]", self._calling)
+            self._fail(CancelledError("the node was interrupted", node=item.node.name))
+            self._finish_if_done()
+            raise
         if error is not None:
             self._fail(error)
         self._finish_if_done()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import graphmill
-from graphmill import debug, proto
+from graphmill import debug, dtypes, hookimpl, ops, proto
 from graphmill.graph.formats.import_export import graph_to_graph_def
+from graphmill.ops.definition.op_def import ArgDef, OpDef
 from graphmill.runtime.dead import DEAD
+from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.testing.differential.executors import reference_values
 from graphmill.testing.generators.control_flow_graphs import structured_graph
 from graphmill.testing.generators.control_flow_programs import random_program
@@ -102,6 +105,91 @@ def compare_counters(debugger: debug.Debugger) -> int:
             count += 1
             assert node.pending == live[_key(node)].pending, node
     return count
+
+
+class Interrupting:
+    """A plugin whose op sends SIGINT to the process, once or several times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    @hookimpl
+    def graphmill_register_ops(self, ops: Any) -> None:
+        arguments = (ArgDef("x", dtypes.float32),), (ArgDef("y", dtypes.float32),)
+        ops.add(OpDef("Mine>Interrupt", *arguments, is_stateful=True))
+
+    @hookimpl
+    def graphmill_register_kernels(self, kernels: Any) -> None:
+        @graphmill.kernel("Mine>Interrupt", stateful=True)
+        def interrupt(ctx: Any, x: Any) -> Any:
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+            return x
+
+        kernels.add(interrupt)
+
+
+def interrupting(times: int) -> graphmill.Session:
+    host = graphmill.Host(plugins=[Interrupting(times)])
+    graph = graphmill.Graph(host.ops)
+    with graph.as_default():
+        x = graph.placeholder("float32", [], name="x")
+        (y,) = graph.outputs_of(graph.create_op("Mine>Interrupt", [x], name="y"))
+        ops.math.neg(y, name="z")
+    return graphmill.Session(graph=graph, host=host)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_stops_after_the_running_node() -> None:
+    with (
+        interrupting(1) as session,
+        debug.Debugger(session, "z:0", {"x:0": 2.0}) as debugger,
+    ):
+        assert debugger.resume().reason == "interrupted"
+        assert debugger.next_node() == "z"
+        assert debugger.resume().reason == "end"
+        assert debugger.results() == -2.0
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_second_interrupt_ends_the_step() -> None:
+    with (
+        interrupting(2) as session,
+        debug.Debugger(session, "z:0", {"x:0": 2.0}) as debugger,
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            debugger.resume()
+        assert debugger.is_done
+        assert debugger.resume().reason == "error"
+        assert isinstance(debugger.error, graphmill.errors.CancelledError)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], name="queue")
+        ops.data_flow.queue_enqueue_v2(queue, [graph.constant(1.0)], name="put")
+        ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="take")
+    get = StepRunner._get
+
+    def interrupted(runner: StepRunner, timeout: float) -> Any:
+        if timeout:
+            signal.raise_signal(signal.SIGINT)
+        return get(runner, min(timeout, 0.001))
+
+    with (
+        graphmill.Session(graph=graph) as session,
+        debug.Debugger(session, "take:0") as debugger,
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(StepRunner, "_get", interrupted)
+            stop = debugger.resume(wait=600)
+        assert stop.reason == "interrupted"
+        assert "'take' (QueueDequeueV2) waits" in stop.text
+        session.run("put")
+        assert debugger.resume().reason == "end"
+        assert debugger.results() == 1.0
 
 
 def _key(node: WaitingNode) -> tuple[str, str]:

@@ -131,6 +131,10 @@ def test_a_recording_of_a_failed_step_has_its_error(tmp_path: Path) -> None:
     debug.save(recording, tmp_path / "file")
     assert "{{node y}}" in debug.load(tmp_path / "file").error
     assert len(recording.history("before")) == 1
+    failed = debug.load(tmp_path / "file").failed
+    assert failed == recording.failed
+    assert failed is not None
+    assert recording.name(failed) == "y"
 
 
 def rewritten(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
@@ -180,6 +184,12 @@ def a_stored_value(path: Path) -> None:
         (rewritten(lambda h: h.update(format="x")), errors.InvalidArgumentError, "not a recording"),
         (rewritten(lambda h: h.pop("runs")), errors.DataLossError, "damaged"),
         (rewritten(lambda h: h.update(runs=[])), errors.DataLossError, "the run of event 0"),
+        (
+            rewritten(lambda h: h.update(failed=[0, 999, []])),
+            errors.DataLossError,
+            "node that fail",
+        ),
+        (rewritten(lambda h: h.update(failed=[0])), errors.DataLossError, "damaged"),
         (rewritten(lambda h: h.update(values=[])), errors.DataLossError, "damaged"),
         (column("events/node", b"\x7f" * 8), errors.DataLossError, "damaged"),
         (column("events/numbers", b""), errors.DataLossError, "too short"),

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     help="Run a command of the debugger instead of reading them; may be repeated.",
 )
 @click.option(
+    "--replay",
+    "recorded",
+    metavar="FILE",
+    help="Run the step of a recording again, with its feeds and without effects.",
+)
+@click.option(
     "--wait",
     type=click.FloatRange(min=0),
     default=10.0,
@@ -63,6 +69,7 @@ def debug(
     arguments: tuple[str, ...],
     commands: TextIO | None,
     lines: tuple[str, ...],
+    recorded: str | None,
     wait: float,
     fetches: tuple[str, ...],
     device: str | None,
@@ -90,6 +97,8 @@ def debug(
     from graphmill.debug.recording_file import is_recording
 
     stream = (io.StringIO("\n".join(lines)) if lines else commands) or sys.stdin
+    if recorded is not None and (inputs or fetches or is_recording(model)):
+        raise click.UsageError("--replay takes inputs and fetches from the recording, for a MODEL.")
     if is_recording(model):
         if inputs:
             raise click.UsageError(f"{model} is a recording, which takes no inputs.")
@@ -106,7 +115,10 @@ def debug(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     with loaded.session:
-        _debug(loaded, inputs, stream, wait)
+        if recorded is None:
+            _debug(loaded, inputs, stream, wait)
+        else:
+            _replay(loaded, recorded, stream, wait)
 
 
 def _debug(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: float) -> None:
@@ -121,6 +133,19 @@ def _debug(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: f
     feeds = {ports[name].tensor: value for name, value in values.items()}
     with Debugger(loaded.session, list(loaded.outputs.values()), feeds) as debugger:
         _run_shell(debugger, list(loaded.outputs), stream, wait)
+
+
+def _replay(loaded: LoadedModel, path: str, stream: TextIO, wait: float) -> None:
+    """Run the commands of a stream on the replay of a recording."""
+    from graphmill.debug.recording_file import load
+    from graphmill.debug.step_replay import Replay
+
+    recording = load(path)
+    with Replay(loaded.session, recording) as replay:
+        _run_shell(replay, list(recording.fetches), stream, wait)
+    for difference in replay.differences:
+        click.echo(f"differs: {difference}")
+    click.echo(f"{replay.num_compared} outputs compared, {len(replay.differences)} differ")
 
 
 def _play(path: str, stream: TextIO, wait: float) -> None:

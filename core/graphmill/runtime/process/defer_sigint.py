@@ -26,11 +26,16 @@ class DeferredInterrupt:
 
     For short blocks that do not wait for anything. Only the main thread receives SIGINT; in any
     other thread the context costs one comparison.
+
+    Args:
+        is_forceful_twice: whether a second signal in the block is delivered at once, for a block
+            that may take long and can be given up.
     """
 
-    __slots__ = ("_handler", "_pending")
+    __slots__ = ("_handler", "_is_forceful_twice", "_pending")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_forceful_twice: bool = False) -> None:
+        self._is_forceful_twice = is_forceful_twice
         self._handler: Any = None
         self._pending: tuple[int, FrameType | None] | None = None
 
@@ -44,6 +49,9 @@ class DeferredInterrupt:
         return self
 
     def _defer(self, number: int, frame: FrameType | None) -> None:
+        if self._is_forceful_twice and self._pending is not None:
+            self._pending = None
+            self._handler(number, frame)
         self._pending = number, frame
 
     def __exit__(self, *_: object) -> None:

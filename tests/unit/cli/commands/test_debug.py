@@ -85,6 +85,19 @@ def test_a_recording_is_saved(debugged: Cli, tmp_path: Path) -> None:
     assert len(debug.load(path).history("loop/root")) == 6
 
 
+def test_a_recording_is_replayed(
+    debugged: Cli, graphmill_cli: Cli, model: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "step.gmrec")
+    assert debugged("continue", f"save {path}").code == 0
+    result = graphmill_cli("debug", model, "--replay", path, "-x", "break nan", "-x", "c")
+    assert result.code == 0, result.err
+    assert "breakpoint 1 (nan *) after" in result.out
+    assert result.out.endswith("outputs compared, 0 differ\n")
+    refused = graphmill_cli("debug", model, "x=2", "--replay", path)
+    assert "--replay takes inputs and fetches from the recording" in refused.err
+
+
 def test_a_recording_is_debugged_without_its_model(
     debugged: Cli, graphmill_cli: Cli, model: str, tmp_path: Path
 ) -> None:
@@ -162,6 +175,9 @@ def test_an_error_of_a_node_stops_the_step(graphmill_cli: Cli, tmp_path: Path) -
     assert result.code == 0, result.err
     assert "node 'y' failed: InvalidArgumentError" in result.out
     assert "x = float32[2] [1.0, 2.0]" in result.out
+    shown = graphmill_cli("debug", str(path), "x=[1, 2]", "-x", "c", "-x", "where").out
+    assert "failed: y (Reshape)" in shown
+    assert "  input x:0 = float32[2] [1.0, 2.0]" in shown
 
 
 def test_options_that_contradict_each_other_are_refused(debugged: Cli, tmp_path: Path) -> None:
