@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from graphmill.graph.graph import Graph
     from graphmill.lowering.passes import PassOptions
-    from graphmill.ops.definition.op_registry import OpRegistry
     from graphmill.runtime.devices.device import Device
     from graphmill.runtime.kernels.kernel import OpKernel
     from graphmill.runtime.resources.resource_mgr import ResourceMgr
@@ -108,7 +107,7 @@ class SteppedFunctions(FunctionLibraryRuntime):
     ) -> None:
         super().__init__(full_graph, device, options, maker, peer)
         self._ordinary = ordinary
-        self._segment = SharedKernels(ordinary.segment, options.host.ops)
+        self._segment = SharedKernels(ordinary.segment, ordinary)
 
     @property
     def segment(self) -> StatefulKernels:
@@ -122,7 +121,7 @@ class SteppedFunctions(FunctionLibraryRuntime):
         handle = super().instantiate(name, attrs, executor_type=executor_type)
         if not isinstance(handle.segment, SharedKernels):
             ordinary = self._ordinary.instantiate(name, attrs, executor_type=executor_type)
-            handle.segment = SharedKernels(ordinary.segment, self.host.ops)
+            handle.segment = SharedKernels(ordinary.segment, self._ordinary)
         return handle
 
 
@@ -131,13 +130,13 @@ class SharedKernels(StatefulKernels):
 
     Args:
         shared: the other table.
-        ops: the definitions of ops, which say what a node calls.
+        functions: the functions that kernels of the other table call.
     """
 
-    def __init__(self, shared: StatefulKernels, ops: OpRegistry) -> None:
+    def __init__(self, shared: StatefulKernels, functions: FunctionLibraryRuntime) -> None:
         super().__init__()
         self._shared = shared
-        self._ops = ops
+        self._functions = functions
 
     def private_container(self, resources: ResourceMgr) -> str:
         """Return the container of the resources that are deleted with the shared kernels."""
@@ -149,6 +148,7 @@ class SharedKernels(StatefulKernels):
         if kernel is None:
             kernel = create()
             if not self._calls_functions(kernel):
+                kernel.functions = self._functions  # ordinary steps use the kernel, too
                 return self._shared.find_or_create(node_name, lambda: kernel)
             return super().find_or_create(node_name, lambda: kernel)
         if self._calls_functions(kernel):
@@ -157,5 +157,5 @@ class SharedKernels(StatefulKernels):
 
     def _calls_functions(self, kernel: OpKernel) -> bool:
         """Return whether a kernel calls functions in its step, not only in iterators."""
-        calls = self._ops.get(kernel.op).calls
+        calls = self._functions.host.ops.get(kernel.op).calls
         return any(call.kind is not CallKind.DEFERRED for call in calls)
