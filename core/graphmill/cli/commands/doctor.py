@@ -131,7 +131,7 @@ def diagnose(host: Host | None) -> Diagnosis:
     )
     diagnosis.advice = [
         *advice_on_distributions(),
-        *advice_on_requirements([*distribution.installed(), *_distributions(host)]),
+        *advice_on_requirements(_distributions(host)),
     ]
     if host is not None:
         diagnosis.advice[:0] = advice_on_plugins(host)
@@ -144,10 +144,10 @@ def diagnose(host: Host | None) -> Diagnosis:
 
 
 def _distributions(host: Host | None) -> list[str]:
-    """Return the distributions other than graphmill's whose plugins are used."""
+    """Return the distributions of graphmill and of the plugins that are used."""
     records = host.plugins if host else ()
-    used = (record for record in records if record.status == "loaded" and record.distribution)
-    return [record.distribution for record in used if not record.owner.is_builtin]
+    used = {record.distribution for record in records if record.status == "loaded"}
+    return [*distribution.installed(), *sorted(used - {distribution.FULL, distribution.LITE})]
 
 
 def _jax() -> dict[str, Any]:
