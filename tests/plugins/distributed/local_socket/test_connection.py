@@ -11,6 +11,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, proto
+from graphmill.runtime.rendezvous import RendezvousKey
 from graphmill.testing.timeouts import TIMEOUT
 
 pytest.importorskip("grpc")
@@ -140,11 +141,13 @@ def test_calls_stay_on_grpc(case: str, connected: Any, monkeypatch: Any) -> None
 
 def test_a_silent_task_loses_its_socket(server: Any, connected: Any) -> None:
     connection = connection_to(server, may_be_local=True)
-    get_status(connection)
+    answer, _ = get_status(connection)
     connected.get(timeout=TIMEOUT)
     local = connection._channel.local
     outcomes: queue.Queue[Any] = queue.Queue()
-    request = proto.RecvTensorRequest(step_id=5, rendezvous_key="never").SerializeToString()
+    device = proto.GetStatusResponse.FromString(answer).device_attributes[0]
+    key = str(RendezvousKey(device.name, device.incarnation, device.name, "never"))
+    request = proto.RecvTensorRequest(step_id=5, rendezvous_key=key).SerializeToString()
     connection.start("RecvTensor", request, lambda *outcome: outcomes.put(outcome))
     connection._give_up()
     _, error = outcomes.get(timeout=TIMEOUT)
