@@ -36,7 +36,7 @@ def bounded_protocol(seconds: float) -> type[HttpToolsProtocol]:
             self._receive_timer: asyncio.TimerHandle | None = None
             self._send_timer: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(JoinedWrites(transport))
             self._receive_timer = self.loop.call_later(seconds, self._give_up_receiving)
 
