@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "registry",
         "proto",
         "files",
+        "lazy_exports",
         "memory",
         "memory_budget",
         "templates",

@@ -1,15 +1,18 @@
 """Input pipelines: `Dataset` with chained steps, as `tf.data`.
 
-from graphmill.data import Dataset
+    from graphmill.data import Dataset
 
-for batch in Dataset.range(10).shuffle(10, seed=1).batch(4):
-print(batch)
+    for batch in Dataset.range(10).shuffle(10, seed=1).batch(4):
+        print(batch)
+
+Such a loop needs no session; `make_one_shot_iterator` gives tensors for the steps of one.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graphmill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from graphmill.data.dataset import (
@@ -56,20 +59,5 @@ _HOMES = {
         "make_one_shot_iterator",
     ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        from graphmill.errors import suggest
-        from graphmill.tensorflow_names import hint
-
-        more = hint(name, __path__[0]) or suggest(name, __all__)
-        raise AttributeError(f"module 'graphmill.data' has no attribute {name!r}{more}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

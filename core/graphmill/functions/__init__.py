@@ -12,8 +12,9 @@ TensorFlow's already (`exp`, `add_v2`, `relu`) are only there.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graphmill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from graphmill.functions.array import (
@@ -264,20 +265,5 @@ _HOMES = {
         "truncated_normal",
     ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        from graphmill.errors import suggest
-        from graphmill.tensorflow_names import hint
-
-        more = hint(name, __path__[0]) or suggest(name, __all__)
-        raise AttributeError(f"module 'graphmill.functions' has no attribute {name!r}{more}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -9,8 +9,9 @@ Classes, variable names and files are the same as in `tf.compat.v1.train`.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graphmill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from graphmill.saved.checkpoint import latest_checkpoint, list_variables, load_checkpoint
@@ -211,20 +212,5 @@ _HOMES = {
         "SessionRunValues",
     ),
 }
-_HOME_OF = {name: home for home, names in reversed(_HOMES.items()) for name in names}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        from graphmill.errors import suggest
-        from graphmill.tensorflow_names import hint
-
-        more = hint(name, __path__[0]) or suggest(name, __all__)
-        raise AttributeError(f"module 'graphmill.train' has no attribute {name!r}{more}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)
