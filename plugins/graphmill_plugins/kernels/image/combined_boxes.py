@@ -12,12 +12,13 @@ import numpy as np
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._support import INT32_MAX, check_size, shape_text
-from graphmill_plugins.kernels.image.boxes import Limits, check_limits, iou_of, scalar, suppress
+from graphmill_plugins.kernels.image._class_suppression import num_candidates, suppress_rows
+from graphmill_plugins.kernels.image.boxes import Limits, check_limits, scalar
 
 if TYPE_CHECKING:
     from graphmill.spi import Value
 
-_MIN_CACHED_CLASSES: Final = 4  # from so many classes on, overlaps of shared boxes are cached
+_SHARED_COST: Final = 4  # pairs of boxes compared class by class that cost as much as all of these
 _MAX_SHARED_BOXES: Final = 1 << 13  # boxes up to which all pairs may be compared
 _AT_ONCE: Final = 16
 
@@ -47,22 +48,17 @@ def _positive(name: str, value: Value) -> int:
     return number
 
 
-def _selected(boxes: Value, scores: Value, limits: Limits) -> tuple[Any, Any, Any]:
-    """Return coordinates, scores and classes of the selected boxes of one image, best first."""
-    count = scores.shape[1]
-    if boxes.shape[1] == 1 and count >= _MIN_CACHED_CLASSES and len(boxes) <= _MAX_SHARED_BOXES:
-        chosen = _SharedBoxes(boxes[:, 0], scores, limits).selected()
-    else:
-        by_class = (
-            (boxes[:, number if boxes.shape[1] > 1 else 0], number) for number in range(count)
-        )
-        chosen = [suppress(iou_of(own), scores[:, number], limits)[0] for own, number in by_class]
-    box_indices = np.array([index for each in chosen for index in each], np.intp)
-    classes = np.repeat(np.arange(count), [len(each) for each in chosen])
-    selected_scores = scores[box_indices, classes]
-    order = np.argsort(-selected_scores, kind="stable")
-    box_indices, classes = box_indices[order], classes[order]
-    return boxes[box_indices, classes if boxes.shape[1] > 1 else 0], selected_scores[order], classes
+def _selected(boxes: Value, scores: Value, limits: Limits) -> list[list[int]]:
+    """Return the selected boxes of each class of each image, best first."""
+    images, count, classes = scores.shape
+    rows = np.ascontiguousarray(np.swapaxes(scores, 1, 2)).reshape(images * classes, count)
+    above = np.count_nonzero(rows > limits.score, axis=1)
+    candidates = num_candidates(above, limits)
+    are_shared = boxes.shape[2] == 1 and count <= _MAX_SHARED_BOXES
+    if are_shared and _SHARED_COST * candidates**2 * classes > count**2 > 0:
+        shared = (_SharedBoxes(own[:, 0], scores[i], limits) for i, own in enumerate(boxes))
+        return [chosen for image in shared for chosen in image.selected()]
+    return suppress_rows(boxes, rows, above, limits)
 
 
 class _SharedBoxes:
@@ -181,12 +177,20 @@ def combined_non_max_suppression(
     out_scores = np.zeros((batch, total), np.float32)
     out_classes = np.zeros((batch, total), np.float32)
     valid = np.zeros(batch, np.int32)
-    for image in range(batch):
-        selected, selected_scores, classes = _selected(boxes[image], scores[image], limits)
-        count = valid[image] = min(total, len(selected_scores))
-        out_boxes[image, :count] = (
-            np.clip(selected, 0, 1)[:count] if clip_boxes else selected[:count]
-        )
-        out_scores[image, :count] = selected_scores[:count]
-        out_classes[image, :count] = classes[:count]
+    classes = scores.shape[2]
+    chosen = _selected(boxes, scores, limits)
+    rows = np.repeat(np.arange(batch * classes), [len(each) for each in chosen])
+    box = np.array([index for each in chosen for index in each], np.intp)
+    image, class_ = np.divmod(rows, max(1, classes))
+    score = scores[image, box, class_]
+    order = np.lexsort((-score, image))
+    begins = np.searchsorted(image, np.arange(batch + 1))
+    rank = np.arange(len(order)) - begins[image]
+    kept = order[rank < total]
+    image, class_, box, rank = image[kept], class_[kept], box[kept], rank[rank < total]
+    found = boxes[image, box, class_ if boxes.shape[2] > 1 else 0]
+    out_boxes[image, rank] = np.clip(found, 0, 1) if clip_boxes else found
+    out_scores[image, rank] = score[kept]
+    out_classes[image, rank] = class_
+    valid[:] = np.minimum(np.diff(begins), total)
     return out_boxes, out_scores, out_classes, valid
