@@ -74,21 +74,31 @@ class SingleThreaded:
 
 
 @cache
-def find_blas_threads() -> SingleThreaded | None:
-    """Return the control of the OpenBLAS that this process has loaded; None if there is none."""
+def find_blas_threads(package: str = "numpy") -> SingleThreaded | None:
+    """Return the control of the OpenBLAS that a package uses; None if there is none.
+
+    Args:
+        package: "numpy" or "scipy". The wheels of both contain an OpenBLAS; elsewhere they share
+            one. The package must be loaded: the answer is kept.
+    """
     if not effects.BLAS_THREADS.is_enabled:
         return None
+    paths = _loaded_libraries()
+    own = [path for path in paths if f"/{package}.libs/" in path]
+    return next(filter(None, map(_control_of, own or paths)), None)
+
+
+@cache
+def _control_of(path: str) -> SingleThreaded | None:
+    """Return the control of a library, of which there is one: it counts the blocks."""
     import ctypes  # here: only a graph with large products needs it
 
-    for path in _loaded_libraries():
-        try:
-            library = ctypes.CDLL(path)
-        except OSError:
-            continue
-        threads = _threads_of(library)
-        if threads is not None:
-            return SingleThreaded(threads)
-    return None
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return None
+    threads = _threads_of(library)
+    return None if threads is None else SingleThreaded(threads)
 
 
 def _loaded_libraries() -> list[str]:

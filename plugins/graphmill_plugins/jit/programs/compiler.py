@@ -31,6 +31,7 @@ from graphmill_plugins.jit.programs.compiler_options import compiler_options_for
 from graphmill_plugins.jit.programs.donation import MIN_BYTES
 from graphmill_plugins.jit.programs.guard_program import guard_program_for
 from graphmill_plugins.jit.programs.hoist import bytes_of, hoist
+from graphmill_plugins.jit.programs.lapack_threads import without_blas_threads
 from graphmill_plugins.jit.programs.loop_split import compile_stages, split_at_loops
 from graphmill_plugins.jit.programs.memory import HostMemory, memory_of
 from graphmill_plugins.jit.programs.preemptible_loops import LimitedProgram
@@ -174,6 +175,8 @@ def _compiled(
     donated = [1 + len(arrays) + layout.written[index].slot for index in layout.donated]
     lowered = jax.jit(cluster, keep_unused=True, donate_argnums=donated).lower(shapes, *dynamic)
     program = compile_program(lowered, options, cache)
+    call = without_blas_threads(program.call, closed, build.memory.platform)
+    program = replace(program, call=call)
     if is_limited:
         stages = None
         if staged is not None and _takes(staged.prepare, constants, shapes):

@@ -65,13 +65,18 @@ def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
 
 def primitives(jaxpr: core.Jaxpr) -> Iterator[str]:
     """Yield the name of each operation, including inner programs."""
+    return (eqn.primitive.name for eqn in operations(jaxpr))
+
+
+def operations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+    """Yield each operation, including those of inner programs."""
     for eqn in jaxpr.eqns:
-        yield eqn.primitive.name
+        yield eqn
         for value in eqn.params.values():
             for inner in value if isinstance(value, (tuple, list)) else (value,):
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
-                    yield from primitives(inner)
+                    yield from operations(inner)
 
 
 @lru_cache(maxsize=16)

@@ -106,8 +106,8 @@ print(watch_forks())
 """,
     "blas_threads": """
 from graphmill.runtime.process import blas_threads
-blas_threads._loaded_libraries = lambda: [None]
-blas_threads._threads_of = lambda library: blas_threads._Threads(int, int)
+blas_threads._loaded_libraries = lambda: ["libopenblas.so"]
+blas_threads._control_of = lambda path: path
 print(blas_threads.find_blas_threads() is not None)
 """,
     "warning_filters": """
