@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from graphmill.spi import Value
 
 _MAX_SCALAR_SPLITS = 128  # number of strings up to which splitting one by one is faster
+_MAX_JOINED_WIDTH = 16  # of n-grams of many rows that are joined in one pass
 _SPACE = b" \t\n\v\f\r"
 _PART_SIZE = 64  # a string, a pointer to it, and its two indices
 
@@ -147,7 +148,32 @@ class _NGrams(NamedTuple):
         pad = self.pad_of(width)
         if width > 2 * pad + len(row):
             return []
-        padded = [*[self.left_pad] * pad, *row, *[self.right_pad] * pad]
+        return self._joined([*[self.left_pad] * pad, *row, *[self.right_pad] * pad], width)
+
+    def of_rows(self, rows: list[list[bytes]], width: int) -> list[list[bytes]]:
+        """Return the n-grams of a width of each padded row.
+
+        All rows are joined in one pass. The n-grams across two rows are left out afterwards, so
+        rows are joined one by one where there would be more of these than of others.
+        """
+        pad = self.pad_of(width)
+        total = sum(map(len, rows)) + 2 * pad * len(rows)
+        is_joined = len(rows) > 1 and width <= min(total, _MAX_JOINED_WIDTH)
+        if not is_joined or (width - 1) * len(rows) > total:
+            return [self.of(row, width) for row in rows]
+        left, right = [self.left_pad] * pad, [self.right_pad] * pad
+        padded = [[*left, *row, *right] for row in rows] if pad else rows
+        every = list(chain.from_iterable(padded))
+        joined = self._joined(every, width)
+        result, start = [], 0
+        for row in rows:
+            end = start + len(row) + 2 * pad
+            result.append(joined[start : max(start, end - width + 1)])
+            start = end
+        return result
+
+    def _joined(self, padded: list[bytes], width: int) -> list[bytes]:
+        """Return the n-grams of a list of at least `width` strings."""
         count = len(padded) - width + 1
         longest = min(width, count)  # how many n-grams have the same string
         size = longest * sum(map(len, padded)) + count * (width - 1) * len(self.separator)
@@ -195,14 +221,16 @@ def string_ngrams(
             f"Pad width could lead to integer overflow, got pad_width = {longest}"
         )
     items = data.tolist()
+    bounds = zip(splits[:-1].tolist(), splits[1:].tolist(), strict=True)
+    rows = [items[start:stop] for start, stop in bounds]
     result: list[bytes] = []
     ends = [0]
-    for start, stop in zip(splits[:-1].tolist(), splits[1:].tolist(), strict=True):
-        row = items[start:stop]
+    by_width = [ngrams.of_rows(rows, width) for width in ngram_widths]
+    for index, row in enumerate(rows):
         before = len(result)
-        for width in ngram_widths:
-            result.extend(ngrams.of(row, width))
+        for found in by_width:
+            result += found[index]
         if preserve_short_sequences and len(result) == before and row:
-            result.extend(ngrams.of(row, len(row) + 2 * pad_width))
+            result += ngrams.of(row, len(row) + 2 * pad_width)
         ends.append(len(result))
     return string_array(result), np.array(ends[: len(splits)], splits.dtype)
