@@ -287,7 +287,7 @@ class PartialRuns:
                     state.cancel(CancelledError("the partial run has ended"))
                 if run_metadata is not None and state.collector is not None:
                     metadata = proto.RunMetadata()
-                    metadata.step_stats.CopyFrom(state.collector.to_proto())
+                    metadata.step_stats.ParseFromString(state.collector.serialize())
                     copy_message(metadata, run_metadata)
         return results
 

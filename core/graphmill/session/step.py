@@ -128,7 +128,7 @@ def run_step_with_options(
     items = executors.serving
     started = now()
     timer = _start_timer(timeout, cancellation)
-    metadata = None if run_metadata is None else proto.RunMetadata()
+    metadata = _own_message(run_metadata)
     failure: OpError | None = None
     observers = session.host.step_observers
     step = None
@@ -148,6 +148,7 @@ def run_step_with_options(
             timer.cancel()
         cancellation.close()
         if metadata is not None and run_metadata is not None:
+            metadata.Clear()
             if collector is not None:
                 from graphmill.session.step_trace import complete_trace  # few steps are traced
 
@@ -157,7 +158,8 @@ def run_step_with_options(
             if collector is not None and wants_costs:
                 metadata.cost_graph.CopyFrom(measured_costs(executors, items, collector))
             _add_session_metadata(metadata, session.config)
-            copy_message(metadata, run_metadata)
+            if metadata is not run_metadata:
+                copy_message(metadata, run_metadata)
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
     return step_results(executors, frame, lends=session.lends_fetches)
@@ -401,6 +403,13 @@ def _add_session_metadata(metadata: RunMetadata, config: ConfigProto) -> None:
         metadata.session_metadata.CopyFrom(config.experimental.session_metadata)
 
 
+def _own_message(run_metadata: RunMetadata | None) -> RunMetadata | None:
+    """Return the message to fill in: the caller's, unless it is of TensorFlow's class."""
+    if run_metadata is None or isinstance(run_metadata, proto.RunMetadata):
+        return run_metadata
+    return proto.RunMetadata()
+
+
 def _fill_metadata(
     metadata: RunMetadata,
     items: Sequence[PerPartition],
@@ -412,4 +421,4 @@ def _fill_metadata(
 
         metadata.partition_graphs.extend(partition_graph(item.graph) for item in items)
     if collector is not None:
-        metadata.step_stats.CopyFrom(collector.to_proto())
+        metadata.step_stats.ParseFromString(collector.serialize())

@@ -7,14 +7,21 @@ run no kernel; they appear with the times of the step, as in TensorFlow's statis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from graphmill.explain.compilation import find_compilation
 from graphmill.graph.formats.import_export import graph_to_graph_def
 from graphmill.graph.functions.function_def import function_def
 from graphmill.graph.node_roles import is_argument, is_constant, is_result
 from graphmill.ops.attrs.attr_types import FuncAttr
-from graphmill.runtime.steps.step_stats import NodeStats, label_of, output_of_attr, thread_id
+from graphmill.runtime.steps.step_stats import (
+    NodeStats,
+    label_of,
+    name_of,
+    output_of_attr,
+    thread_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +31,21 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.partitioning.build_executors import PerPartition
-    from graphmill.runtime.steps.step_stats import StepStatsCollector
+    from graphmill.runtime.steps.step_stats import StepStatsCollector, TimedRun
+
+
+class _Member(NamedTuple):
+    """A node in a cluster."""
+
+    name: str
+    op: str
+    label: str
+
+
+_INSTANT_NODES: Final[WeakKeyDictionary[Graph, tuple[Node, ...]]] = WeakKeyDictionary()
+_MEMBERS: Final[WeakKeyDictionary[Graph, dict[tuple[str, str], tuple[_Member, ...]]]] = (
+    WeakKeyDictionary()
+)
 
 
 def complete_trace(
@@ -43,42 +64,57 @@ def complete_trace(
         started: when the step began, from `now`.
         ended: when it ended; None if it failed, so that it has no results.
     """
-    originals = {node.name: node for item in interpreted for node in item.graph.nodes}
     for item in items:
         device = item.device.name
-        recorded = {stats.node_name: stats for stats in collector.nodes(device)}
         compilation = find_compilation(item.graph)
-        for cluster in compilation.clusters if compilation is not None else ():
-            whole = recorded.get(cluster.name)
-            if whole is not None:
-                for stats in _members(cluster, whole, originals):
-                    collector.record(device, stats)
-        for node in (item.graph.source, *item.graph.nodes):
-            if node.name not in recorded and _runs_no_kernel(node):
-                when = ended if is_result(node) else started
-                if when is not None:
-                    collector.record(device, _instant(node, when))
+        if compilation is not None and compilation.clusters:
+            wholes = {name_of(run): run for run in collector.runs(device)}
+            for cluster in compilation.clusters:
+                whole = wholes.get(cluster.name)
+                if whole is not None:
+                    members = _members(cluster, item.graph, interpreted)
+                    collector.runs(device).extend(_shares(whole, members))
+        for node in _instant_nodes(item.graph):
+            when = ended if is_result(node) else started
+            if when is not None:
+                collector.record(device, _instant(node, when))
+
+
+def _instant_nodes(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes of a partition that run no kernel."""
+    nodes = _INSTANT_NODES.get(graph)
+    if nodes is None:
+        everything = (graph.source, *graph.nodes)
+        nodes = _INSTANT_NODES[graph] = tuple(filter(_runs_no_kernel, everything))
+    return nodes
 
 
 def _members(
-    cluster: ClusterRecord, whole: NodeStats, originals: dict[str, Node]
-) -> Iterable[NodeStats]:
+    cluster: ClusterRecord, graph: Graph, interpreted: Iterable[PerPartition]
+) -> tuple[_Member, ...]:
+    """Return the nodes in a cluster of a partition, with the labels for its tier."""
+    known = _MEMBERS.setdefault(graph, {})
+    members = known.get((cluster.name, cluster.tier))
+    if members is None:
+        originals = {node.name: node for item in interpreted for node in item.graph.nodes}
+        members = tuple(_member(cluster, name, originals.get(name)) for name in cluster.nodes)
+        known[cluster.name, cluster.tier] = members
+    return members
+
+
+def _member(cluster: ClusterRecord, name: str, node: Node | None) -> _Member:
+    label = f"{name} = in {cluster.name}()" if node is None else label_of(node)
+    note = f"(estimate: in {cluster.name}, {cluster.tier})"
+    return _Member(name, "" if node is None else node.op, f"{label} {note}")
+
+
+def _shares(whole: TimedRun | NodeStats, members: Sequence[_Member]) -> Iterable[NodeStats]:
     """Yield the statistics of the nodes in a cluster, each with an equal share of its time."""
-    share = (whole.ended - whole.started) // max(len(cluster.nodes), 1)
-    for position, name in enumerate(cluster.nodes):
-        node = originals.get(name)
-        label = f"{name} = in {cluster.name}()" if node is None else label_of(node)
+    share = (whole.ended - whole.started) // max(len(members), 1)
+    for position, (name, op, label) in enumerate(members):
         started = whole.started + position * share
-        yield NodeStats(
-            name,
-            "" if node is None else node.op,
-            whole.thread_id,
-            whole.scheduled,
-            started,
-            started + share,
-            (),
-            f"{label} (estimate: in {cluster.name}, {cluster.tier})",
-        )
+        times = (whole.scheduled, started, started + share)
+        yield NodeStats(name, op, whole.thread_id, *times, (), label)
 
 
 def _runs_no_kernel(node: Node) -> bool:

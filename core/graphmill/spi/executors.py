@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.stepping import StepDriver as StepDriver
     from graphmill.runtime.stepping import SteppableRun as SteppableRun
     from graphmill.runtime.steps.activity import activity as activity
+    from graphmill.runtime.steps.activity import is_profiled as is_profiled
     from graphmill.runtime.steps.cancel_grace import (
         CancellationGracePeriod as CancellationGracePeriod,
     )
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.step_runner import running as running
     from graphmill.runtime.steps.step_stats import NodeStats as NodeStats
     from graphmill.runtime.steps.step_stats import StepStatsCollector as StepStatsCollector
+    from graphmill.runtime.steps.step_stats import TimedRun as TimedRun
     from graphmill.runtime.steps.step_stats import describe_outputs as describe_outputs
+    from graphmill.runtime.steps.step_stats import measure_outputs as measure_outputs
     from graphmill.runtime.steps.step_stats import now as now
     from graphmill.runtime.steps.step_stats import record_node as record_node
     from graphmill.runtime.steps.step_stats import thread_id as thread_id
@@ -49,7 +52,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "graphmill.runtime.steps.activity": "activity",
+            "graphmill.runtime.steps.activity": "activity is_profiled",
             "graphmill.runtime.steps.cancel_grace": "CancellationGracePeriod",
             "graphmill.runtime.steps.step_runner": "running",
             "graphmill.runtime.steps.memory_log": "output_record step_record",
@@ -58,7 +61,8 @@ else:
             "graphmill.runtime.kernels.kernel_call": "call_and_wait outcome_of sync_device",
             "graphmill.runtime.kernels.kernel_errors": "add_iteration done_twice failure_at",
             "graphmill.runtime.steps.step_stats": (
-                "NodeStats StepStatsCollector describe_outputs now record_node thread_id"
+                "TimedRun NodeStats StepStatsCollector describe_outputs measure_outputs now "
+                "record_node thread_id"
             ),
             "graphmill.runtime.checks.validation": "is_validation_on",
             "graphmill.runtime.stepping": (

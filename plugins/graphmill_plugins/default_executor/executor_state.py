@@ -22,8 +22,6 @@ from graphmill.spi import (
 from graphmill.spi.executors import (
     done_twice,
     failure_at,
-    now,
-    record_node,
     sync_device,
     thread_id,
 )
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from graphmill.spi import ExecutorArgs
-    from graphmill.spi.executors import DoneCallback, StepStatsCollector
+    from graphmill.spi.executors import DoneCallback
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
@@ -73,7 +71,7 @@ class ExecutorState:
         self._ready: Ready = executor.new_queue()
         self._timed: TimedQueue | None = None
         if args.stats_collector is not None:
-            self._timed = timed(self._ready)
+            self._timed = _timed_queue(self._ready, args, self.device_name)
             self._ready = cast("Ready", self._timed)
         self._outstanding = 0
         self._error: OpError | None = None
@@ -116,7 +114,7 @@ class ExecutorState:
         output_done, node_done = propagator.output_done, propagator.node_done
         cancellation = self.args.parent_cancellation or _NEVER
         runner = self.args.runner
-        is_traced = self.args.stats_collector is not None
+        timed = self._timed
         item: NodeItem | None = None
         iteration: Any = None
         node_inputs: list[Any] | None = None
@@ -134,8 +132,11 @@ class ExecutorState:
                         node_done(item, iteration, True, item.dead_outputs, ready)
                         continue
                     node_inputs = [DEAD] * item.num_inputs
-                if item.is_plain and not is_traced:
-                    result = item.compute(*node_inputs)  # type: ignore[misc]
+                if item.is_plain:
+                    if timed is None:
+                        result = item.compute(*node_inputs)  # type: ignore[misc]
+                    else:
+                        result = timed.call(item, iteration, node_inputs)
                 else:
                     result = self._call(item, iteration, node_inputs)
                     if result is WAITING:
@@ -181,29 +182,21 @@ class ExecutorState:
             return self._call_async(item, iteration, inputs)
         if item.is_expensive:
             return self._call_expensive(item, iteration, inputs)
-        return self._call_traced(item, inputs)
+        return self._call_traced(item, iteration, inputs)
 
-    def _call_traced(self, item: NodeItem, inputs: list[Any], scheduled: int = 0) -> Any:
+    def _call_traced(
+        self, item: NodeItem, iteration: Any, inputs: list[Any], scheduled: int = 0
+    ) -> Any:
         if self._timed is None:
             return item.compute(*inputs)  # type: ignore[misc]
-        scheduled = scheduled or self._timed.scheduled
-        started = now()
-        with self._timed.activity(item.node, self.args.step_id, self.device_name):
-            result = item.compute(*inputs)  # type: ignore[misc]
-        self._record(item, scheduled, started, result)
-        return result
-
-    def _record(self, item: NodeItem, scheduled: int, started: int, result: Any) -> None:
-        collector: StepStatsCollector = self.args.stats_collector  # type: ignore[assignment]
-        device = self._executor.params.device
-        record_node(collector, device.name, item.node, started, result, scheduled=scheduled)
+        return self._timed.call(item, iteration, inputs, scheduled)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, inputs: list[Any]) -> Any:
         """Call an expensive kernel; use the pool if other nodes are ready."""
         pool = self.args.runner.pool if self._executor.uses_pool else None
         if pool is None or item.cost_ns < WORTH_A_THREAD_NS or not self._ready:
             started = perf_counter_ns()
-            result = self._call_traced(item, inputs)
+            result = self._call_traced(item, iteration, inputs)
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
             return result
         self._note_waiting(item)
@@ -218,7 +211,7 @@ class ExecutorState:
             result, error = None, None
             try:
                 with running(self.args):
-                    result = self._call_traced(item, inputs, scheduled)
+                    result = self._call_traced(item, iteration, inputs, scheduled)
             except BaseException as raised:  # noqa: BLE001 - becomes typed in the driving thread
                 error = raised
             item.cost_ns += (perf_counter_ns() - started - item.cost_ns) // _HISTORY
@@ -240,18 +233,18 @@ class ExecutorState:
         runner = self.args.runner
         token = object()
         is_done = False
-        started = scheduled = 0
-        if self._timed is not None:
-            started, scheduled = now(), self._timed.scheduled
+        timed = self._timed
+        call = None if timed is None else timed.begin(item, iteration)
 
         def done(outputs: Any = None, error: BaseException | None = None) -> None:
             nonlocal is_done
             if is_done:
                 raise done_twice(item.node.name)
             is_done = True
-            if started and error is None and outputs is not DEAD:
-                self._record(item, scheduled, started, outputs)
-            if self._called is token and runner.owner == thread_id():
+            is_at_once = self._called is token and runner.owner == thread_id()
+            if call is not None and error is None and outputs is not DEAD:
+                call.end(outputs, was_in_flight=not is_at_once)
+            if is_at_once:
                 self._outcome = (outputs, error)
             else:
                 runner.post(lambda: self._posted(item, iteration, outputs, error))
@@ -410,8 +403,8 @@ class _NeverCancelled:
 _NEVER: Final = _NeverCancelled()
 
 
-def timed(queue: Ready) -> TimedQueue:
-    """Return a queue that notes when its entries became ready; for traced runs."""
+def _timed_queue(queue: Ready, args: ExecutorArgs, device: str) -> TimedQueue:
+    """Return a queue that records the runs of its nodes; for traced runs."""
     from graphmill_plugins.default_executor.timed_queue import TimedQueue  # few runs are traced
 
-    return TimedQueue(queue)
+    return TimedQueue(queue, args, device)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
+from graphmill.graph.node_roles import is_send, is_transfer
 from graphmill.runtime.resources.variables import Variable
 from graphmill.runtime.value_shape import num_bytes_of_value
 
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from graphmill.ops.attrs.attr_types import TensorAttr
     from graphmill.proto.step_stats_pb2 import StepStats
 
-_NANOS_PER_MICRO = 1000
+IN_FLIGHT: Final = -1
+"""The thread of kernels that waited while their thread did other work."""
 
 
 class OutputStats(NamedTuple):
@@ -45,37 +49,75 @@ class NodeStats(NamedTuple):
     """The label in timelines; empty for `node = Op()`."""
 
 
+class TimedRun(NamedTuple):
+    """One run of one node as executors record it: what a message needs is derived after the step.
+
+    Attributes:
+        node: the node.
+        thread_id: the thread that ran it, or `IN_FLIGHT`.
+        scheduled, started, ended: `time.time_ns()`.
+        outputs: dtype, shape and number of bytes of each output; the dtype is that of the array.
+        iteration: the iterations around it, as `outer:3/inner:0`; empty outside of loops.
+    """
+
+    node: Node
+    thread_id: int
+    scheduled: int
+    started: int
+    ended: int
+    outputs: tuple[tuple[Any, tuple[int, ...], int], ...]
+    iteration: str
+
+
 class StepStatsCollector:
     """Collects the node statistics of one step, by device.
 
-    Threads: `record` appends to a list, which is atomic; `to_proto` is called after the step.
+    Threads: `record` and the appending of a `TimedRun` are atomic; everything else is called
+    after the step.
     """
 
     def __init__(self) -> None:
-        self._by_device: dict[str, list[NodeStats]] = {}
+        self._by_device: dict[str, list[TimedRun | NodeStats]] = {}
 
     def record(self, device: str, stats: NodeStats) -> None:
         """Add one run of a node."""
-        self._by_device.setdefault(device, []).append(stats)
+        self.runs(device).append(stats)
+
+    def runs(self, device: str) -> list[TimedRun | NodeStats]:
+        """Return the list of the runs on a device, for executors that append to it."""
+        return self._by_device.setdefault(device, [])
 
     def nodes(self, device: str | None = None) -> list[NodeStats]:
         """Return the recorded nodes in order of completion, of one device or of all."""
-        if device is not None:
-            return list(self._by_device.get(device, ()))
-        return [stats for recorded in self._by_device.values() for stats in recorded]
+        lists = self._by_device.values() if device is None else [self._by_device.get(device, [])]
+        return [as_stats(run) for runs in lists for run in runs]
+
+    def serialize(self) -> bytes:
+        """Return a serialized `StepStats` message."""
+        from graphmill.runtime.steps.step_stats_message import serialize_devices
+
+        return serialize_devices(self._by_device)
 
     def to_proto(self) -> StepStats:
         """Return a `StepStats` message."""
         from graphmill.proto import step_stats_pb2
 
-        message = step_stats_pb2.StepStats()
-        for device, recorded in sorted(self._by_device.items()):
-            device_stats = message.dev_stats.add(device=device)
-            threads: dict[int, int] = {}
-            allocator = device.rpartition("/device:")[2].partition(":")[0].lower()
-            for stats in recorded:
-                _fill_node(device_stats.node_stats.add(), stats, threads, allocator)
-        return message
+        return step_stats_pb2.StepStats.FromString(self.serialize())
+
+
+def name_of(run: TimedRun | NodeStats) -> str:
+    """Return the name of the node that ran."""
+    return run.node_name if isinstance(run, NodeStats) else run.node.name
+
+
+def as_stats(run: TimedRun | NodeStats) -> NodeStats:
+    """Return the statistics of a run."""
+    if isinstance(run, NodeStats):
+        return run
+    node = run.node
+    outputs = tuple(OutputStats(_type_enum(one[0]), *one[1:]) for one in run.outputs)
+    times = (run.thread_id, run.scheduled, run.started, run.ended)
+    return NodeStats(node.name, node.op, *times, outputs, label_of(node, run.iteration))
 
 
 def record_node(
@@ -86,6 +128,8 @@ def record_node(
     result: Any,
     *,
     scheduled: int = 0,
+    iteration: str = "",
+    was_in_flight: bool = False,
 ) -> None:
     """Record a run of a node that ends now, in the thread that ran it.
 
@@ -96,21 +140,43 @@ def record_node(
         started: the time when its kernel was called, from `now`.
         result: the result of its kernel.
         scheduled: the time when it became ready; 0 if that is when it was called.
+        iteration: the iterations around it, as `outer:3/inner:0`; empty outside of loops.
+        was_in_flight: whether the kernel was asynchronous and waited, so that the thread that ran
+            it did other work.
     """
-    times = (thread_id(), scheduled or started, started, now())
-    outputs = describe_outputs(result, node.num_outputs)
-    collector.record(device, NodeStats(node.name, node.op, *times, outputs, label_of(node)))
+    thread = IN_FLIGHT if was_in_flight else thread_id()
+    outputs = measure_outputs(result, len(node.output_types))
+    times = (scheduled or started, started, now())
+    collector.runs(device).append(TimedRun(node, thread, *times, outputs, iteration))
 
 
-def label_of(node: Node) -> str:
-    """Return a node's label in timelines: `y = MatMul(x, w:1)`; arrows are drawn from it."""
-    return f"{node.name} = {node.op}({', '.join(edge.tensor_name for edge in node.in_edges)})"
+def label_of(node: Node, iteration: str = "") -> str:
+    """Return a node's label in timelines: `y = MatMul(x, w:1)`; arrows are drawn from it.
+
+    That of a transfer has the key and the other device, `r = _Recv(edge_5_x @/device:GPU:0)`.
+    In a loop, the label ends with ` @ ` and the iterations around the node.
+    """
+    if is_transfer(node) and "tensor_name" in node.attrs:
+        peer = node.attrs["recv_device" if is_send(node) else "send_device"]
+        inputs = f"{node.attrs['tensor_name']} @{peer}"
+    else:
+        inputs = ", ".join(edge.tensor_name for edge in node.in_edges)
+    return f"{node.name} = {node.op}({inputs}){iteration and f' @ {iteration}'}"
 
 
 def describe_outputs(result: Any, count: int) -> tuple[OutputStats, ...]:
     """Describe the `count` outputs of a kernel, which have not been checked yet."""
-    outputs = (result,) if count == 1 else result if isinstance(result, (tuple, list)) else ()
-    return tuple(map(_describe, outputs))
+    measured = measure_outputs(result, count)
+    return tuple(OutputStats(_type_enum(dtype), shape, size) for dtype, shape, size in measured)
+
+
+def measure_outputs(result: Any, count: int) -> tuple[tuple[Any, tuple[int, ...], int], ...]:
+    """Return dtype, shape and number of bytes of the `count` outputs of a kernel."""
+    if count == 1:
+        if type(result) is np.ndarray:
+            return ((result.dtype, result.shape, result.nbytes),)
+        return (_measure(result),)
+    return tuple(map(_measure, result)) if isinstance(result, (tuple, list)) else ()
 
 
 def output_of_attr(value: TensorAttr) -> OutputStats:
@@ -139,45 +205,19 @@ def write_output(output: OutputStats, message: Any) -> None:
         message.shape.dim.add(size=size)
 
 
-def _describe(value: Any) -> OutputStats:
+def _measure(value: Any) -> tuple[Any, tuple[int, ...], int]:
     if isinstance(value, Variable) and value.value is not None:
         value = value.value
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
-    return OutputStats(
-        0 if dtype is None else _type_enum(dtype),
-        shape if isinstance(shape, tuple) else (),  # a variant's `shape` may be anything
-        num_bytes_of_value(value),
-    )
+    shape = shape if isinstance(shape, tuple) else ()  # a variant's `shape` may be anything
+    return dtype, shape, num_bytes_of_value(value)
 
 
 def _type_enum(dtype: Any) -> int:
+    """Return the `DataType` of an array's dtype; 0 for none, or one of a device of its own."""
+    if dtype is None:
+        return 0
     try:
         return as_dtype(dtype).enum
-    except InvalidArgumentError:  # an array of a device that has its own dtypes
+    except InvalidArgumentError:
         return 0
-
-
-def _fill_node(node: Any, stats: NodeStats, threads: dict[int, int], allocator: str) -> None:
-    """Fill a `NodeExecStats`; memory is that of the outputs, without a kernel's temporaries."""
-    node.node_name = stats.node_name
-    node.all_start_micros = stats.started // _NANOS_PER_MICRO
-    node.all_start_nanos = stats.started
-    node.op_end_rel_micros = (stats.ended - stats.started) // _NANOS_PER_MICRO
-    node.op_end_rel_nanos = stats.ended - stats.started
-    node.all_end_rel_micros = node.op_end_rel_micros
-    node.all_end_rel_nanos = node.op_end_rel_nanos
-    node.scheduled_micros = stats.scheduled // _NANOS_PER_MICRO
-    node.scheduled_nanos = stats.scheduled
-    node.thread_id = threads.setdefault(stats.thread_id, len(threads))
-    node.timeline_label = stats.label or f"{stats.node_name} = {stats.op}()"
-    for slot, output in enumerate(stats.outputs):
-        description = node.output.add(slot=slot).tensor_description
-        write_output(output, description)
-        allocation = description.allocation_description
-        allocation.requested_bytes = allocation.allocated_bytes = output.num_bytes
-        allocation.allocator_name = allocator
-    size = sum(output.num_bytes for output in stats.outputs)
-    if size:
-        node.memory.add(
-            allocator_name=allocator, total_bytes=size, peak_bytes=size, live_bytes=size
-        )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
+import graphmill
 from graphmill import dtypes
 from graphmill.runtime.dead import DEAD
 from graphmill.runtime.resources.variables import Ref, ResourceHandle, Variable
@@ -13,7 +17,11 @@ from graphmill.runtime.steps.step_stats import (
     OutputStats,
     StepStatsCollector,
     describe_outputs,
+    record_node,
 )
+
+if TYPE_CHECKING:
+    from graphmill.graph.node import Node
 
 START = 1_700_000_000_123_456_789
 STRINGS = np.array([b"a", b"bc"], dtypes.string.as_numpy_dtype)
@@ -106,3 +114,51 @@ def test_e12_the_message_has_the_outputs(collector: StepStatsCollector) -> None:
     assert (output.slot, description.dtype) == (0, dtypes.float32.enum)
     assert [dim.size for dim in description.shape.dim] == [2, 3]
     assert description.allocation_description.requested_bytes == 24
+
+
+@pytest.fixture
+def node() -> Node:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [2], name="x")
+        return graphmill.ops.math.neg(x, name="y").op
+
+
+@pytest.mark.parametrize(
+    ("iteration", "label"), [("", "y = Neg(x)"), ("loop:3/in:0", "y = Neg(x) @ loop:3/in:0")]
+)
+def test_labels_end_with_the_iteration(node: Node, iteration: str, label: str) -> None:
+    collector = StepStatsCollector()
+    value = np.zeros(2, np.float32)
+    record_node(collector, "/device:CPU:0", node, START, value, iteration=iteration)
+    (stats,) = collector.to_proto().dev_stats[0].node_stats
+    assert stats.timeline_label == label == collector.nodes()[0].label
+    assert stats.all_start_nanos == START
+
+
+def test_a_later_run_with_other_outputs_is_described_anew(node: Node) -> None:
+    collector = StepStatsCollector()
+    for size in (2, 3, 2):
+        record_node(collector, "/device:CPU:0", node, START, np.zeros(size, np.float32))
+    runs = collector.to_proto().dev_stats[0].node_stats
+    shapes = [run.output[0].tensor_description.shape.dim[0].size for run in runs]
+    assert shapes == [2, 3, 2]
+
+
+def test_threads_have_names_and_kernels_that_waited_are_in_flight(node: Node) -> None:
+    collector = StepStatsCollector()
+    record_node(collector, "/device:CPU:0", node, START, None)
+    record_node(collector, "/device:CPU:0", node, START, None, was_in_flight=True)
+    device = collector.to_proto().dev_stats[0]
+    assert dict(device.thread_names) == {0: threading.current_thread().name, 1: "in flight"}
+    assert [run.thread_id for run in device.node_stats] == [0, 1]
+
+
+def test_no_runs_are_an_empty_message() -> None:
+    assert StepStatsCollector().serialize() == b""
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_length() -> None:
+    collector = StepStatsCollector()
+    collector.record("/device:CPU:0", NodeStats("a", "Neg", 7, START, START, START - 5, ()))
+    assert collector.to_proto().dev_stats[0].node_stats[0].all_end_rel_nanos == 0
