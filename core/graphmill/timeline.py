@@ -5,62 +5,55 @@
         metadata = graphmill.RunMetadata()
         session.run(y, options=traced, run_metadata=metadata)
         timeline.add_step(metadata, f"step {number}")
+    timeline.add_compilations(session)
     timeline.save("trace.json")
 
 Devices are shown as processes, and threads as threads. A compiled cluster is a slice with its nodes
-inside. Arrows lead from the node that computed a value to the nodes that took it. Semantics:
-tensorflow/python/client/timeline.py, which shows one step.
+inside. Kernels that waited are in rows of their own, as are loops with their iterations. Arrows
+lead from the node that computed a value to the nodes that took it, and from a send to its receive.
+Compilations are in a process of their own. Semantics: tensorflow/python/client/timeline.py, which
+shows one step.
 """
 
 from __future__ import annotations
 
 import json
-import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphmill import files
-from graphmill.dtypes import as_dtype
-from graphmill.errors import InvalidArgumentError
-from graphmill.explain.memory import Lifetime, alive_bytes
+from graphmill.explain.loop_spans import loop_spans
+from graphmill.explain.memory import alive_bytes
+from graphmill.explain.node_runs import NodeRun, lifetimes, node_runs, producer_of
+from graphmill.explain.step import explain_all
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
+    from graphmill.explain.compilation import ClusterRecord, CompileRecord, SignatureRecord
     from graphmill.proto import RunMetadata
-    from graphmill.proto.step_stats_pb2 import NodeExecStats, StepStats
+    from graphmill.proto.step_stats_pb2 import StepStats
+    from graphmill.session.session import Session
 
 __all__ = ["NodeRun", "Timeline", "lifetimes", "node_runs"]
 
-_STEPS = 0  # the process that shows the steps
-_LABEL = re.compile(r"(?P<name>.*?) = (?P<op>[^(]*)\((?P<inputs>[^()]*)\)(?: \((?P<note>.*)\))?")
+_STEPS = 1  # process and thread that show the steps; Perfetto takes 0 for the idle process, and
+# threads of one number for one thread, even if their processes differ
+_COMPILER = "compiler"  # the process that shows compilations
+_IN_FLIGHT = "in flight"  # the thread of kernels that waited
 
 
-class NodeRun(NamedTuple):
-    """A run of a node in a step; times are in nanoseconds since the epoch.
+class _CompileRun(NamedTuple):
+    """An attempt to compile a signature of a cluster."""
 
-    Attributes:
-        name, op: the node and its op; the op is empty if the statistics do not name it.
-        inputs: the names of the tensors that it took.
-        note: what its label adds, such as the cluster of which the times are a share.
-        device: full name of its device.
-        thread: number of the thread that ran it.
-        scheduled, start, end: when it became ready, when it began and when it was done.
-        num_bytes: the size of its outputs.
-        outputs: dtype and shape of each output.
-    """
+    cluster: ClusterRecord
+    signature: SignatureRecord
+    attempt: CompileRecord
 
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    note: str
-    device: str
-    thread: int
-    scheduled: int
-    start: int
-    end: int
-    num_bytes: int
-    outputs: tuple[str, ...]
+    @property
+    def start(self) -> int:
+        return self.attempt.ended - int(self.attempt.seconds * 1e9)
 
 
 class Timeline:
@@ -76,6 +69,7 @@ class Timeline:
             step_stats: the statistics of a step, as TensorFlow's class takes them.
         """
         self._steps: list[tuple[str, list[NodeRun]]] = []
+        self._compiles: list[_CompileRun] = []
         if step_stats is not None:
             self.add_step(step_stats)
 
@@ -90,8 +84,23 @@ class Timeline:
         Raises:
             InvalidArgumentError: it has no statistics: the step was not traced.
         """
-        slices = node_runs(traced)
+        slices = _split_receives(node_runs(traced))
         self._steps.append((name or f"step {len(self._steps)}", slices))
+
+    def add_compilations(self, session: Session) -> None:
+        """Add what a session has compiled until now, which is shown if it ended after the start.
+
+        Args:
+            session: the session whose steps were added. Those of a server have no records here.
+        """
+        self._compiles = [
+            _CompileRun(cluster, signature, attempt)
+            for record in explain_all(session)
+            for compilation in record.compilations.values()
+            for cluster in compilation.clusters
+            for signature in cluster.signatures
+            for attempt in signature.compiles
+        ]
 
     def generate_chrome_trace_format(
         self, show_dataflow: bool = True, show_memory: bool = True
@@ -118,25 +127,25 @@ class Timeline:
         origin = min((slices[0].start for _, slices in self._steps), default=0)
         devices = dict.fromkeys(part.device for _, slices in self._steps for part in slices)
         processes = {device: number for number, device in enumerate(devices, _STEPS + 1)}
-        yield _metadata("process_name", _STEPS, 0, "steps")
+        yield _metadata("process_name", _STEPS, _STEPS, "steps")
         for device, process in processes.items():
             yield _metadata("process_name", process, 0, device)
-        threads: dict[tuple[int, int, int], int] = {}
+        threads: dict[tuple[int, str, int], int] = {}
         flows = 0
+        compiler = _STEPS + 1 + len(processes)
+        yield from _compile_events(self._compiles, compiler, threads, origin)
         for name, slices in self._steps:
             start, end = slices[0].start, max(part.end for part in slices)
-            yield _complete(name, "step", _STEPS, 0, start - origin, end - start)
-            rows = _rows(slices)
+            yield _complete(name, "step", _STEPS, _STEPS, start - origin, end - start)
+            yield from _loop_events(slices, processes, threads, origin)
             places = []
-            for part, row in zip(slices, rows, strict=True):
+            for part, row in zip(slices, _rows(slices), strict=True):
                 process = processes[part.device]
-                key = (process, part.thread, row)
-                if key not in threads:
-                    threads[key] = len(threads)
-                    title = f"thread {part.thread}" + (f" ({row + 1})" if row else "")
-                    yield _metadata("thread_name", process, threads[key], title)
-                places.append((process, threads[key]))
-                yield _node_event(part, *places[-1], origin)
+                title = part.thread_name or f"thread {part.thread}"
+                thread, names = _thread(threads, process, title, row)
+                yield from names
+                places.append((process, thread))
+                yield _node_event(part, process, thread, origin)
             if show_dataflow:
                 for event in _arrows(slices, places, origin, flows):
                     flows += event["ph"] == "s"
@@ -145,54 +154,65 @@ class Timeline:
                 yield from _memory(slices, processes, origin)
 
 
-def node_runs(traced: RunMetadata | StepStats) -> list[NodeRun]:
-    """Return the runs of nodes in a traced step, ordered by start; a slice precedes those in it.
+def _thread(
+    threads: dict[tuple[int, str, int], int], process: int, title: str, row: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """Return the number of a thread's row, and the event that names it if it is new."""
+    key = (process, title, row)
+    if key in threads:
+        return threads[key], []
+    threads[key] = number = _STEPS + 1 + len(threads)
+    text = title + (f" ({row + 1})" if row else "")
+    return number, [_metadata("thread_name", process, number, text)]
 
-    Args:
-        traced: the metadata of a step that ran with `trace_level` FULL_TRACE, or its statistics.
 
-    Raises:
-        InvalidArgumentError: it has no statistics: the step was not traced.
-    """
-    stats: Any = getattr(traced, "step_stats", traced)
-    slices = [
-        _slice(device.device, node) for device in stats.dev_stats for node in device.node_stats
-    ]
-    if not slices:
-        raise InvalidArgumentError(
-            "the step has no statistics; run it with RunOptions(trace_level="
-            "RunOptions.FULL_TRACE) and pass its run_metadata"
+def _loop_events(
+    slices: Sequence[NodeRun],
+    processes: dict[str, int],
+    threads: dict[tuple[int, str, int], int],
+    origin: int,
+) -> Iterable[dict[str, Any]]:
+    """Yield the loops of a step and their iterations as nested slices."""
+    for device, process in processes.items():
+        runs = [
+            (part.iteration, part.start, part.end)
+            for part in slices
+            if part.iteration and part.device == device
+        ]
+        for span in loop_spans(runs):
+            thread, names = _thread(threads, process, "loops", span.lane)
+            yield from names
+            times = span.start - origin, span.end - span.start
+            slice_ = _complete(span.name, "loop", process, thread, *times)
+            yield {**slice_, "args": {"path": span.path}}
+
+
+def _compile_events(
+    compiles: Sequence[_CompileRun],
+    process: int,
+    threads: dict[tuple[int, str, int], int],
+    origin: int,
+) -> Iterable[dict[str, Any]]:
+    """Yield what was compiled since the first step began."""
+    shown = sorted((run for run in compiles if run.attempt.ended > origin), key=lambda r: r.start)
+    rows: list[list[int]] = []
+    if shown:
+        yield _metadata("process_name", process, 0, _COMPILER)
+    for cluster, signature, attempt in shown:
+        start = max(attempt.ended - int(attempt.seconds * 1e9), origin)
+        thread, event = _thread(
+            threads, process, "compilations", _add_to_row(rows, start, attempt.ended)
         )
-    slices.sort(key=lambda part: (part.start, -part.end))
-    return slices
-
-
-def _slice(device: str, stats: NodeExecStats) -> NodeRun:
-    start = stats.all_start_nanos or stats.all_start_micros * 1000
-    length = stats.all_end_rel_nanos or stats.all_end_rel_micros * 1000
-    label = _LABEL.fullmatch(stats.timeline_label)
-    descriptions = [output.tensor_description for output in stats.output]
-    return NodeRun(
-        name=stats.node_name,
-        op="" if label is None else label["op"],
-        inputs=() if label is None else tuple(filter(None, label["inputs"].split(", "))),
-        note="" if label is None else label["note"] or "",
-        device=device,
-        thread=stats.thread_id,
-        scheduled=stats.scheduled_nanos or stats.scheduled_micros * 1000 or start,
-        start=start,
-        end=start + length,
-        num_bytes=sum(d.allocation_description.requested_bytes for d in descriptions),
-        outputs=tuple(
-            f"{_dtype_name(d.dtype)}{[dim.size for dim in d.shape.dim]}"
-            for d in descriptions
-            if d.dtype
-        ),
-    )
-
-
-def _dtype_name(enum: int) -> str:
-    return as_dtype(enum).name
+        yield from event
+        times = start - origin, attempt.ended - start
+        slice_ = _complete(cluster.name, "compilation", process, thread, *times)
+        arguments = {
+            "outcome": attempt.outcome,
+            "signature": signature.signature,
+            "cause": attempt.cause,
+            **({"reason": attempt.reason} if attempt.reason else {}),
+        }
+        yield {**slice_, "args": arguments}
 
 
 def _rows(slices: Sequence[NodeRun]) -> list[int]:
@@ -202,18 +222,21 @@ def _rows(slices: Sequence[NodeRun]) -> list[int]:
     in one row.
     """
     rows: dict[tuple[str, int], list[list[int]]] = {}  # the ends of the open slices of each row
-    return [_add_to_row(rows.setdefault((part.device, part.thread), []), part) for part in slices]
+    return [
+        _add_to_row(rows.setdefault((part.device, part.thread), []), part.start, part.end)
+        for part in slices
+    ]
 
 
-def _add_to_row(rows: list[list[int]], part: NodeRun) -> int:
+def _add_to_row(rows: list[list[int]], start: int, end: int) -> int:
     """Add a slice to the first row where it is disjoint from or nested in the others."""
     for number, ends in enumerate(rows):
-        while ends and ends[-1] <= part.start:
+        while ends and ends[-1] <= start:
             ends.pop()
-        if not ends or part.end <= ends[-1]:
-            ends.append(part.end)
+        if not ends or end <= ends[-1]:
+            ends.append(end)
             return number
-    rows.append([part.end])
+    rows.append([end])
     return len(rows) - 1
 
 
@@ -228,8 +251,16 @@ def _node_event(part: NodeRun, process: int, thread: int, origin: int) -> dict[s
     }
     if part.note:
         arguments["note"] = part.note
+    if part.iteration:
+        arguments["iteration"] = part.iteration
+    category = "node"
+    if part.transfer:
+        arguments |= {"transfer": part.transfer, "peer": part.peer}
+        category = "transfer"
+    elif part.thread_name == _IN_FLIGHT:
+        category = "waiting"
     times = part.start - origin, part.end - part.start
-    event = _complete(part.op or part.name, "node", process, thread, *times)
+    event = _complete(part.op or part.name, category, process, thread, *times)
     return {**event, "args": arguments}
 
 
@@ -240,56 +271,69 @@ def _arrows(
     first: int,
 ) -> Iterable[dict[str, Any]]:
     """Yield arrows to each node's run from the latest earlier runs of its inputs."""
-    runs: dict[str, list[int]] = {}
+    runs: dict[
+        str, tuple[list[int], list[int]]
+    ] = {}  # when each run of a node ended, and its index
     for index in sorted(range(len(slices)), key=lambda i: slices[i].end):
-        runs.setdefault(slices[index].name, []).append(index)
-    number = first
+        ends, indices = runs.setdefault(slices[index].name, ([], []))
+        ends.append(slices[index].end)
+        indices.append(index)
+    sends = {_sent(part): index for index, part in enumerate(slices) if part.transfer}
+    pairs: list[tuple[int, int]] = []  # producer and consumer
     for index, part in enumerate(slices):
-        for producer in dict.fromkeys(map(_node_of, part.inputs)):
-            before = [i for i in runs.get(producer, ()) if slices[i].end <= part.start]
-            if not before:
-                continue
-            source = slices[before[-1]]
-            for phase, place, time in (
-                ("s", places[before[-1]], max(source.start, source.end - 1)),
-                ("f", places[index], part.start),
-            ):
-                process, thread = place
-                yield {
-                    "ph": phase,
-                    "id": number,
-                    "name": "value",
-                    "cat": "dataflow",
-                    "pid": process,
-                    "tid": thread,
-                    "ts": (time - origin) / 1000,
-                    **({"bp": "e"} if phase == "f" else {}),
-                }
-            number += 1
+        for producer in dict.fromkeys(map(producer_of, part.inputs)):
+            ends, indices = runs.get(producer, ([], []))
+            num_before = bisect_right(ends, part.start)
+            if num_before:
+                pairs.append((indices[num_before - 1], index))
+        source = sends.get(_received(part)) if part.transfer else None
+        if source is not None and slices[source].end <= part.start:
+            pairs.append((source, index))
+    for number, (source, index) in enumerate(pairs, first):
+        left = max(slices[source].start, slices[source].end - 1)
+        yield _arrow_end("s", number, places[source], left - origin)
+        yield {**_arrow_end("f", number, places[index], slices[index].start - origin), "bp": "e"}
 
 
-def lifetimes(slices: Sequence[NodeRun]) -> list[Lifetime]:
-    """Return how long the outputs of the nodes of a step lived.
+def _sent(part: NodeRun) -> tuple[str, str, str, str]:
+    """Return what a send and its receive have in common, of a send."""
+    return part.transfer, part.device, part.peer, part.iteration
 
-    The last consumer of an output releases it; outputs without a consumer live until the end.
-    Buffers inside of kernels are not counted.
+
+def _received(part: NodeRun) -> tuple[str, str, str, str]:
+    """Return what a send and its receive have in common, of a receive."""
+    return part.transfer, part.peer, part.device, part.iteration
+
+
+def _split_receives(slices: Sequence[NodeRun]) -> list[NodeRun]:
+    """Divide each receive into the wait for its send and the transfer.
+
+    Viewers draw arrows from the slice that begins first to the other one.
     """
-    last_use: dict[str, int] = {}
+    sends = {_sent(part): part.end for part in slices if part.transfer}
+    divided = []
     for part in slices:
-        for name in map(_node_of, part.inputs):
-            last_use[name] = max(last_use.get(name, 0), part.end)
-    end = max((part.end for part in slices), default=0)
-    return [
-        Lifetime(
-            part.name,
-            part.device,
-            part.num_bytes,
-            part.end,
-            max(last_use.get(part.name, end), part.end),
-        )
-        for part in slices
-        if part.num_bytes
-    ]
+        sent = sends.get(_received(part), part.start) if part.transfer else part.start
+        if part.start < sent <= part.end:
+            wait = part._replace(op=f"{part.op} waits", end=sent, num_bytes=0, transfer="", peer="")
+            divided += [wait, part._replace(start=sent)]
+        else:
+            divided.append(part)
+    divided.sort(key=lambda part: (part.start, -part.end))
+    return divided
+
+
+def _arrow_end(phase: str, number: int, place: tuple[int, int], time: int) -> dict[str, Any]:
+    process, thread = place
+    return {
+        "ph": phase,
+        "id": number,
+        "name": "value",
+        "cat": "dataflow",
+        "pid": process,
+        "tid": thread,
+        "ts": time / 1000,
+    }
 
 
 def _memory(
@@ -304,10 +348,6 @@ def _memory(
             "ts": (time - origin) / 1000,
             "args": {"alive": alive},
         }
-
-
-def _node_of(name: str) -> str:
-    return name.removeprefix("^").partition(":")[0]
 
 
 def _complete(

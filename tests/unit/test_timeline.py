@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import graphmill
 from graphmill import ops
 from graphmill.errors import InvalidArgumentError
 from graphmill.proto.step_stats_pb2 import StepStats
-from graphmill.timeline import Timeline
+from graphmill.timeline import Timeline, node_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,6 +152,55 @@ def test_the_trace_of_a_session_shows_its_nodes(
         )
     else:
         assert not clusters
+
+
+def test_a_loop_that_is_interpreted_shows_its_iterations() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        start = graph.placeholder("int32", [], name="start")
+        loop = graphmill.while_loop(lambda i: i < 3, lambda i: [i + 1], [start], name="loop")
+        ops.array.identity(loop, name="y")
+    metadata = graphmill.RunMetadata()
+    config = {"graphmill": {"jit": "off"}}
+    with graphmill.Session(graph=graph, config=config) as session:
+        options = {"trace_level": "FULL_TRACE"}
+        session.run("y:0", {"start:0": 0}, options=options, run_metadata=metadata)
+    shown = [e for e in events(Timeline(metadata.step_stats), "X") if e["cat"] == "loop"]
+    assert [event["name"] for event in shown[1:]] == [f"iteration {i}" for i in range(4)]
+    assert shown[0]["name"].startswith("loop/")
+
+
+def test_a_kernel_that_waits_for_another_thread_is_in_flight() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        queue = ops.data_flow.fifo_queue_v2(component_types=["float32"], name="queue")
+        ops.data_flow.queue_enqueue_v2(queue, [graph.constant(4.0)], name="put")
+        ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="take")
+    metadata = graphmill.RunMetadata()
+    with graphmill.Session(graph=graph) as session:
+        options = {"trace_level": "FULL_TRACE"}
+        session.run("take:0", targets=["put"], options=options, run_metadata=metadata)
+    runs = {run.name: run.thread_name for run in node_runs(metadata)}
+    assert runs["put"] == threading.current_thread().name
+    assert runs["take"] in {"in flight", runs["put"]}  # the order of both nodes is free
+
+
+def test_compilations_are_a_process_of_their_own(graph: graphmill.Graph) -> None:
+    timeline = Timeline()
+    config = {"graphmill": {"jit": "eager", "jit_min_cluster_size": 1}}
+    metadata = graphmill.RunMetadata()
+    feeds = {"x:0": np.eye(4, dtype=np.float32)}
+    with graphmill.Session(graph=graph, config=config) as session:
+        options = {"trace_level": "FULL_TRACE"}
+        session.run("y:0", feeds, options=options, run_metadata=metadata)
+        timeline.add_step(metadata)
+        assert not [e for e in events(timeline, "X") if e["cat"] == "compilation"]
+        timeline.add_compilations(session)
+    shown = [event for event in events(timeline, "X") if event["cat"] == "compilation"]
+    assert len(shown) == 1
+    assert shown[0]["dur"] > 0
+    assert shown[0]["args"]["cause"] == "a new signature"
+    assert "compiler" in [event["args"]["name"] for event in events(timeline, "M")]
 
 
 def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

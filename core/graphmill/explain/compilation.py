@@ -37,6 +37,7 @@ class CompileRecord(NamedTuple):
         cause: why it was compiled.
         reason: why it was refused; empty otherwise.
         cache: the result of the persistent cache, as text; empty without a cache.
+        ended: when it ended, in nanoseconds since the epoch; 0 if that is unknown.
     """
 
     seconds: float
@@ -44,6 +45,7 @@ class CompileRecord(NamedTuple):
     cause: str
     reason: str = ""
     cache: str = ""
+    ended: int = 0
 
 
 class CallCounts(Record):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.explain.memory import Peak, alive_bytes, peaks
-from graphmill.timeline import NodeRun, lifetimes, node_runs
+from graphmill.explain.node_runs import NodeRun, lifetimes, node_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

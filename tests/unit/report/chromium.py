@@ -119,8 +119,8 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key)
 
-    def screenshot(self, path: Path) -> None:
-        data = self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+    def screenshot(self, path: Path, *, is_whole: bool = True) -> None:
+        data = self.send("Page.captureScreenshot", captureBeyondViewport=is_whole)["data"]
         path.write_bytes(base64.b64decode(data))
 
     def faults(self) -> list[str]:

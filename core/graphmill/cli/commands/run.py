@@ -225,6 +225,7 @@ def _run_traced(
     steps: int,
 ) -> dict[str, Any]:
     """Run steps, write their trace, and return the results of the last one."""
+    from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.proto import RunMetadata
     from graphmill.timeline import Timeline
 
@@ -234,6 +235,8 @@ def _run_traced(
         metadata = RunMetadata()
         results = loaded.run(values, timeout, metadata)
         timeline.add_step(metadata)
+    if isinstance(loaded, LoadedModel):
+        timeline.add_compilations(loaded.session)
     timeline.save(path)
     return results
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from graphmill.errors import UnimplementedError
@@ -98,7 +98,8 @@ class ProgramBuilder:
             except (compiler.NotTraceable, MemoryError) as error:
                 reason = str(error)
                 took = perf_counter() - began
-                record.compiles.append(CompileRecord(took, "refused", cause, reason))
+                attempt = CompileRecord(took, "refused", cause, reason, ended=time_ns())
+                record.compiles.append(attempt)
                 self._log(record)
                 if isinstance(error, compiler.KernelFault):
                     return Refusal(Event.COMPILER_RAISED, reason, error.culprit)
@@ -114,7 +115,8 @@ class ProgramBuilder:
         self, record: SignatureRecord, cluster: CompiledCluster, cause: str, values: Sequence[Any]
     ) -> None:
         outcome = "loaded" if cluster.is_loaded else "shared" if cluster.is_shared else COMPILED
-        record.compiles.append(CompileRecord(cluster.seconds, outcome, cause, "", cluster.cache))
+        attempt = CompileRecord(cluster.seconds, outcome, cause, "", cluster.cache, time_ns())
+        record.compiles.append(attempt)
         record.seconds = cluster.seconds
         record.signature = signature_text(self._inputs, values)  # more inputs may be static now
         self._log(record)
