@@ -17,6 +17,7 @@ from graphmill.comparison.differences import (
 from graphmill.comparison.in_float64 import compare_with_float64
 from graphmill.comparison.report import Comparison
 from graphmill.comparison.sessions import compare_sessions, compare_with_values
+from graphmill.comparison.with_recording import compare_with_recording
 
 __all__ = [
     "Comparison",
@@ -24,6 +25,7 @@ __all__ = [
     "Tolerance",
     "compare_sessions",
     "compare_with_float64",
+    "compare_with_recording",
     "compare_with_values",
     "difference_of",
     "units_in_last_place",

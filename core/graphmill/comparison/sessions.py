@@ -81,6 +81,7 @@ def compare_with_values(
     feeds: Mapping[str, Any] | None = None,
     *,
     tolerance: Tolerance | None = None,
+    fetches: Sequence[str] | None = None,
 ) -> Comparison:
     """Run a step, and compare tensors with reference values, such as those of another system.
 
@@ -89,6 +90,7 @@ def compare_with_values(
         references: the expected values by tensor name, such as `scores:0`.
         feeds: values by tensor name.
         tolerance: which differences are accepted; `Tolerance()` if not given.
+        fetches: those of the tensors that decide whether the step agrees; all if not given.
 
     Raises:
         InvalidArgumentError: there are no references.
@@ -104,8 +106,11 @@ def compare_with_values(
     on_way, skipped = step_tensors(session.step_graph(names, list(fed)))
     known = [tensor for tensor in on_way if tensor.name in references]
     skipped |= {tensor.name: _NO_REFERENCE for tensor in on_way if tensor.name not in references}
-    outputs = tuple(difference_of(name, values[name], references[name], accepted) for name in names)
-    return _located(outputs, known, values, references, accepted, skipped, names, [])
+    chosen = names if fetches is None else list(fetches)
+    outputs = tuple(
+        difference_of(name, values[name], references[name], accepted) for name in chosen
+    )
+    return _located(outputs, known, values, references, accepted, skipped, chosen, [])
 
 
 def _located(

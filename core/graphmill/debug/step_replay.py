@@ -88,7 +88,7 @@ class Replay(Debugger):
         self._events: dict[tuple[str, str], list[Event]] = defaultdict(list)
         for event in reversed(recorded.events):
             self._events[self._key(recorded, event)].append(event)
-        feeds = {name: _feed(recorded, name) for name in recorded.feeds}
+        feeds = {name: recorded_feed(recorded, name) for name in recorded.feeds}
         super().__init__(session, list(recorded.fetches), feeds, targets=recorded.targets)
 
     def outputs_of(self, run: SteppableRun, instance: NodeInstance) -> Sequence[Any] | None:
@@ -198,7 +198,7 @@ def replay(session: Session, recorded: Recording) -> Replay:
         return again
 
 
-def _feed(recorded: Recording, feed: str) -> Any:
+def recorded_feed(recorded: Recording, feed: str) -> Any:
     """Return the value of a feed.
 
     Raises:

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     from graphmill.cli.model.loaded_model import LoadedModel
     from graphmill.comparison import Comparison, TensorDifference, Tolerance
+    from graphmill.debug.recording import Recording
 
 _DIFFERENT: Final = 1
 _FLOAT64: Final = "float64"
-_KEYS: Final = ("jit", "device", "executor", "model", "reference", _FLOAT64)
+_KEYS: Final = ("jit", "device", "executor", "model", "reference", "recording", _FLOAT64)
 _MODES: Final = ("off", "tiered", "eager")
 
 
@@ -42,6 +43,7 @@ class _Side(NamedTuple):
     executor: str | None = None
     model: str = ""
     reference: str = ""
+    recording: str = ""
     float64: bool = False
 
     @classmethod
@@ -91,7 +93,7 @@ class _Access(NamedTuple):
     "second",
     default="jit=eager",
     show_default=True,
-    help="Settings of the second run, as for --a; or reference=FOLDER, or float64.",
+    help="Settings of the second run, as for --a; or reference=FOLDER, recording=FILE, or float64.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Compare this tensor instead, such as x:0.")
 @click.option("--rtol", type=float, default=1e-5, show_default=True, help="Relative tolerance.")
@@ -136,8 +138,18 @@ def compare(
 
     model, inputs = take_model(arguments, folder)
     a, b = _Side.parse("--a", first), _Side.parse("--b", second)
-    if a.reference or a.float64:
-        raise click.UsageError("--a runs the model; reference= and float64 are only valid for --b.")
+    if a.reference or a.recording or a.float64:
+        raise click.UsageError(
+            "--a runs the model; reference=, recording= and float64 are only valid for --b."
+        )
+    recording = None
+    if b.recording:
+        if inputs or fetches:
+            raise click.UsageError("recording= has inputs and fetches; give none.")
+        from graphmill.debug.recording_file import load as load_recording
+
+        recording = load_recording(b.recording)
+        fetches = recording.fetches
     tolerance = Tolerance(rtol, atol, ulps)
 
     def load(side: _Side) -> LoadedModel:
@@ -146,8 +158,10 @@ def compare(
 
     left = load(a)
     with left.session:
-        values = _values(left, inputs)
-        if b.float64:
+        values = {} if recording is not None else _values(left, inputs)
+        if recording is not None:
+            comparison = _with_recording(left, recording, tolerance)
+        elif b.float64:
             comparison = _in_float64(left, values, tolerance)
         elif b.reference:
             comparison = _with_reference(left, values, Path(b.reference), tolerance)
@@ -237,6 +251,13 @@ def _in_float64(loaded: LoadedModel, values: Mapping[str, Any], tolerance: Toler
         return compare_with_float64(
             loaded.session, list(loaded.outputs.values()), values, tolerance=tolerance
         )
+
+
+def _with_recording(loaded: LoadedModel, recording: Recording, tolerance: Tolerance) -> Comparison:
+    from graphmill.comparison import compare_with_recording
+
+    with stage("comparing", loaded.session.waits):
+        return compare_with_recording(loaded.session, recording, tolerance=tolerance)
 
 
 def _with_reference(

@@ -67,6 +67,21 @@ def test_a_folder_of_reference_values(graphmill_cli: Cli, tmp_path: Path) -> Non
     assert "has no values of the outputs" in empty.err
 
 
+def test_a_recording_is_a_reference(graphmill_cli: Cli, tmp_path: Path) -> None:
+    a, b = model(tmp_path, "a.pb", 2.0), model(tmp_path, "b.pb", 3.0)
+    file = tmp_path / "step.gmrec"
+    commands = ("-x", "continue", "-x", f"save {file}")
+    assert graphmill_cli("debug", a, "x=[0, 0.5]", "--fetch", "out:0", *commands).code == 0
+    assert graphmill_cli("compare", a, "--b", f"recording={file}").code == 0
+    result = graphmill_cli("compare", b, "--b", f"recording={file}")
+    assert result.code == 1, result.err
+    assert "-> scaled:0 -> out:0" in result.out
+    with_inputs = graphmill_cli("compare", a, "x=[0, 1]", "--b", f"recording={file}")
+    assert "recording= has inputs and fetches" in with_inputs.err
+    file.write_bytes(file.read_bytes()[:100])
+    assert "damaged or truncated" in graphmill_cli("compare", a, "--b", f"recording={file}").err
+
+
 def test_float64_is_a_reference(graphmill_cli: Cli, tmp_path: Path) -> None:
     result = graphmill_cli("compare", model(tmp_path, "a.pb", 2.0), "x=[0, 0.5]", "--b", "float64")
     assert result.code == 0, result.err
@@ -80,7 +95,7 @@ def test_float64_is_a_reference(graphmill_cli: Cli, tmp_path: Path) -> None:
         (("--b", "jit"), "write jit=VALUE"),
         (("--b", "float64=1"), "write float64"),
         (("--a", "jit=fast"), "jit is 'fast', expected off, tiered, eager"),
-        (("--a", "float64"), "reference= and float64 are only valid for --b"),
+        (("--a", "float64"), "reference=, recording= and float64 are only valid for --b"),
     ],
 )
 def test_wrong_settings(
