@@ -13,10 +13,10 @@ from graphmill.errors import InvalidArgumentError
 
 _PART = re.compile(
     r"/(?:job:(?P<job>[A-Za-z][A-Za-z0-9_]*|\*)"
-    r"|replica:(?P<replica>\d+|\*)"
-    r"|task:(?P<task>\d+|\*)"
-    r"|device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<id>\d+|\*))?"
-    r"|(?P<old_type>[Cc][Pp][Uu]|[Gg][Pp][Uu]|[Tt][Pp][Uu])(?::(?P<old_id>\d+|\*))?)(?=/|$)"
+    r"|replica:(?P<replica>\d{1,9}|\*)"
+    r"|task:(?P<task>\d{1,9}|\*)"
+    r"|device:(?P<type>[A-Za-z][A-Za-z0-9_]*|\*)(?::(?P<id>\d{1,9}|\*))?"
+    r"|(?P<old_type>[Cc][Pp][Uu]|[Gg][Pp][Uu]|[Tt][Pp][Uu])(?::(?P<old_id>\d{1,9}|\*))?)(?=/|$)"
 )
 _LEGACY_TYPES = {"cpu": "CPU", "gpu": "GPU", "tpu": "TPU"}
 
