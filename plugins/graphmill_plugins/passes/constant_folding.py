@@ -44,6 +44,8 @@ def fold(graph: Graph, options: PassOptions) -> None:
     limit = options.config.graph_options.optimizer_options.max_folded_constant_in_bytes
     folder = _Folder(graph, options, limit or _MAX_BYTES)
     for node in topological_order(graph):
+        if folder.allowance.is_cancelled:
+            break
         if folder.is_foldable(node):
             folder.fold(node)
     if folder.folded:
@@ -100,12 +102,15 @@ class _Folder:
 
         try:
             with np.errstate(all="ignore"), running(self.allowance):
+                inputs = [self._value(edge.src) for edge in node.in_edges]
+                if sum(value.nbytes for value in inputs if 0 in value.strides) > self.limit:
+                    return  # one stored value stands for all elements
                 kernel = bind_node(node, choice, self.options.effects, np)
-                result = kernel.compute(*(self._value(edge.src) for edge in node.in_edges))
+                result = kernel.compute(*inputs)
         except Exception:  # noqa: BLE001 - the step reports the kernel's error
             return
         outputs = (result,) if node.num_outputs == 1 else tuple(result)
-        if sum(np.asarray(output).nbytes for output in outputs) > self.limit:
+        if sum(_num_bytes(np.asarray(output)) for output in outputs) > self.limit:
             return
         for index, output in enumerate(outputs):
             self._replace(node, index, np.asarray(output))
@@ -141,6 +146,14 @@ class _Folder:
         if value is None:
             value = self.values[node] = node.attrs["value"].numpy()
         return value
+
+
+def _num_bytes(value: np.ndarray[Any, Any]) -> int:
+    """Return the size of a value, including the strings that it refers to."""
+    if not value.dtype.hasobject:
+        return value.nbytes
+    texts = (len(item) for item in value.ravel().tolist() if isinstance(item, bytes))
+    return value.nbytes + sum(texts)
 
 
 def _is_of_one_supplier(one: KernelChoice, other: KernelChoice) -> bool:

@@ -9,6 +9,7 @@ import graphmill
 from graphmill import ops
 from graphmill.testing.differential.pass_bisection import bisect, pass_names, without_passes
 from graphmill.testing.fakes.twin_ops import TwinOps, twin_name, with_twins
+from graphmill_plugins.passes import constant_folding
 from graphmill_plugins.passes.read_before_write import order_reads
 
 
@@ -51,6 +52,24 @@ def test_p4_constants_of_a_plugin_are_folded(host) -> None:
     counts = lowered_ops(twins, y.name, {"x:0": [1, 2]}, host=twin_host)
     assert (counts["Mul"], counts["Const"]) == (1, 1)
     assert twin_name("Const") not in counts
+
+
+def test_folding_ends_when_its_time_is_over(monkeypatch) -> None:
+    monkeypatch.setattr(constant_folding, "_MAX_SECONDS", -1.0)
+    graph = graphmill.Graph()
+    with graph.as_default():
+        two = ops.math.mul(graph.constant(1.0), graph.constant(2.0), name="two")
+    assert lowered_ops(graph, two.name)["Mul"] == 1
+
+
+def test_folding_counts_the_bytes_of_strings() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        text = graph.constant(b"x" * 100)
+        upper = ops.string.string_upper(text, name="upper")
+    assert "StringUpper" not in lowered_ops(graph, upper.name)
+    small = {"graph_options": {"optimizer_options": {"max_folded_constant_in_bytes": 64}}}
+    assert lowered_ops(graph, upper.name, config=small)["StringUpper"] == 1
 
 
 def test_p4_failing_constant_expression_is_not_folded() -> None:
