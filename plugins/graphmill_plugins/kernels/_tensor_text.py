@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.spi.kernels import cancellable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -91,7 +93,7 @@ def _one_line(flat: Any, shape: tuple[int, ...], limit: int, show: Callable[[Any
         nonlocal used
         parts: list[str] = []
         if depth == len(shape) - 1:
-            for _ in range(shape[depth]):
+            for _ in cancellable(range(shape[depth])):
                 if used >= limit:
                     return " ".join(parts) + ("..." if depth else "")
                 parts.append(show(flat[used]))
@@ -121,12 +123,15 @@ def _nested(array: Any, rank: int, ends: int, show: Callable[[Any], str]) -> str
     else:
         gap = "\n" * (array.ndim - 1) + " " * (depth + 1)
     count = array.shape[0]
-    items = [array[index : index + 1].reshape(array.shape[1:]) for index in range(min(ends, count))]
-    parts = [_nested(item, rank, ends, show) for item in items]
-    text = gap.join(parts)
+
+    def parts_of(indices: range) -> list[str]:
+        return [
+            _nested(array[index : index + 1].reshape(array.shape[1:]), rank, ends, show)
+            for index in cancellable(indices)
+        ]
+
+    parts = parts_of(range(min(ends, count)))
     if count > 2 * ends:
-        text += gap + "..."
-    for index in range(max(ends, count - ends), count):
-        item = array[index : index + 1].reshape(array.shape[1:])
-        text += gap + _nested(item, rank, ends, show)
-    return f"[{text}]"
+        parts += ["..."] if parts else ["", "..."]
+    parts += parts_of(range(max(ends, count - ends), count))
+    return f"[{gap.join(parts)}]"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphmill.spi.kernels import cancellable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -33,7 +35,7 @@ class Tap(NamedTuple):
 def taps_of(xp: ArrayNamespace, x: Value, axes: Sequence[Axis]) -> Iterator[Tap]:
     """Yield the taps of windows in row-major order; outside of the input they read zeros."""
     padded = padded_input(xp, x, axes)
-    for index in np.ndindex(*(axis.kernel for axis in axes)):
+    for index in cancellable(np.ndindex(*(axis.kernel for axis in axes)), 1):
         slices = (slice(None), *(axis.taps(tap) for axis, tap in zip(axes, index, strict=True)))
         yield Tap(index, slices, padded[slices], _is_inside(axes, index))
 

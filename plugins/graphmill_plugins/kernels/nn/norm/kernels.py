@@ -11,6 +11,7 @@ import numpy as np
 
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._support import widen
 from graphmill_plugins.kernels.nn.window import is_channels_first
 
@@ -253,6 +254,6 @@ def channel_window_sum(xp: ArrayNamespace, x: Value, radius: int) -> Value:
     radius = min(radius, max(depth - 1, 0))  # there are no channels farther away
     padded = xp.pad(x, ((0, 0),) * (x.ndim - 1) + ((radius, radius),))
     total = padded[..., :depth]
-    for shift in range(1, 2 * radius + 1):
+    for shift in cancellable(range(1, 2 * radius + 1), 1):
         total = total + padded[..., shift : shift + depth]
     return total
