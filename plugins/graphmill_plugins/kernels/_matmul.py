@@ -14,6 +14,7 @@ import numpy as np
 
 from graphmill.spi.process import find_blas_threads
 from graphmill_plugins.kernels._helper_threads import HELPERS
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,10 @@ def _blas_threads() -> SingleThreaded | None:
 
 def product(a: Any, b: Any) -> Any:
     """Return the product of two matrices of one dtype."""
-    if a.size * b.shape[1] <= _ONE_THREAD or a.dtype.char not in "fdFD":
+    work = a.size * b.shape[1]
+    if work > _ONE_THREAD or not work:  # else the product is small
+        check_size((a.shape[0], b.shape[1]), itemsize=a.itemsize)
+    if work <= _ONE_THREAD or a.dtype.char not in "fdFD":
         return np.dot(a, b)  # the same BLAS call as np.matmul, at a third of its overhead
     return product_into(a, b, np.empty((a.shape[0], b.shape[1]), a.dtype))
 
@@ -63,6 +67,9 @@ def stacked_product(x: Any, y: Any) -> Any:
     if x.ndim == y.ndim == 2:
         return product(x, y)
     work = max(x.size * y.shape[-1], y.size * x.shape[-2])
+    if work > _ONE_THREAD or not work or x.shape[:-2] != y.shape[:-2]:
+        stacks = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        check_size((*stacks, x.shape[-2], y.shape[-1]), itemsize=x.itemsize)
     threads = _blas_threads() if work > _ONE_THREAD and x.dtype.char in "fdFD" else None
     if threads is None:
         return np.matmul(x, y)

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
+from graphmill_plugins.kernels._support import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,15 @@ def string_array(items: Sequence[bytes], shape: Sequence[int] | None = None) -> 
     """Return a string tensor of `items`, a vector unless a shape is given."""
     out: Any = np.fromiter(items, STRING, len(items))
     return out if shape is None else out.reshape(shape)
+
+
+def check_text(value: Value, more: int = 0, what: str = "the joined text") -> None:
+    """Check that the strings of a tensor fit in memory together, with `more` bytes.
+
+    Raises:
+        ResourceExhaustedError: they do not.
+    """
+    check_size((sum(map(len, value.ravel().tolist())) + more,), what)
 
 
 def string_scalar(item: bytes) -> Any:

@@ -11,6 +11,9 @@ from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._support import (
+    SMALL_REQUEST,
+    ask_for_memory,
+    check_size,
     checked_axis,
     is_numpy,
     is_string,
@@ -31,7 +34,7 @@ def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Va
     Raises:
         InvalidArgumentError: the axis is out of range, or other dimensions differ.
     """
-    concatenate = xp.concatenate
+    concatenate = _concatenated if is_numpy(xp) else xp.concatenate
 
     def join(values: list[Value], axis: Value) -> Value:
         if axis.ndim > 1:
@@ -50,6 +53,13 @@ def concat_v2(xp: ArrayNamespace, T: np.dtype[Any]) -> Callable[[list[Value], Va
             ) from None
 
     return join
+
+
+def _concatenated(values: list[Value], axis: int) -> Value:
+    nbytes = sum([getattr(value, "nbytes", 0) for value in values])  # a handle has none
+    if nbytes > SMALL_REQUEST:
+        ask_for_memory(nbytes, f"the concatenation of {len(values)} tensors has {nbytes} bytes")
+    return np.concatenate(values, axis)
 
 
 @kernel("Concat", static=("concat_dim",), make=True)
@@ -112,6 +122,7 @@ def pack(xp: ArrayNamespace, T: np.dtype[Any], axis: int) -> Callable[[list[Valu
                 raise _unequal(values)
         if not shape:
             return np.array(values, T)
+        check_size((len(values), *shape), itemsize=T.itemsize)
         slot = (*shape[:along], 1, *shape[along:])
         return np.concatenate([value.reshape(slot) for value in values], along)
 

@@ -44,6 +44,8 @@ def const(_xp: ArrayNamespace, value: Value, dtype: np.dtype[Any]) -> Callable[[
     if dtypes.as_dtype(dtype) is dtypes.resource:
         handle = _handle(value)
         return lambda: handle
+    if 0 in value.strides:  # one stored value stands for all elements
+        check_size(value.shape, "the constant", itemsize=value.itemsize)
     if value.ndim == 0 and value.dtype.kind != "O":
         value = value[()]  # arithmetic is several times faster than on 0-d arrays
     return lambda: value

@@ -24,7 +24,7 @@ from graphmill.spi.protos import (
     tensor_proto_dtype,
     tensor_proto_to_numpy,
 )
-from graphmill_plugins.kernels._strings import map_strings, string_scalar
+from graphmill_plugins.kernels._strings import check_text, map_strings, string_scalar
 from graphmill_plugins.kernels._support import (
     SMALL_REQUEST,
     check_size,
@@ -76,6 +76,8 @@ def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
 @kernel("SerializeTensor", host=True)
 def serialize_tensor(tensor: Value, T: np.dtype[Any]) -> Value:
     """Return the serialised `TensorProto` of a tensor."""
+    if T.kind == "O":
+        check_text(tensor, what="the serialised text")
     return string_scalar(tensor_message(tensor, as_dtype(T)).SerializeToString(deterministic=True))
 
 

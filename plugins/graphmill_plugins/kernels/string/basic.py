@@ -16,6 +16,7 @@ import numpy as np
 from graphmill import errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import (
+    check_text,
     decode,
     encode,
     map_numbers,
@@ -168,6 +169,7 @@ def encode_base64(pad: bool) -> Callable[[Value], Value]:
 
     def encode_all(value: Value) -> Value:
         # `b2a_base64` ends each result with a line feed.
+        check_text(value, what="the encoded text")
         lines = b"".join(map(binascii.b2a_base64, value.ravel().tolist()))
         lines = lines.translate(_TO_WEB_SAFE, b"" if pad else b"=")
         return string_array(lines.split(b"\n")[:-1], value.shape)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphmill import errors
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._strings import encode, string_array
+from graphmill_plugins.kernels._strings import check_text, encode, string_array
 from graphmill_plugins.kernels._support import check_size, scalar_int
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def reduce_join(inputs: Value, reduction_indices: Value, keep_dims: bool, separa
     rows = inputs.transpose(*outer_axes, *reversed(axes)).reshape(outer, count)
     separator_bytes = encode(separator)
     check_size((inputs.size, len(separator_bytes)), "the text of the separators")
+    check_text(inputs, inputs.size * len(separator_bytes))
     shape = [
         1 if axis in axes else size
         for axis, size in enumerate(inputs.shape)
@@ -78,6 +79,7 @@ def unsorted_segment_join(
     width = int(np.prod(tail, dtype=np.int64))
     check_size((segments, *tail), itemsize=64)  # the minimum size of a list and a string
     separator_bytes = encode(separator)
+    check_text(inputs, inputs.size * len(separator_bytes))
     if width == 1:
         return _joined_segments(
             inputs.reshape(-1), ids.reshape(-1), segments, separator_bytes

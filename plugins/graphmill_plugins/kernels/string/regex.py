@@ -103,7 +103,13 @@ def _replacer(text: bytes, rewrite_text: bytes, replace_global: bool) -> _Replac
     if rewrite.highest > pattern.groups or not (rewrite.is_valid or replace_global):
         return lambda _, item: item
     if not replace_global:
-        return lambda _, item: pattern.replace_first(item, rewrite)
+
+        def replace_first(progress: _Progress, item: bytes) -> bytes:
+            new = pattern.replace_first(item, rewrite)
+            progress(len(item), len(new))
+            return new
+
+        return replace_first
     simple = None
     if b"\\" not in rewrite_text:
         simple = _simple_replacer(text, pattern, rewrite_text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi.kernels import shape_of_value
 from graphmill_plugins.kernels._partial_shape import is_compatible, is_fully_defined, merged
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import check_size, shape_text
 from graphmill_plugins.kernels.unstack import zeros
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ class TensorArray:
                     f"TensorArray {self.name}: Tried to write to index {index} but array is not "
                     f"resizeable and size is: {len(elements)}"
                 )
+            check_size((index + 1,), "the TensorArray", itemsize=8)
             elements.extend([None] * (index + 1 - len(elements)))
         self._check_shape(index, value)
         current = elements[index]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from graphmill.spi.kernels import cancellable
 from graphmill_plugins.kernels._matmul import product_into
 from graphmill_plugins.kernels._support import check_size
 
@@ -109,7 +110,9 @@ def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Non
     many = 1
     if block == rows.out:
         many = max(1, min(images, _ROW_BLOCK_BYTES // (row_bytes * (block + rows.span - 1))))
-    copied = np.empty((many, block + rows.span - 1, *source.shape[2:]), x.dtype)
+    shape = (many, block + rows.span - 1, *source.shape[2:])
+    check_size(shape, "the copied windows", itemsize=x.itemsize)
+    copied = np.empty(shape, x.dtype)
     product = np.empty((many, block * cols.out, out.shape[3]), x.dtype)
     for image in range(0, images, many):
         count = min(many, images - image)
@@ -119,7 +122,7 @@ def _by_rows(x: Array, kernel: Array, rows: Axis, cols: Axis, out: Array) -> Non
             np.copyto(copied[:count, : part.shape[1]], part)
             target = out[image : image + count, row : row + height]
             target = target.reshape(count, height * cols.out, -1)
-            for tap in range(rows.kernel):
+            for tap in cancellable(range(rows.kernel), 1):
                 start = tap * rows.dilation
                 matrix = copied[:count, start : start + height]
                 matrix = matrix.reshape(count, height * cols.out, taps)
