@@ -52,6 +52,7 @@ def advice_for(record: StepRecord, traced: Sequence[TracedStep]) -> list[Advice]
         *_signatures(record),
         *_refused(record),
         *_loops(record),
+        *_slow_clusters(record, traced),
         *_interpreted(record, traced),
         *_slow_nodes(record, traced),
         *_memory(traced),
@@ -118,6 +119,28 @@ def _loops(record: StepRecord) -> Iterator[Advice]:
                     f"The reason: {region.reason}. The executor then handles each node of each "
                     "iteration, which costs more than most nodes compute.",
                     region.nodes[:_MOST_REASONS],
+                )
+
+
+def _slow_clusters(record: StepRecord, traced: Sequence[TracedStep]) -> Iterator[Advice]:
+    """Yield the clusters that take much of the time as straight-line code, with the reason."""
+    totals = traced[-1].totals if traced else {}
+    whole = sum(total.nanoseconds for total in totals.values())
+    for compilation in record.compilations.values():
+        for cluster in compilation.clusters:
+            total = totals.get(cluster.name)
+            reasons = [one.reason for one in cluster.signatures if one.reason]
+            if total is None or cluster.tier == COMPILED or not reasons:
+                continue
+            share = total.nanoseconds / whole if whole else 0.0
+            if share >= _LARGE_SHARE:
+                yield Advice(
+                    f"{share:.0%} of the time is in {cluster.name}, which is not compiled",
+                    f"The reason: {reasons[-1]}. Python calls its kernels one after the other, in "
+                    "each iteration of a loop. Move what cannot be compiled, such as strings and "
+                    "queues, out of the loop; `graphmill explain MODEL --jit --source` shows its "
+                    "code.",
+                    cluster.nodes[:_MOST_REASONS],
                 )
 
 
