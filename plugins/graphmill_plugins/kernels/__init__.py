@@ -247,7 +247,7 @@ JAX_MODULES: dict[str, tuple[str, ...]] = {
         "math_trigonometric",
     ),
     "nn": ("nn_block_lstm", "nn_conv", "nn_conv_grad", "nn_pool", "nn_pool_grad"),
-    "random": ("random_gamma",),
+    "random": ("random_gamma", "random_truncated"),
 }
 """Modules of the package `jax` by op family, with kernels for JAX alone."""
 

@@ -278,6 +278,7 @@ OPS: dict[str, str] = {
     "jax.nn_pool": "AvgPool AvgPool3D MaxPool MaxPool3D MaxPoolV2 TopK TopKV2",
     "jax.nn_pool_grad": "AvgPool3DGrad AvgPoolGrad MaxPool3DGrad MaxPoolGrad MaxPoolGradV2",
     "jax.random_gamma": "RandomGammaGrad",
+    "jax.random_truncated": "StatelessTruncatedNormal StatelessTruncatedNormalV2",
     "linalg.decompositions": (
         "BatchCholesky BatchCholeskyGrad BatchSelfAdjointEig BatchSelfAdjointEigV2 BatchSvd "
         "Cholesky CholeskyGrad Eig Lu MatrixExponential MatrixLogarithm MatrixSquareRoot Qr "

@@ -75,7 +75,8 @@ OPS: Final[dict[str, str]] = {
         "SparseTensorDenseMatMul Sqrt SqrtGrad Square SquaredDifference StatelessRandomNormal "
         "StatelessRandomNormalV2 StatelessRandomUniform StatelessRandomUniformFullInt "
         "StatelessRandomUniformFullIntV2 StatelessRandomUniformInt "
-        "StatelessRandomUniformIntV2 StatelessRandomUniformV2 Sub TensorScatterAdd TopK "
+        "StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessTruncatedNormal "
+        "StatelessTruncatedNormalV2 Sub TensorScatterAdd TopK "
         "TopKV2 TridiagonalMatMul TridiagonalSolve TruncateDiv UnsortedSegmentMax "
         "UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Xlogy Zeta"
     ),

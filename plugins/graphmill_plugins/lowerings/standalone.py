@@ -95,7 +95,8 @@ LOWERINGS: Final = LoweringTable(
             "RandomStandardNormal RandomUniform RandomUniformInt StatelessRandomNormal",
             "StatelessRandomNormalV2 StatelessRandomUniform StatelessRandomUniformFullInt",
             "StatelessRandomUniformFullIntV2 StatelessRandomUniformInt",
-            "StatelessRandomUniformIntV2 StatelessRandomUniformV2",
+            "StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessTruncatedNormal",
+            "StatelessTruncatedNormalV2",
         ),
         # Arithmetic, which is worth compiling alone only for narrow floats.
         Lowering(

@@ -79,9 +79,9 @@ STANDALONE = """
     SparseTensorDenseMatMul SqrtGrad StatelessRandomNormal StatelessRandomNormalV2
     StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
     StatelessRandomUniformInt StatelessRandomUniformIntV2 StatelessRandomUniformV2
-    TensorScatterAdd TopK TopKV2 TridiagonalMatMul TridiagonalSolve TruncateDiv
-    UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound
-    Xlogy Zeta
+    StatelessTruncatedNormal StatelessTruncatedNormalV2 TensorScatterAdd TopK TopKV2
+    TridiagonalMatMul TridiagonalSolve TruncateDiv UnsortedSegmentMax UnsortedSegmentMin
+    UnsortedSegmentProd UnsortedSegmentSum UpperBound Xlogy Zeta
 """
 
 STANDALONE_IF_NARROW = """

@@ -288,6 +288,11 @@ def normal(xp: ArrayNamespace, generator: Philox, count: int, dtype: np.dtype[An
     return _converted(xp, generator, count, dtype, lambda pairs: _normal_of_pairs(xp, pairs, dtype))
 
 
+def normal_at(xp: ArrayNamespace, generator: Philox, offsets: Value, dtype: np.dtype[Any]) -> Value:
+    """Return the normal values of each counter (n,) at `offsets`: (n, 2) float64 or (n, 4)."""
+    return _normal_of_pairs(xp, _pairs(xp, generator, offsets), dtype)
+
+
 def normal_of(bits: Value, dtype: np.dtype[Any]) -> Value:
     """Map (n, 4) samples, a row per counter, to normal values as TensorFlow does (NumPy only)."""
     return _normal_of_pairs(np, bits.view(np.uint64), dtype)
