@@ -631,6 +631,21 @@ def test_program_that_only_computes_is_run() -> None:
         session.run("y:0", {"x:0": np.ones(3, np.float32)})
 
 
+WITHOUT_KERNELS: Final = {
+    "XlaCustomCall": "XlaCustomCall([f], target_name='exit', backend_config='', T=[string], "
+    "dtype=float32, shape=[1])",
+    "XlaCustomCallV2": "XlaCustomCallV2([f], call_target_name='exit', backend_config='', "
+    "has_side_effect=True, operand_dtypes=[string], result_dtypes=[float32], result_shapes=[[1]])",
+    "FileSystemSetConfiguration": "FileSystemSetConfiguration(f, f, f)",
+}
+
+
+@pytest.mark.parametrize("op", WITHOUT_KERNELS)
+def test_op_without_a_kernel_is_refused_for_its_effect(op: str, folder: Path) -> None:
+    graph = graph_of(f"a = {WITHOUT_KERNELS[op]}; y = Identity(f, after=[a])")
+    refused(graph, b"text", folder, op)
+
+
 # ------------------------------------------------------------------------------- memory and time
 
 

@@ -50,9 +50,10 @@ _TABLE: Final[dict[str, str]] = {
         TFRecordDataset TFRecordDatasetV2 TextLineDataset
     """,
     "fs.read state": """
-        FixedLengthRecordReader FixedLengthRecordReaderV2 InitializeTableFromTextFile
-        InitializeTableFromTextFileV2 LMDBReader ReaderRead ReaderReadUpTo ReaderReadUpToV2
-        ReaderReadV2 TFRecordReader TFRecordReaderV2 TextLineReader TextLineReaderV2
+        FixedLengthRecordReader FixedLengthRecordReaderV2 InitializeTRTResource
+        InitializeTableFromTextFile InitializeTableFromTextFileV2 LMDBReader ReaderRead
+        ReaderReadUpTo ReaderReadUpToV2 ReaderReadV2 TFRecordReader TFRecordReaderV2
+        TextLineReader TextLineReaderV2
         WholeFileReader WholeFileReaderV2
     """,
     "fs.read rng": "FixedUnigramCandidateSampler RecordInput SkipGramGenerateCandidates Skipgram",
@@ -62,7 +63,7 @@ _TABLE: Final[dict[str, str]] = {
     """,
     "fs.write state": """
         CloseSummaryWriter CreateSummaryDbWriter CreateSummaryFileWriter FlushSummaryWriter
-        ImportEvent StatsAggregatorSetSummaryWriter
+        ImportEvent SerializeTRTResource StatsAggregatorSetSummaryWriter
     """,
     "fs.write clock state": """
         WriteAudioSummary WriteGraphSummary WriteHistogramSummary WriteImageSummary
@@ -91,13 +92,15 @@ _TABLE: Final[dict[str, str]] = {
     """,
     "clock state": "Unbatch",
     "process": "Abort",
-    "python": "PyFunc PyFuncStateless EagerPyFunc",
+    # Custom calls run functions that the process has registered.
+    "python": "EagerPyFunc PyFunc PyFuncStateless XlaCustomCall XlaCustomCallV2",
     "net": """
         CollectiveAllToAllV2 CollectiveAllToAllV3 CollectiveAssignGroupV2 CollectiveBcastRecv
         CollectiveBcastRecvV2 CollectiveBcastSend CollectiveBcastSendV2 CollectiveGather
         CollectiveGatherV2 CollectiveReduce CollectiveReduceScatterV2 CollectiveReduceV2
         CollectiveReduceV3 DTensorAllGather DTensorAllReduce DTensorAllScatter DTensorAllToAll
-        DTensorReduceScatter DataServiceDataset DataServiceDatasetV2 GcsConfigureBlockCache
+        DTensorReduceScatter DataServiceDataset DataServiceDatasetV2
+        FileSystemSetConfiguration GcsConfigureBlockCache
         GcsConfigureCredentials GenerateBigQueryReaderPartitions IgniteDataset KafkaDataset
         KinesisDataset MPIAllgather MPIAllreduce MPIInit MPILocalRank MPIRank MPISize NcclAllReduce
         NcclBroadcast NcclReduce RegisterDataset RegisterDatasetV2 RemoteCall
