@@ -28,6 +28,7 @@ _MACHINE: Final = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm", "/proc/self"),
     *("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"),
 )
+_PACKAGES: Final = ("site-packages", "dist-packages")
 _MODEL_FILES: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 _RULED_FILES: Final = (READ, LIST, WRITE)
 
@@ -61,6 +62,9 @@ def _libraries() -> Iterator[str]:
         yield os.path.join(prefix, "lib")  # noqa: PTH118 - texts
         yield os.path.join(prefix, "pyvenv.cfg")  # noqa: PTH118
     yield from site.getsitepackages()
+    for path in sys.path:  # .pth files add the packages of other environments
+        if os.path.basename(path) in _PACKAGES:  # noqa: PTH119 - texts
+            yield path
     if site.ENABLE_USER_SITE:
         yield site.getusersitepackages()
     plugins = [candidate.module for candidate in (*entry_point_plugins(), *environment_plugins())]

@@ -73,3 +73,15 @@ def test_missing_paths_are_refused(tmp_path: Path) -> None:
         visible_files(str(tmp_path / "none"), NO_RULES)
     with pytest.raises(NotFoundError, match="create it before"):
         visible_files(str(tmp_path), AccessRules.parse([f"fs.write:{tmp_path}/new"]))
+
+
+def test_packages_that_a_pth_file_adds_are_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.pb"
+    model.touch()
+    packages, scripts = str(tmp_path / "site-packages"), str(tmp_path / "scripts")
+    monkeypatch.setattr("sys.path", [scripts, packages])
+    seen = visible_files(str(model), AccessRules()).read
+    assert packages in seen
+    assert scripts not in seen
