@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SAVED_MODEL_PB = "saved_model.pb"
 _SAVED_MODEL_PBTXT = "saved_model.pbtxt"
 _SAVED_MODEL_CPB = "saved_model.cpb"
+_META, _INDEX = ".meta", ".index"
 _MAX_MESSAGE_BYTES = (1 << 31) - 1
 _META_INFO_DEF = 1
 
@@ -256,7 +257,10 @@ def open_model(source: str | os.PathLike[str] | bytes | memoryview) -> ModelFile
     path = files.as_path(source)
     if files.is_dir(path):
         path = _saved_model_file(path)
-    reader = files.open_reader(path)
+    try:
+        reader = files.open_reader(path)
+    except errors.NotFoundError as error:
+        raise _no_file(path) from error
     try:
         return ModelFile(reader)
     except errors.OpError:
@@ -296,9 +300,43 @@ def _saved_model_file(folder: str) -> str:
             "export it again without experimental_image_format"
         )
     contents = ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "nothing"
-    raise errors.NotFoundError(
+    error = errors.NotFoundError(
         f"{folder} has neither {_SAVED_MODEL_PB} nor {_SAVED_MODEL_PBTXT}; there is: {contents}"
     )
+    for advice in _advice(folder, names):
+        error.add_note(f"try: {advice}")
+    raise error
+
+
+def _advice(folder: str, names: list[str]) -> Iterator[str]:
+    """Yield what a folder that is no SavedModel holds instead."""
+    versions = [
+        name
+        for name in names
+        if name.isdecimal() and files.exists(files.join(folder, name, _SAVED_MODEL_PB))
+    ]
+    if versions:
+        newest = files.join(folder, max(versions, key=int))
+        yield f"{newest}, the newest of the versions in this folder"
+    graphs = [name for name in names if name.endswith(_META)]
+    if graphs:
+        latest = max(graphs, key=lambda name: (len(name), name))
+        yield f"{files.join(folder, latest)}, the graph of a checkpoint of TensorFlow 1"
+    indexes = [name for name in names if name.endswith(_INDEX)]
+    if indexes:
+        yield f"`graphmill show {folder}` for the variables of its checkpoint"
+
+
+def _no_file(path: str) -> errors.NotFoundError:
+    """Return the error for a path without a file: it may be the prefix of a checkpoint."""
+    if not files.exists(path + _INDEX):
+        return errors.NotFoundError(f"there is no file {path}")
+    error = errors.NotFoundError(
+        f"{path} is the prefix of a checkpoint, which has variables and no graph"
+    )
+    if files.exists(path + _META):
+        error.add_note(f"try: {path}{_META}, its graph")
+    return error
 
 
 def _tags(buffer: Buffer, start: int, end: int) -> frozenset[str]:

@@ -61,6 +61,7 @@ _TEXT_TOKEN = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*|([{}<>\[\]])'
 _JSON_TOKEN = r'"(?:\\.|[^"\\])*"|([{}\[\]])'
 _FIRST_FIELD = r"(?:\s|#[^\n]*(?:\n|$))*([A-Za-z_]\w*)"
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
 
 # offset, magic bytes, description, advice
@@ -88,6 +89,11 @@ def detect(buffer: Buffer, path: str) -> ModelFormat:
     """
     if not len(buffer):
         raise InvalidArgumentError(f"{path} is empty; a model file was expected")
+    if bytes(buffer[: len(_LFS_POINTER)]) == _LFS_POINTER:
+        raise InvalidArgumentError(
+            f"{path} is a pointer of Git LFS, which stands for the file; fetch the file itself "
+            "with `git lfs pull`"
+        )
     kinds = list(Kind)
     if path.endswith(".meta"):
         kinds.sort(key=lambda kind: kind is not Kind.META_GRAPH_DEF)
@@ -218,8 +224,9 @@ def _what_else(buffer: Buffer) -> str:
             return f"it looks like {description}; {advice}"
     if bytes(buffer[-len(_TABLE_MAGIC) :]) == _TABLE_MAGIC:
         return (
-            "it looks like the index of a checkpoint; give the checkpoint's prefix (the name "
-            "without .index) to graphmill.saved.checkpoint.load_checkpoint"
+            "it looks like the index of a checkpoint, which has variables and no graph; give the "
+            "checkpoint's prefix (the name without .index) to `graphmill show`, or to "
+            "graphmill.train.load_checkpoint in Python"
         )
     if _is_onnx(buffer):
         return "it looks like an ONNX model; only TensorFlow's formats are read"

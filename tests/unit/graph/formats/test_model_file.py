@@ -211,6 +211,7 @@ def refused(content: bytes, tmp_path: Path, name: str = "model.pb") -> errors.Op
         (b"PK\x03\x04" + bytes(40), "zip archive"),
         (b"PK\x03\x04" + bytes(26) + b"x.npy", "NumPy arrays"),
         (bytes(40) + bytes.fromhex("57fb808b247547db"), "index of a checkpoint"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "pointer of Git LFS"),
         (b"\x08\x07\x12\x07pytorch\x3a\x00\x42\x00", "ONNX"),
         (b"item { name: 'cat' }", "first field is 'item'"),
         (b'{"layers": 3}', "first field is 'layers'"),
