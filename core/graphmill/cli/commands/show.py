@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.model.graph_sizes import static_outputs
 from graphmill.cli.model.meta_graphs import chosen_meta_graphs
 from graphmill.cli.model.summary import (
     ModelSummary,
@@ -57,12 +59,19 @@ def show(
     """Summarize MODEL: signatures, inputs and outputs, size, ops without a kernel.
 
     MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
+    Of a checkpoint (its prefix, .index file or folder) the variables are listed.
     """
     model, more = take_model(arguments, folder)
     if more:
         raise click.UsageError(f"Got unexpected extra argument {more[0]!r}.")
+    from graphmill import files
+    from graphmill.cli.model.checkpoint_summary import find_checkpoint
     from graphmill.graph.formats.model_file import open_model
 
+    prefix = find_checkpoint(files.as_path(model))
+    if prefix is not None:
+        _show_checkpoint(settings, model, prefix)
+        return
     host = settings.the_host()
     with stage(f"reading {model}"):
         opened = open_model(model)
@@ -83,11 +92,26 @@ def show(
     emit(data, blocks, as_json=settings.as_json)
 
 
+def _show_checkpoint(settings: Settings, model: str, prefix: str) -> None:
+    from graphmill.cli.model.checkpoint_summary import (
+        checkpoint_blocks,
+        checkpoint_data,
+        read_checkpoint,
+    )
+
+    tensors = read_checkpoint(prefix)
+    data = checkpoint_data(model, prefix, tensors)
+    emit(data, checkpoint_blocks(model, prefix, tensors), as_json=settings.as_json)
+
+
 def _contents(opened: ModelFile, host: Host, tags: str | None) -> list[ModelSummary]:
     from graphmill.graph.formats.model_format import Kind
 
     if opened.kind is Kind.GRAPH_DEF:
-        return [summarize_graph(opened.graph(), host.ops)]
+        loaded = opened.graph()
+        summary = summarize_graph(loaded, host.ops)
+        outputs = static_outputs(summary.outputs, loaded, host.ops)
+        return [replace(summary, outputs=outputs)]
     return [
         summarize_meta_graph(opened.meta_graph(index), host.ops)
         for index in chosen_meta_graphs(opened, tags)
@@ -131,6 +155,10 @@ def _summary(graph: ModelSummary) -> Iterable[str]:
     if graph.tags:
         parts.insert(0, "tags " + ",".join(graph.tags))
     yield "; ".join(parts)
+    sizes = {"variables": graph.variables, "constants": graph.constants}
+    held = [f"{kind}: {size}" for kind, size in sizes.items() if size.nodes]
+    if held:
+        yield "; ".join(held)
 
 
 def _signature_table(signature: Signature) -> Table:
@@ -140,7 +168,9 @@ def _signature_table(signature: Signature) -> Table:
 
 def _ports_table(title: str, inputs: Iterable[Port], outputs: Iterable[Port]) -> Table:
     table = Table(("", "name", "dtype", "shape", "tensor"), title=title)
-    table.rows += [("input", *show_port(port)) for port in inputs]
+    table.rows += [
+        ("input, default" if port.has_default else "input", *show_port(port)) for port in inputs
+    ]
     table.rows += [("output", *show_port(port)) for port in outputs]
     return table
 
@@ -151,6 +181,8 @@ def _data(graph: ModelSummary, missing: list[str]) -> dict[str, Any]:
         "tensorflow_version": graph.producer,
         "nodes": graph.nodes,
         "functions": graph.functions,
+        "variables": asdict(graph.variables),
+        "constants": asdict(graph.constants),
         "ops": dict(sorted(graph.ops.items())),
         "ops_without_kernel": missing,
         "signatures": {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from graphmill.cli.input.input_spec import InputSpec, show_shape
+from graphmill.cli.model.graph_sizes import Size, constants_size, variables_size
 from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from graphmill.proto.tensor_shape_pb2 import TensorShapeProto
     from graphmill.typing import Shape
 
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-_NO_RESULT = frozenset({"Assign", "Const", "VarHandleOp", "VariableV2", *_PLACEHOLDERS})
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+"""The ops of inputs of a graph."""
+_NO_RESULT = frozenset({"Assign", "Const", "VarHandleOp", "VariableV2", *PLACEHOLDERS})
 # Producers older than this wrote a shape of rank 0 for an unknown shape.
 _SCALAR_MEANS_UNKNOWN_BEFORE = 24
 _RESTORING = ("save/", "save_")  # name prefixes of the ops of a Saver in TensorFlow 1
@@ -38,12 +40,14 @@ class Port:
         tensor: the tensor's name, `"x:0"`; empty for a sparse or composite tensor.
         dtype: the name of its dtype; empty if unknown.
         shape: its static shape.
+        has_default: whether an input may be left out, as a `PlaceholderWithDefault`.
     """
 
     name: str
     tensor: str
     dtype: str
     shape: Shape
+    has_default: bool = False
 
     def spec(self) -> InputSpec:
         """Return the input spec of this port."""
@@ -52,7 +56,8 @@ class Port:
     def as_data(self) -> dict[str, Any]:
         """Return the port as JSON data."""
         shape = None if self.shape is None else list(self.shape)
-        return {"name": self.name, "tensor": self.tensor, "dtype": self.dtype, "shape": shape}
+        data = {"name": self.name, "tensor": self.tensor, "dtype": self.dtype, "shape": shape}
+        return data | {"has_default": True} if self.has_default else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,8 @@ class ModelSummary:
         signatures: its signatures by key, without those that initialise or train the model.
         inputs: the placeholders of the graph.
         outputs: the tensors of the graph that no node consumes.
+        variables: how much its variables hold.
+        constants: how much its constants hold.
     """
 
     tags: tuple[str, ...]
@@ -88,6 +95,8 @@ class ModelSummary:
     signatures: Mapping[str, Signature]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...] = field(default=())
+    variables: Size = field(default=Size())
+    constants: Size = field(default=Size())
 
 
 def summarize_meta_graph(loaded: LoadedMetaGraph, ops: OpRegistry) -> ModelSummary:
@@ -137,7 +146,7 @@ def port_of_tensor(graph_def: GraphDef, ops: OpRegistry, name: str) -> Port:
         raise NotFoundError(f"there is no tensor {name!r} in the graph{suggest(node_name, nodes)}")
     tensor = f"{node_name}:{output or 0}"
     node = nodes[node_name]
-    if node.op in _PLACEHOLDERS:
+    if node.op in PLACEHOLDERS:
         return replace(_placeholder(node, graph_def.versions.producer), name=name)
     for port in _outputs(node, ops):
         if port.tensor == tensor:
@@ -189,9 +198,11 @@ def _contents(
         inputs=tuple(
             _placeholder(node, graph_def.versions.producer)
             for node in graph_def.node
-            if node.op in _PLACEHOLDERS
+            if node.op in PLACEHOLDERS
         ),
         outputs=tuple(_ends(graph_def, ops)),
+        variables=variables_size(graph_def),
+        constants=constants_size(graph_def),
     )
 
 
@@ -211,7 +222,7 @@ def _placeholder(node: NodeDef, producer: int) -> Port:
     shape = _shape(node.attr["shape"].shape) if "shape" in node.attr else None
     if shape == () and 0 < producer < _SCALAR_MEANS_UNKNOWN_BEFORE:
         shape = None
-    return Port(node.name, f"{node.name}:0", dtype, shape)
+    return Port(node.name, f"{node.name}:0", dtype, shape, node.op == "PlaceholderWithDefault")
 
 
 def _ends(graph_def: GraphDef, ops: OpRegistry) -> Iterator[Port]:

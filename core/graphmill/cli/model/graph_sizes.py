@@ -1,0 +1,103 @@
+"""Count what a graph holds: elements of variables and constants, static shapes of outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from graphmill.dtypes import as_dtype
+from graphmill.errors import OpError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from graphmill.cli.model.summary import Port
+    from graphmill.graph.formats.model_file import LoadedGraph
+    from graphmill.graph.tensor import Tensor
+    from graphmill.ops.definition.op_registry import OpRegistry
+    from graphmill.proto.graph_pb2 import GraphDef
+    from graphmill.proto.tensor_shape_pb2 import TensorShapeProto
+    from graphmill.typing import Shape
+
+_VARIABLES = ("VarHandleOp", "Variable", "VariableV2")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much some nodes hold.
+
+    Attributes:
+        nodes: how many nodes.
+        elements: the number of elements of all; those of unknown size count as none.
+        bytes: their size in memory; strings count as none.
+    """
+
+    nodes: int = 0
+    elements: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.nodes:,} with {self.elements:,} elements, {self.bytes:,} bytes"
+
+
+def variables_size(graph_def: GraphDef) -> Size:
+    """Return the size of the variables of a graph, by their declared shapes."""
+    variables = {
+        node.attr["shared_name"].s or node.name.encode(): node
+        for node in graph_def.node
+        if node.op in _VARIABLES
+    }
+    return _size((node.attr["dtype"].type, node.attr["shape"].shape) for node in variables.values())
+
+
+def constants_size(graph_def: GraphDef) -> Size:
+    """Return the size of the constants of a graph and its functions."""
+    bodies = [function.node_def for function in graph_def.library.function]
+    return _size(
+        (node.attr["value"].tensor.dtype, node.attr["value"].tensor.tensor_shape)
+        for nodes in (graph_def.node, *bodies)
+        for node in nodes
+        if node.op == "Const"
+    )
+
+
+def _shape(tensor: Tensor) -> Shape:
+    if tensor.shape.rank is None:
+        return None
+    return tuple(-1 if size is None else size for size in tensor.shape.as_list())
+
+
+def _size(tensors: Iterable[tuple[int, TensorShapeProto]]) -> Size:
+    nodes = elements = size = 0
+    for enum, shape in tensors:
+        dims = [dim.size for dim in shape.dim]
+        count = 0 if shape.unknown_rank or min(dims, default=0) < 0 else prod(dims)
+        nodes += 1
+        elements += count
+        if enum and as_dtype(enum).name not in ("string", "variant", "resource"):
+            size += count * as_dtype(enum).size
+    return Size(nodes, elements, size)
+
+
+def static_outputs(
+    outputs: Iterable[Port], loaded: LoadedGraph, ops: OpRegistry
+) -> tuple[Port, ...]:
+    """Return the outputs of a graph that can be fetched, with their static shapes.
+
+    They are returned unchanged if the graph cannot be built, as with an op that is not registered.
+    """
+    from graphmill.graph.builder import Graph
+    from graphmill.graph.control_flow.frames import loop_of_output
+    from graphmill.graph.formats.import_export import extend_graph
+
+    graph = Graph(ops)
+    try:
+        extend_graph(graph, loaded.graph_def, ops, loaded.tensors)
+        return tuple(
+            replace(port, shape=_shape(graph.get_tensor_by_name(port.tensor)))
+            for port in outputs
+            if loop_of_output(graph.node(port.tensor.partition(":")[0])) is None
+        )
+    except OpError:
+        return tuple(outputs)
