@@ -116,7 +116,7 @@ def prepare(
     Raises:
         OpError: `constants` has an input that the model has not, or leaves none for the rows.
     """
-    typed = {source[0]: Source(*source) for source in settings.sources}
+    typed = model.named({source[0]: Source(*source) for source in settings.sources})
     fixed = {*constants, *typed}
     model.ports({*model.inputs, *fixed})
     specs = {name: port.spec() for name, port in model.inputs.items() if name not in fixed}

@@ -213,7 +213,7 @@ def _values(loaded: LoadedModel, inputs: tuple[str, ...]) -> dict[str, Any]:
     values = loaded.read(sources, ImageOptions(tell=notes.append))
     for note in notes:
         click.echo(f"graphmill: {note}", err=True)
-    ports = loaded.ports(sources)
+    ports = loaded.ports(values)
     return {ports[name].tensor: value for name, value in values.items()}
 
 

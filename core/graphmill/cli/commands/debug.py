@@ -129,7 +129,7 @@ def _debug(loaded: LoadedModel, inputs: tuple[str, ...], stream: TextIO, wait: f
 
     sources = input_args.unique(input_args.parse_short(inputs))
     values = loaded.read(sources, ImageOptions())
-    ports = loaded.ports(sources)
+    ports = loaded.ports(values)
     feeds = {ports[name].tensor: value for name, value in values.items()}
     with Debugger(loaded.session, list(loaded.outputs.values()), feeds) as debugger:
         _run_shell(debugger, list(loaded.outputs), stream, wait)

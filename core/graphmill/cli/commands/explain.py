@@ -111,6 +111,7 @@ def explain(
             model, host, tags=tags, signature=signature, fetches=fetches, config=config
         )
     with loaded.session:
+        sources = loaded.named(sources)
         if jit:
             with stage("running", loaded.session.waits):
                 record = record_after(loaded, sources, _STEPS if steps is None else steps)

@@ -95,7 +95,7 @@ def report(
         feeds: dict[str, Any] = {port.tensor: None for port in loaded.inputs.values()}
         count = 0
         if is_run:
-            feeds, is_made_up = step_values(loaded, sources)
+            feeds, is_made_up = step_values(loaded, loaded.named(sources))
             count = steps or default_steps(_num_nodes(loaded, feeds))
         with stage("running" if is_run else "preparing", loaded.session.waits):
             data = _collect(collect, loaded, feeds, count, title or model, is_run and is_made_up)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.argument("arguments", nargs=-1, metavar="MODEL [[NAME=]@FILE | [NAME=]VALUE]...")
 @click.option(
     "--top", type=click.IntRange(min=1), help="Show only the N largest values of each output."
 )
@@ -128,8 +128,9 @@ def run(
     """Run MODEL on inputs and print its outputs.
 
     MODEL is the folder of a SavedModel, or a GraphDef (.pb, .pbtxt, .json) or MetaGraph (.meta).
-    NAME is an input of its signature; in a GraphDef, a tensor. FILE is a .npy, .npz (also
-    FILE[KEY]), .json, .txt, .png or .jpg; VALUE a literal such as 0.5 or [[1, 2]].
+    NAME is an input of its signature; in a GraphDef, a tensor; the only input needs none. FILE is
+    a .npy, .npz (also FILE[KEY]), .json, .txt, .png or .jpg; VALUE a literal such as 0.5 or
+    [[1, 2]].
 
     For example: graphmill run MODEL image=@seven.png --top 3 --device NPU
 

@@ -23,7 +23,8 @@ class Source:
     """The source of an input's value: a file, a literal, an expression, or `tf.Example`s.
 
     Attributes:
-        name: the input: its key in the signature, or a tensor name `"x:0"`.
+        name: the input: its key in the signature, or a tensor name `"x:0"`; empty for the only
+            input of the model.
         kind: `"file"`, `"literal"` (short form), `"expression"` or `"examples"`.
         text: the path of the file, or the expression as the user typed it.
         key: which array of an `.npz`, or which member of a JSON object; None if not given.
@@ -41,7 +42,10 @@ class Source:
 
 
 def parse_short(arguments: Iterable[str]) -> list[Source]:
-    """Parse the short form: each argument is `NAME=@FILE`, `NAME=@FILE[KEY]` or `NAME=VALUE`."""
+    """Parse the short form: each argument is `NAME=@FILE`, `NAME=@FILE[KEY]` or `NAME=VALUE`.
+
+    `@FILE`, or a value without an equals sign, is for the only input of the model.
+    """
     return [_short(argument) for argument in arguments]
 
 
@@ -67,8 +71,9 @@ def unique(sources: Iterable[Source]) -> dict[str, Source]:
     by_name: dict[str, Source] = {}
     for source in sources:
         if source.name in by_name:
+            shown = f"input {source.name!r}" if source.name else "the only input"
             error = InvalidArgumentError(
-                f"input {source.name!r} is given twice: {by_name[source.name]} and {source}"
+                f"{shown} is given twice: {by_name[source.name]} and {source}"
             )
             error.add_note(TRY_EACH)
             raise error
@@ -77,8 +82,12 @@ def unique(sources: Iterable[Source]) -> dict[str, Source]:
 
 
 def _short(argument: str) -> Source:
+    if argument.startswith("@") and len(argument) > 1:
+        return _file("", argument[1:])
     name, equals, value = argument.partition("=")
-    if not equals or not name or not value:
+    if argument and not equals and argument != "@":
+        return Source("", "literal", argument)
+    if not name or not value:
         error = InvalidArgumentError(f"{argument!r} is not an input")
         error.add_note("try: NAME=@FILE or NAME=VALUE, as in image=@seven.png or x=[1,2,3]")
         raise error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.cli.error_reporting import mark_as_execution
@@ -72,11 +73,30 @@ class RunnableModel:
             raise error
         return ports_by_name
 
+    def named(self, sources: Mapping[str, Source]) -> dict[str, Source]:
+        """Return the sources with the name of the only input in place of an empty name.
+
+        Raises:
+            InvalidArgumentError: a source has no name, and the model has not exactly one input
+                without a default.
+        """
+        if "" not in sources:
+            return dict(sources)
+        source = sources[""]
+        required = [name for name, port in self.inputs.items() if not port.has_default]
+        names = required or list(self.inputs)
+        if len(names) != 1 or names[0] in sources:
+            raise _nameless(source, self.name, names)
+        _check_is_no_file(source, names[0])
+        named = {name or names[0]: each for name, each in sources.items()}
+        named[names[0]] = replace(source, name=names[0])
+        return named
+
     def read(self, sources: Mapping[str, Source], images: ImageOptions) -> dict[str, Any]:
         """Return the values of inputs by name, read from files and literals.
 
         Args:
-            sources: where the value of each input is.
+            sources: where the value of each input is; that with an empty name is for the only one.
             images: how images are converted.
 
         Raises:
@@ -84,6 +104,7 @@ class RunnableModel:
         """
         from graphmill.cli.input.input_values import load
 
+        sources = self.named(sources)
         return {
             name: load(sources[name], port.spec(), images)
             for name, port in self.ports(sources).items()
@@ -277,6 +298,25 @@ def tensors_of(fetches: Sequence[str]) -> dict[str, str]:
 def split_tags(tags: str | None) -> list[str] | None:
     """Return the tags that the user wrote with commas."""
     return None if tags is None else [tag for tag in tags.split(",") if tag]
+
+
+def _nameless(source: Source, model: str, names: Sequence[str]) -> InvalidArgumentError:
+    """Return the error for a value without the name of its input."""
+    value = f"@{source}" if source.kind == "file" else str(source)
+    error = InvalidArgumentError(
+        f"{value!r} has no name of an input; {model} has the inputs {_list(names) or 'none'}"
+    )
+    if names:
+        error.add_note(f"try: {names[0]}={value}")
+    return error
+
+
+def _check_is_no_file(source: Source, name: str) -> None:
+    """Raise if a value without a name is the path of a file: its @ was forgotten."""
+    if source.kind == "literal" and Path(source.text).is_file():
+        error = InvalidArgumentError(f"{source.text!r} is a file, not a value of input {name!r}")
+        error.add_note(f"try: @{source.text}, to feed what the file contains")
+        raise error
 
 
 def _list(names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import json_format, text_format
 
 import graphmill
-from graphmill import proto
+from graphmill import ops, proto
 from graphmill.cli import error_reporting
 
 if TYPE_CHECKING:
@@ -48,6 +48,52 @@ def test_saved_model_classifies_a_picture(graphmill_cli: Cli, saved: str, seven:
     assert lines[first][0] == "7"
     assert float(lines[first][1]) > 0.9
     assert ["[7]"] in lines
+
+
+@pytest.mark.parametrize("model", ["saved_model_tf2", "digits_frozen.pb"])
+def test_only_input_needs_no_name(graphmill_cli: Cli, digits: Path, model: str) -> None:
+    picture = f"@{digits / 'seven.png'}"
+    outcome = graphmill_cli("run", str(digits / model), picture, "--json")
+    assert outcome.code == 0
+    assert 7 in [output["value"][0] for output in json.loads(outcome.out)["outputs"].values()]
+
+
+def test_file_without_at_sign_is_refused(graphmill_cli: Cli, frozen: str, digits: Path) -> None:
+    picture = str(digits / "seven.png")
+    outcome = graphmill_cli("run", frozen, picture)
+    assert outcome.code == error_reporting.INVALID
+    assert "is a file, not a value of input 'image'" in outcome.err
+    assert f"try: @{picture}" in outcome.err
+
+
+@pytest.fixture
+def loop_file(tmp_path: Path) -> str:
+    """A graph with the inputs `x`, `n` and, with a default, `scale`: x * scale**n in a loop."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        n = graph.placeholder("int32", [], name="n")
+        scale = ops.array.placeholder_with_default(np.float32(2), shape=[], name="scale")
+
+        def body(i: Any, value: Any) -> list[Any]:
+            ops.math.neg(value, name="unused")
+            return [i + 1, value * scale]
+
+        _, y = graphmill.while_loop(lambda i, _: ops.math.less(i, n), body, [0, x])
+        ops.array.identity(y, name="y")
+    path = tmp_path / "loop.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    return str(path)
+
+
+def test_value_without_name_of_several_inputs_is_refused(
+    graphmill_cli: Cli, loop_file: str
+) -> None:
+    outcome = graphmill_cli("run", loop_file, "3")
+    assert outcome.code == error_reporting.INVALID
+    assert "'3' has no name of an input" in outcome.err
+    assert "has the inputs 'x', 'n'" in outcome.err
+    assert "try: x=3" in outcome.err
 
 
 def test_pixels_are_scaled_as_asked(graphmill_cli: Cli, frozen: str, seven: str) -> None:

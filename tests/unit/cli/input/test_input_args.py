@@ -25,11 +25,21 @@ def test_short_form_of_files_keys_and_literals() -> None:
     ]
 
 
-@pytest.mark.parametrize("argument", ["seven.png", "=@x", "image=", ""])
+@pytest.mark.parametrize("argument", ["=@x", "image=", "@", ""])
 def test_invalid_input_is_refused_with_an_example(argument: str) -> None:
     with pytest.raises(errors.InvalidArgumentError) as caught:
         parse_short([argument])
     assert "NAME=@FILE" in caught.value.__notes__[0]
+
+
+def test_value_without_name_is_for_the_only_input() -> None:
+    assert parse_short(["@a=b.png"]) == [Source("", "file", "a=b.png")]
+    assert parse_short(["good fun"]) == [Source("", "literal", "good fun")]
+
+
+def test_two_values_without_name_are_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="the only input is given twice"):
+        unique(parse_short(["@a.png", "@b.png"]))
 
 
 def test_saved_model_cli_inputs() -> None:
