@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphmill.cli.error_reporting import mark_as_execution
+from graphmill.cli.model.graph_sizes import static_outputs
 from graphmill.cli.model.summary import (
+    PLACEHOLDERS,
+    ModelSummary,
     Port,
     choose_signature,
     port_of_tensor,
@@ -19,6 +22,7 @@ from graphmill.errors import (
     NotFoundError,
     OpError,
     UnimplementedError,
+    UnknownNameError,
     suggest,
 )
 
@@ -27,13 +31,15 @@ if TYPE_CHECKING:
 
     from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
-    from graphmill.graph.formats.model_file import ModelFile
+    from graphmill.graph.formats.model_file import LoadedGraph, ModelFile
     from graphmill.isolation import IsolatedSession
     from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto, RunMetadata
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
     from graphmill.session.session import Session
+
+_LOOPS = ("Enter", "RefEnter")  # the ops that begin a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,8 @@ class RunnableModel:
             run_metadata: is filled with the statistics of the step, which then is traced.
 
         Raises:
+            UnknownNameError: the graph has no such tensor.
+            InvalidArgumentError: an input has no value; a note says how to give it one.
             OpError: the run failed; the error is marked as one of execution.
         """
         feeds = {port.tensor: values[name] for name, port in self.ports(values).items()}
@@ -138,8 +146,13 @@ class RunnableModel:
             results = self.session.run(
                 fetches, feeds, options=options or None, run_metadata=run_metadata
             )
+        except UnknownNameError:
+            raise
         except OpError as error:
-            mark_as_execution(error)
+            if error.op_type in PLACEHOLDERS:
+                error.add_note(f"try: {error.node}=@FILE, or {error.node}=VALUE")
+            else:
+                mark_as_execution(error)
             raise
         return dict(zip(names, results, strict=True))
 
@@ -263,7 +276,7 @@ def _graph(
         inputs, outputs = dense_ports(chosen.inputs), dense_ports(chosen.outputs)
     else:
         summary = summarize_graph(graph, host.ops)
-        inputs, outputs = list(summary.inputs), list(summary.outputs)
+        inputs, outputs = list(summary.inputs), list(_fetchable(summary, graph, host))
     session = Session(graph=model, config=config, host=host)
     if meta_graph is not None:
         restore_checkpoint_beside(session, model, meta_graph.meta_graph_def.saver_def)
@@ -277,6 +290,13 @@ def _graph(
         host=host,
         meta_graph=None if meta_graph is None else meta_graph.meta_graph_def,
     )
+
+
+def _fetchable(summary: ModelSummary, graph: LoadedGraph, host: Host) -> Iterable[Port]:
+    """Return the outputs of a graph outside of its loops; tensors in loops cannot be fetched."""
+    if not any(name in summary.ops for name in _LOOPS):
+        return summary.outputs
+    return static_outputs(summary.outputs, graph, host.ops)
 
 
 def dense_ports(ports: Iterable[Port]) -> list[Port]:
