@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 import zipfile
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     Parts = Iterator[tuple[int | None, Content | OpError, int]]
     """Line, content, and bytes read, of each row of a file."""
 
+_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8
+
 
 class RowReader:
     """Read the rows of files for the inputs of a model.
@@ -50,7 +53,7 @@ class RowReader:
         tell: is called with remarks, such as on columns that no input takes.
 
     Raises (from `read`):
-        OpError: a file cannot be opened, or a table's header does not fit the inputs.
+        OpError: a file cannot be opened.
     """
 
     def __init__(
@@ -110,7 +113,11 @@ class RowReader:
             )
             delimiter = "\t" if source.path.lower().endswith(".tsv") else ","
             table = csv.reader(text, delimiter=delimiter, strict=True)
-            columns = self._header(table, source)
+            try:
+                columns = self._header(table, source)
+            except OpError as error:
+                yield 1, error, raw.position
+                return
             while True:
                 line = table.line_num + 1
                 try:
@@ -130,7 +137,9 @@ class RowReader:
         except csv.Error as error:
             raise InvalidArgumentError(f"{source.label}:1 is not CSV: {error}") from error
         if not header:
-            raise InvalidArgumentError(f"{source.label} is empty, expected a header of columns")
+            raise InvalidArgumentError(f"{source.label}:1 is empty, expected a header of columns")
+        if any(_UNDECODABLE.search(name) for name in header):
+            raise InvalidArgumentError(f"{source.label}:1 is not text in UTF-8")
         columns = choose_columns(header, self._specs, self._columns, f"{source.label}:1")
         unused = tuple(columns.unused[:10])
         if unused and unused not in self._told:

@@ -210,6 +210,29 @@ def test_bad_rows_are_left_out_and_reported(sums: str, tmp_path: Path, line: str
     assert [row["error"] for row in rows[:2]] == ["", ""]
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", ":1 is empty, expected a header"),
+        (b"p,\xff,r\n1,2,3\n", ":1 is not text in UTF-8"),
+        (b'p,"q\n', ":1 is not CSV"),
+    ],
+)
+def test_file_with_a_bad_header_is_one_failed_row(
+    sums: str, tmp_path: Path, content: bytes, message: str
+) -> None:
+    bad = tmp_path / "a.csv"
+    bad.write_bytes(content)
+    (tmp_path / "b.csv").write_text("p,q,r\n1,2,3\n")
+    files_ = [bad, tmp_path / "b.csv"]
+    told: list[str] = []
+    report = batch.run(sums, files_, tmp_path / "out.csv", keep_going=True, tell=told.append)
+    assert (report.rows, report.failures) == (1, 1)
+    assert told[0].startswith(f"{bad}{message}")
+    with pytest.raises(errors.InvalidArgumentError, match=message):
+        batch.run(sums, files_, tmp_path / "other.csv")
+
+
 def test_row_that_fails_in_the_graph_is_found(checked: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("x\n" + "\n".join(str(-1 if i == 13 else i * i) for i in range(40)) + "\n")
