@@ -10,6 +10,7 @@ Semantics: tf.Graph of tensorflow/python/framework/ops.py.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,7 +39,6 @@ from graphmill.ops.inputs import values
 from graphmill.ops.inputs.default_graph import SymbolicTensor, default_graph
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
@@ -103,8 +103,11 @@ class Graph(ShapedGraph):
         """Return the graph of a message, to inspect or to extend.
 
         Raises:
+            InvalidArgumentError: it is no GraphDef; the message says how to read what it is.
             OpError: the message holds no valid graph; see `import_export.extend_graph`.
         """
+        if not hasattr(graph_def, "library"):
+            raise InvalidArgumentError(_no_graph_def(graph_def))
         graph = cls(ops)
         extend_graph(graph, graph_def, graph.ops)
         return graph
@@ -444,3 +447,15 @@ def _colocation_groups(node: Node) -> list[bytes]:
         if group.startswith(_COLOCATION_PREFIX)
     ]
     return named or [_COLOCATION_PREFIX + node.name.encode()]
+
+
+def _no_graph_def(value: object) -> str:
+    """Return what is wrong with a value in place of a GraphDef, and what to do."""
+    advice = "pass a graphmill.proto.GraphDef"
+    if isinstance(value, bytes | bytearray | memoryview):
+        advice = "parse it with graphmill.proto.GraphDef.FromString"
+    elif isinstance(value, str | os.PathLike):
+        advice = f"read the file with graphmill.Session(graph={os.fspath(value)!r}).graph"
+    elif hasattr(value, "graph_def"):
+        advice = "pass its graph_def, or read its file with graphmill.train.import_meta_graph"
+    return f"from_graph_def expects a GraphDef, not a {type(value).__name__}; {advice}"

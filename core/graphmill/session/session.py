@@ -650,11 +650,16 @@ def _factory(target: str, host: Host) -> SessionFactory:
     """
     scheme = scheme_of(target)
     if scheme not in host.session_factories:
+        from pathlib import Path
+
         schemes = ", ".join(f"'{name}://...'" for name in host.session_factories.keys())  # noqa: SIM118 - a Registry
-        raise NotFoundError(
+        error = NotFoundError(
             f"no session factory for target {target!r}; known are '' (this process)"
             f"{', ' if schemes else ''}{schemes}"
         )
+        if "://" not in target and Path(target).exists():
+            error.add_note(f"try: Session(graph={target!r}), because it is a file")
+        raise error
     return host.session_factories.get(scheme)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -373,3 +373,17 @@ def test_graph_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(errors.OpError, match="folder"):
         graphmill.Graph().write(tmp_path / "folder")
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (b"", "GraphDef.FromString"),
+        ("graph.pb", r"Session\(graph='graph.pb'\)"),
+        (proto.MetaGraphDef(), "train.import_meta_graph"),
+        (None, "pass a graphmill.proto.GraphDef"),
+    ],
+)
+def test_from_graph_def_says_how_to_read_what_is_no_graph_def(value: Any, advice: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=advice):
+        graphmill.Graph.from_graph_def(value)

@@ -75,6 +75,14 @@ def test_s1_an_unknown_target_is_not_found() -> None:
         graphmill.Session("smoke://x")
 
 
+def test_s1_a_file_as_target_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.pb"
+    path.write_bytes(b"")
+    with pytest.raises(errors.NotFoundError) as caught:
+        graphmill.Session(str(path))
+    assert f"try: Session(graph={str(path)!r})" in caught.value.__notes__[0]
+
+
 def test_s1_optimizer_options_do_not_change_results() -> None:
     options = {"opt_level": "L0", "do_constant_folding": True, "global_jit_level": "ON_2"}
     config = {"graph_options": {"optimizer_options": options, "rewrite_options": {}}}
