@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -76,6 +77,50 @@ def test_a_large_body_in_chunks_is_refused(serve, tmp_path):
         for _ in range(4):
             connection.sendall(b"190\r\n" + b" " * 400 + b"\r\n")
         assert received(connection).startswith(b"HTTP/1.1 413 ")
+
+
+def compressed(server, body, encoding="gzip"):
+    """Return the answer to a compressed body."""
+    with connect(server) as connection:
+        connection.sendall(
+            head(len(body), f"Content-Encoding: {encoding}", "Connection: close") + body
+        )
+        return received(connection)
+
+
+def test_gzip_bodies_are_read(serve, tmp_path):
+    server, _ = serve(options_for(write_line(tmp_path / "m")))
+    answer = compressed(server, gzip.compress(json.dumps(X).encode()))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"predictions" in answer
+
+
+def test_gzip_bodies_are_limited_by_their_content(serve, tmp_path):
+    server, client = serve(options_for(write_line(tmp_path / "m"), max_request_bytes=1000))
+    answer = compressed(server, gzip.compress(b" " * 10**6)[:1000])
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert client.post(PREDICT, X)[0] == 200
+
+
+def test_gzip_contents_count_as_bodies_in_progress(serve, tmp_path):
+    server, client = serve(options_for(write_line(tmp_path / "m"), max_pending_bytes=1000))
+    assert compressed(server, gzip.compress(b" " * 2000)).startswith(b"HTTP/1.1 429 ")
+    assert client.post(PREDICT, X)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status"),
+    [
+        (b"{}", "gzip", 400),
+        (gzip.compress(b"{}")[:-4], "gzip", 400),
+        (gzip.compress(b"{}") * 2, "gzip", 400),
+        (b"{}", "br", 415),
+        (json.dumps(X).encode(), "identity", 200),
+    ],
+)
+def test_other_encodings_and_damaged_bodies(serve, tmp_path, body, encoding, status):
+    server, _ = serve(options_for(write_line(tmp_path / "m")))
+    assert compressed(server, body, encoding).startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_bodies_in_progress_are_limited_together(serve, tmp_path):

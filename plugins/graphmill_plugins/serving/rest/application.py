@@ -12,6 +12,7 @@ from graphmill.errors import InternalError, OpError
 from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins._server.prometheus import CONTENT_TYPE, exposition
 from graphmill_plugins.serving.rest import inference_api, serving_api
+from graphmill_plugins.serving.rest.content_encoding import decompress_gzip
 from graphmill_plugins.serving.rest.http_request import HttpRequest, HttpResponse
 from graphmill_plugins.serving.rest.http_status import error_body, http_status
 
@@ -120,6 +121,11 @@ class Application:
         headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
             body, reserved = await self._read_body(scope, receive)
+            encoding = _header(scope["headers"], b"content-encoding").lower()
+            if encoding not in (b"", b"identity"):
+                body = self._decoded(body, encoding)
+                metrics.pending_bytes += len(body)
+                reserved += len(body)
             request = HttpRequest(route.model, route.version, route.label, route.verb, body)
             response = await self._answer(route, request)
         except _Disconnected:
@@ -128,7 +134,7 @@ class Application:
         except _Refused as refusal:
             metrics.count_refused(refusal.reason)
             response = _error(refusal.status, str(refusal))
-            headers = _CLOSE if refusal.status == 413 else (*_CLOSE, (b"retry-after", b"1"))
+            headers = (*_CLOSE, (b"retry-after", b"1")) if refusal.status == 429 else _CLOSE
         finally:
             metrics.in_flight -= 1
             metrics.pending_bytes -= reserved
@@ -160,8 +166,10 @@ class Application:
 
     async def _read_body(self, scope: dict[str, Any], receive: Receive) -> tuple[bytes, int]:
         """Return the body of a request, and how many of the pending bytes it has reserved."""
-        metrics, options = self._core.metrics, self._core.options
-        declared = _content_length(scope["headers"])
+        metrics = self._core.metrics
+        declared = int(
+            _header(scope["headers"], b"content-length") or 0
+        )  # httptools has checked it
         self._check_size(declared)
         message = await receive()
         body = message.get("body", b"")
@@ -178,13 +186,7 @@ class Application:
             while True:
                 self._check_size(received)
                 needed = max(declared, received)
-                if metrics.pending_bytes + needed - reserved > options.max_pending_bytes:
-                    raise _Refused(
-                        429,
-                        f"the bodies of requests in progress have {metrics.pending_bytes} bytes; "
-                        f"the limit is {options.max_pending_bytes}. Try again later",
-                        "pending_bytes",
-                    )
+                self._check_pending(metrics.pending_bytes, needed - reserved)
                 metrics.pending_bytes += needed - reserved
                 reserved = needed
                 if not message["more_body"]:
@@ -198,11 +200,35 @@ class Application:
             metrics.pending_bytes -= reserved
             raise
 
+    def _decoded(self, body: bytes, encoding: bytes) -> bytes:
+        """Return the content of a compressed body; as TensorFlow Serving, only gzip is accepted."""
+        if encoding != b"gzip":
+            shown = encoding.decode("latin-1")
+            raise _Refused(415, f"the content encoding {shown!r} is not gzip", "encoding")
+        options, pending = self._core.options, self._core.metrics.pending_bytes
+        try:
+            content = decompress_gzip(body, options.max_request_bytes)
+        except ValueError as error:
+            raise _Refused(400, str(error), "encoding") from error
+        self._check_size(len(content))
+        self._check_pending(pending, len(content))
+        return content
+
     def _check_size(self, size: int) -> None:
         limit = self._core.options.max_request_bytes
         if size > limit:
             raise _Refused(
                 413, f"the request has {size} bytes or more; the limit is {limit}", "request_bytes"
+            )
+
+    def _check_pending(self, pending: int, more: int) -> None:
+        limit = self._core.options.max_pending_bytes
+        if pending + more > limit:
+            raise _Refused(
+                429,
+                f"the bodies of requests in progress have {pending} bytes; "
+                f"the limit is {limit}. Try again later",
+                "pending_bytes",
             )
 
     def _find_route(self, method: str, path: str) -> _Route:
@@ -240,11 +266,11 @@ def _find_route(method: str, path: str) -> _Route:
     return _Route("", None, error=(404, f"there is nothing at {path[:200]}"))
 
 
-def _content_length(headers: list[tuple[bytes, bytes]]) -> int:
+def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> bytes:
     for name, value in headers:
-        if name == b"content-length":
-            return int(value)  # httptools has refused all other texts
-    return 0
+        if name == wanted:
+            return value
+    return b""
 
 
 def _message(error: OpError) -> str:
