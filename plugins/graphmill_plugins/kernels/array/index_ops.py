@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from graphmill import dtypes
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import KernelDef, KernelTable
 from graphmill_plugins.kernels._support import check_size, checked_shape, on_objects
@@ -40,6 +41,11 @@ TENSOR_SCATTERS: Final = {
     "TensorScatterMax": "max",
 }
 INPLACE: Final = {"InplaceUpdate": "set", "InplaceAdd": "add", "InplaceSub": "subtract"}
+_INPLACE_TYPES: Final = {
+    "InplaceUpdate": (*dtypes.NUMERIC, dtypes.bool, dtypes.string),
+    "InplaceAdd": dtypes.NUMERIC,
+    "InplaceSub": dtypes.NUMERIC,
+}
 
 
 def gather_kernels(
@@ -156,7 +162,12 @@ def scatter_kernels(
                 KernelDef((op,), into_tensor(how), backend, make=True)
                 for op, how in TENSOR_SCATTERS.items()
             ),
-            *(KernelDef((op,), into_rows(how), backend, make=True) for op, how in INPLACE.items()),
+            *(
+                KernelDef(
+                    (op,), into_rows(how), backend, types={"T": _INPLACE_TYPES[op]}, make=True
+                )
+                for op, how in INPLACE.items()
+            ),
         )
     )
 

@@ -98,3 +98,10 @@ def test_bad_indices_on_jax_take_the_nearest_or_are_dropped(call_jax):
     np.testing.assert_array_equal(taken, X[[0, 2]])
     added = call_jax("TensorScatterAdd", X, ints([-1], [3]), np.ones((2, 2), np.float32))
     np.testing.assert_array_equal(added, X)
+
+
+@pytest.mark.parametrize("op", ["InplaceAdd", "InplaceSub"])
+@pytest.mark.parametrize("values", [np.array([True]), np.array([b"a"], object)])
+def test_rows_that_are_not_numbers_have_no_sum(call, op, values):
+    with pytest.raises(errors.NotFoundError, match=op):
+        call(op, values, ints(0), values)
