@@ -5,6 +5,7 @@ What every other field of the configuration does stands in docs/reference/config
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError, suggest
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from graphmill.errors import OpError
+    from graphmill.plugin.host import Host
     from graphmill.proto.config_pb2 import ConfigProto
 
 REFUSED: Final[dict[str, tuple[type[OpError], str]]] = {
@@ -47,8 +49,10 @@ OPTIMIZERS: Final = frozenset(
 """The names that TensorFlow knows in `rewrite_options.optimizers`."""
 
 
-def check_config(config: ConfigProto) -> None:
+def check_config(config: ConfigProto, host: Host) -> None:
     """Check the settings of a session that is about to be created.
+
+    A `UserWarning` reports `custom_optimizers` for a plugin that the host does not have.
 
     Raises:
         NotFoundError, UnimplementedError: a field is refused, see `REFUSED`.
@@ -63,6 +67,24 @@ def check_config(config: ConfigProto) -> None:
             raise InvalidArgumentError(
                 f"config.graph_options.rewrite_options.optimizers names the unknown optimizer "
                 f"{name!r}{suggest(name, OPTIMIZERS)}. Known: {', '.join(sorted(OPTIMIZERS))}"
+            )
+    if config.graph_options.rewrite_options.custom_optimizers:
+        _warn_of_settings_without_plugin(config, host)
+
+
+def _warn_of_settings_without_plugin(config: ConfigProto, host: Host) -> None:
+    """Warn of each entry that has neither a plugin's name nor that of something it registers."""
+    known: set[str] = set()
+    for plugin in host.plugins:
+        known.update((plugin.name, plugin.name.rpartition(".")[2]))
+        known.update(*plugin.registered.values())
+    for entry in config.graph_options.rewrite_options.custom_optimizers:
+        if entry.name not in known:
+            warnings.warn(
+                f"config.graph_options.rewrite_options.custom_optimizers has settings for "
+                f"{entry.name!r}, which have no effect: no plugin has this name"
+                f"{suggest(entry.name, known)}. `graphmill plugins` lists the plugins",
+                stacklevel=4,
             )
 
 

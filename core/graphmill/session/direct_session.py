@@ -131,7 +131,7 @@ class DirectSession(SessionInterface):
         if config.ListFields():
             from graphmill.session.config_check import check_config  # most sessions have no config
 
-            check_config(config)
+            check_config(config, host)
         self.name = f"direct-{next(_session_numbers)}"
         self.host = host
         self.config = config

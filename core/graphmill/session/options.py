@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphmill.errors import InvalidArgumentError, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from google.protobuf.message import Message
 
     _M = TypeVar("_M", bound=Message)
+
+_GRAPH: Final = "GraphDef"
+"""The message whose enums are checked where the graph is read, node by node."""
 
 
 def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None, what: str) -> _M:
@@ -24,11 +27,53 @@ def as_message(kind: type[_M], value: Message | bytes | Mapping[str, Any] | None
         what: name of the argument, for error messages.
 
     Raises:
-        InvalidArgumentError: the value is none of these, or has unknown fields; the error
-            suggests the nearest ones.
+        InvalidArgumentError: the value is none of these, or has unknown fields or enum values;
+            the error suggests the nearest ones.
     """
     if value is None:
         return kind()
+    message = _converted(kind, value, what)
+    if kind.DESCRIPTOR.name != _GRAPH:
+        check_enums(message, what)
+    return message
+
+
+def check_enums(message: Message, path: str) -> None:
+    """Check that the enums of a message have values that this version knows.
+
+    A message can hold any number in an enum: protobuf leaves the check to the program.
+
+    Args:
+        message: the message.
+        path: where the message lies in the options, for the error.
+
+    Raises:
+        InvalidArgumentError: a value is unknown; names the field and the known values.
+    """
+    for field, value in message.ListFields():
+        if field.enum_type is not None:
+            for number in (value,) if isinstance(value, int) else value:
+                _check_enum(field.enum_type, number, f"{path}.{field.name}")
+        elif field.message_type is not None:
+            for each in _messages(field, value):
+                check_enums(each, f"{path}.{field.name}")
+
+
+def _check_enum(enum: Any, number: int, path: str) -> None:
+    if number not in enum.values_by_number:
+        known = ", ".join(f"{one.number} ({one.name})" for one in enum.values)
+        raise InvalidArgumentError(f"{path} is {number}; expected one of {known}")
+
+
+def _messages(field: Any, value: Any) -> Iterable[Message]:
+    """Return the messages in the value of a field: one, a list, or a map."""
+    if field.message_type.GetOptions().map_entry:
+        is_map_of_messages = field.message_type.fields_by_name["value"].message_type is not None
+        return value.values() if is_map_of_messages else ()
+    return value if hasattr(value, "__len__") else (value,)
+
+
+def _converted(kind: type[_M], value: Message | bytes | Mapping[str, Any], what: str) -> _M:
     if isinstance(value, kind):
         return value
     if isinstance(value, bytes):

@@ -111,6 +111,22 @@ def test_an_unknown_optimizer_is_refused_with_near_names() -> None:
         graphmill.Session(graph=graphmill.Graph(), config=config)
 
 
+def settings_for(name: str) -> proto.ConfigProto:
+    config = proto.ConfigProto()
+    config.graph_options.rewrite_options.custom_optimizers.add(name=name)
+    return config
+
+
+def test_settings_for_a_missing_plugin_are_reported() -> None:
+    with pytest.warns(UserWarning, match=r"settings for 'defualt_executor'.*'default_executor'"):
+        graphmill.Session(graph=graphmill.Graph(), config=settings_for("defualt_executor")).close()
+
+
+@pytest.mark.parametrize("name", ["default_executor", "INLINE", "constant_folding"])
+def test_settings_for_a_plugin_or_what_it_registers_are_expected(name: str) -> None:
+    graphmill.Session(graph=graphmill.Graph(), config=settings_for(name)).close()
+
+
 @pytest.mark.parametrize(
     ("optimizers", "expected"),
     [

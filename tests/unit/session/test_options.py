@@ -10,6 +10,9 @@ import pytest
 from graphmill import errors, proto
 from graphmill.session.options import as_message, copy_message
 
+LEVEL_5 = proto.ConfigProto()
+LEVEL_5.graph_options.optimizer_options.opt_level = 5  # type: ignore[assignment]
+
 
 def test_s1_nothing_is_the_defaults() -> None:
     assert as_message(proto.ConfigProto, None, "config") == proto.ConfigProto()
@@ -98,6 +101,32 @@ def test_s1_a_message_of_another_library_is_read() -> None:
 def test_s1_invalid_config_is_invalid_argument(value: Any, words: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=words):
         as_message(proto.ConfigProto, value, "config")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("graph_options.optimizer_options", LEVEL_5),
+        (
+            "graph_options.rewrite_options",
+            {"graph_options": {"rewrite_options": {"constant_folding": 99}}},
+        ),
+    ],
+    ids=["message", "dict"],
+)
+def test_s1_unknown_numbers_of_enums_are_invalid(path: str, value: Any) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=rf"config\.{path}\.\w+ is \d+; expected"):
+        as_message(proto.ConfigProto, value, "config")
+
+
+def test_s6_enums_in_lists_and_maps_are_checked() -> None:
+    config = proto.ConfigProto(device_count={"CPU": 1})
+    entry = config.graph_options.rewrite_options.custom_optimizers.add(name="mine")
+    entry.parameter_map["rate"].type = 1
+    as_message(proto.ConfigProto, config, "config")
+    entry.parameter_map["rate"].type = 999
+    with pytest.raises(errors.InvalidArgumentError, match=r"parameter_map\.type is 999"):
+        as_message(proto.ConfigProto, config, "config")
 
 
 def test_s6_metadata_is_given_back_in_the_callers_own_class() -> None:

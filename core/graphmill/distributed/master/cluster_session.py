@@ -96,7 +96,7 @@ class ClusterSession(SessionInterface):
         timeout: float = 30.0,
         effects: EffectsPolicy | None = None,
     ) -> None:
-        check_config(config)
+        check_config(config, host)
         self._effects = policy_of(config) if effects is None else effects
         self.host = host
         self.config = config
