@@ -173,12 +173,13 @@ units of the type's epsilon, with a reason for each group of ops.
   stays NaN.
 - **Eigenvectors and singular vectors** are determined only up to their sign or phase, which may
   differ from TensorFlow's. Eigenvalues of non-symmetric real matrices may come in another order.
-- **JPEG and PNG**: with `dct_method="INTEGER_ACCURATE"` the pixels of a JPEG are TensorFlow's, bit
-  for bit. By default, TensorFlow computes the cosine transform fast and Pillow accurately, so
-  pixels of smooth images differ by one or two of 255, of steep and noisy ones by up to ten. Pillow
-  has no `fancy_upscaling=False`: if the colours of a JPEG are subsampled, they are smoothed all the
-  same, and differ at edges (by 84 in the worst case measured, in noise). The bytes of an encoded
-  PNG depend on the version of zlib; its pixels do not.
+- **JPEG and PNG**: the pixels of a JPEG are TensorFlow's, bit for bit, if its colours are not
+  subsampled. If they are, Pillow can either smooth them after an accurate cosine transform, or
+  leave them as they are after a fast one. TensorFlow's default is to smooth them after a fast
+  transform, which differs by one or two of 255 in smooth images, and by up to ten in noisy ones;
+  so does `fancy_upscaling=False` with `dct_method="INTEGER_ACCURATE"`. A JPEG with fewer pixels on
+  a side than `ratio` is `Unimplemented`. The bytes of an encoded PNG depend on the version of zlib;
+  its pixels do not.
 - **Division of complex numbers** by zero or infinity gives NumPy's infinity or zero. TensorFlow
   gives NaN where it divides several numbers at a time, and infinity for the rest.
 - **Cancellation**: rounding errors grow if a result is a small difference of large numbers, or if a

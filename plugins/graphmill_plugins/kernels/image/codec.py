@@ -1,9 +1,7 @@
 """Decode image files with Pillow, which is imported on first use.
 
 Semantics: tensorflow/core/kernels/image/decode_image_op.cc. Pillow and TensorFlow both use
-libjpeg-turbo; TensorFlow uses its fast transform by default, Pillow the accurate one, so pixels of
-a JPEG differ by 1 or 2, in steep images by up to 10. With INTEGER_ACCURATE they are equal. Pillow
-always smooths subsampled colours, so `fancy_upscaling` has no effect.
+libjpeg-turbo; `_jpeg` chooses its options.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from graphmill import errors
 from graphmill.spi import install_command, kernel
 from graphmill_plugins.kernels._support import check_size
 from graphmill_plugins.kernels.image import _png16
+from graphmill_plugins.kernels.image._jpeg import JpegOptions, scale_down, use_options
 from graphmill_plugins.kernels.image._png_chunks import check_chunks
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _MAX_PIXELS = 1 << 29  # TensorFlow refuses larger images too.
+_DEFAULTS = JpegOptions()
 _METHODS = ("", "INTEGER_FAST", "INTEGER_ACCURATE")
 _ANY_FILE = 1 << 22  # up to so many pixels, files of any length are accepted
 _MAX_PIXELS_PER_BYTE = {"BMP": 64, "GIF": 2800, "JPEG": 1024, "PNG": 1032 * 8, "WEBP": 1 << 23}
@@ -103,9 +103,10 @@ def _own_channels(image: Any, contents: bytes = b"") -> int:
     return 3
 
 
-def _pixels(image: Any, channels: int) -> Any:
+def _pixels(image: Any, channels: int, options: JpegOptions = _DEFAULTS) -> Any:
     """Return (height, width, channels) bytes of the image's current frame."""
     with _refusing(pillow()):
+        use_options(image, channels, options)
         if image.mode.startswith("I"):
             # Scale 16-bit grey to 8 bits here, because Pillow would clip it.
             return _spread((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8), channels)
@@ -236,32 +237,34 @@ def decode_png(channels: int, dtype: np.dtype[Any]) -> Callable[[Value], Value]:
 
 
 @kernel("DecodeJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
-def decode_jpeg(channels: int, ratio: int, dct_method: str) -> Callable[[Value], Value]:
+def decode_jpeg(
+    channels: int, ratio: int, fancy_upscaling: bool, dct_method: str
+) -> Callable[[Value], Value]:
     """Return the pixels of a JPEG, at 1 / `ratio` of its size; a PNG is accepted too."""
     _check_channels(channels, (0, 1, 3))
     if ratio not in (1, 2, 4, 8):
         raise errors.InvalidArgumentError(f"ratio must be 1, 2, 4, or 8, got {ratio}")
     if dct_method not in _METHODS:
         raise errors.InvalidArgumentError(f"dct_method must be one of {_METHODS}: {dct_method!r}")
+    options = JpegOptions(dct_method, fancy_upscaling)
 
     def run(contents: Value) -> Value:
         image = _open(_scalar_contents(contents), ("JPEG", "PNG", "GIF", "BMP"))
         _check_single(image)
         num_channels = channels or _own_channels(image)
         if ratio > 1:
-            width, height = image.size
-            image.draft(None, (-(-width // ratio), -(-height // ratio)))
-        return _pixels(image, num_channels)
+            scale_down(image, ratio)
+        return _pixels(image, num_channels, options)
 
     return run
 
 
 @kernel("DecodeAndCropJpeg", make=True, host=True, dynamic_shape=True, expensive=True)
 def decode_and_crop_jpeg(
-    channels: int, ratio: int, dct_method: str
+    channels: int, ratio: int, fancy_upscaling: bool, dct_method: str
 ) -> Callable[[Value, Value], Value]:
     """Return a window (top, left, height, width) of the pixels of a JPEG."""
-    decode = decode_jpeg(channels, ratio, dct_method)
+    decode = decode_jpeg(channels, ratio, fancy_upscaling, dct_method)
 
     def run(contents: Value, crop_window: Value) -> Value:
         if crop_window.shape != (4,):
