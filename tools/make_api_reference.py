@@ -34,10 +34,14 @@ PAGES: Final = {
         "train models and feed them",
         ("graphmill.train", "graphmill.losses", "graphmill.initializers", "graphmill.data"),
     ),
-    "functions": ("Functions", "build graphs in TensorFlow's words", ("graphmill.functions",)),
+    "functions": (
+        "Functions",
+        "build graphs with TensorFlow's function names",
+        ("graphmill.functions",),
+    ),
     "inspect": (
         "Reports, comparisons and summaries",
-        "see what ran, and how fast",
+        "inspect what ran, and how fast",
         (
             *("graphmill.report", "graphmill.comparison", "graphmill.debug", "graphmill.summary"),
             "graphmill.timeline",

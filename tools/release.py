@@ -36,7 +36,7 @@ _VERSION = re.compile(r'^__version__ = "(?P<version>[^"]+)"$', re.MULTILINE)
 
 
 def faults(root: Path = ROOT) -> list[str]:
-    """Return what does not fit the version in pyproject.toml: the package, the changelog."""
+    """Return where the package or the changelog disagrees with the version in pyproject.toml."""
     version = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     package = (root / "core" / "graphmill" / "__init__.py").read_text("utf-8")
     match = _VERSION.search(package)

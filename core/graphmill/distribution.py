@@ -1,4 +1,4 @@
-"""Tell which of graphmill's two distributions is installed: `graphmill` or `graphmill-lite`.
+"""Find which of graphmill's two distributions is installed: `graphmill` or `graphmill-lite`.
 
 Both have the same files. `graphmill` requires JAX, which compiles; `graphmill-lite` does not.
 """

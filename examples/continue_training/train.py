@@ -30,7 +30,7 @@ def spirals(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train(folder: str | None = None, steps: int = 600) -> tuple[int, float, float]:
-    """Train on; return the global step, and the accuracy before and after.
+    """Continue training; return the global step, and the accuracy before and after.
 
     Args:
         folder: the folder for a checkpoint; None to write none.

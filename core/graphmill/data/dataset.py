@@ -52,7 +52,7 @@ class Dataset:
         inputs: Sequence[Dataset] = (),
         components: Sequence[Any] = (),
     ) -> None:
-        """Describe a dataset; programs use `from_tensor_slices` and its like.
+        """Describe a dataset; programs call `from_tensor_slices` and similar methods.
 
         Args:
             build: adds the nodes to a graph, and returns the variant tensor; it takes the graph and
@@ -344,7 +344,7 @@ class Dataset:
         return steps.cached(self, filename)
 
     def enumerate(self, start: int = 0) -> Dataset:
-        """Return pairs of a number, int64 from `start` on, and the element."""
+        """Return pairs of an index, int64 from `start` on, and an element."""
         return Dataset.zip((Dataset.range(start, 2**63 - 1), self))
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
@@ -440,7 +440,7 @@ class Dataset:
         if self.graph is not None and self.graph is not graph:
             raise InvalidArgumentError(
                 "the dataset depends on tensors of another graph, or on elements of a loop over a "
-                "dataset; make it of values, or in the graph where it is used"
+                "dataset; build it from values, or in the graph where it is used"
             )
         inputs = [dataset.add_to(graph, recipe) for dataset in self._inputs]
         with graph.as_default():

@@ -100,7 +100,7 @@ class Reader:
 
 
 def compute(dataset: Dataset) -> DatasetValue:
-    """Compute a dataset, and those that it reads and that are no values yet.
+    """Compute a dataset, and the datasets it reads that have no value yet.
 
     Raises:
         OpError: it cannot be computed.

@@ -72,8 +72,8 @@ class Iterator:
         """
         if self._initializer is None:
             raise FailedPreconditionError(
-                "Iterator does not have an initializer: a one-shot iterator needs none, and "
-                "make_initializer(dataset) makes those of an iterator from a structure"
+                "Iterator does not have an initializer: a one-shot iterator needs none; for an "
+                "iterator from a structure, call make_initializer(dataset)"
             )
         return self._initializer
 

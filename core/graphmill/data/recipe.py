@@ -47,7 +47,7 @@ class Recipe:
 
 
 class Component:
-    """A tensor or value that a dataset is made of, to be added to a graph.
+    """A tensor or value that a dataset is built from, to be added to a graph.
 
     Attributes:
         dtype: its element type.
@@ -115,7 +115,7 @@ def common_graph(parts: Iterable[Any]) -> Graph | None:
     """
     graphs = list({id(part.graph): part.graph for part in parts if part.graph is not None}.values())
     if len(graphs) > 1:
-        raise InvalidArgumentError("a dataset cannot be made of tensors of several graphs")
+        raise InvalidArgumentError("a dataset cannot use tensors of several graphs")
     return graphs[0] if graphs else None
 
 

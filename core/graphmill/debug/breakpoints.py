@@ -121,7 +121,7 @@ class IterationBreakpoint(Breakpoint):
         return bool(here) and (last is None or here != self._iterations(recording, last))
 
     def _iterations(self, recording: Recording, instance: Instance) -> tuple[tuple[str, int], ...]:
-        """Return the loops up to the one that is meant, if a node is in its iteration."""
+        """Return the loops up to that of the breakpoint, if a node is in its iteration."""
         levels = recording.levels(instance)
         for depth, (name, number) in enumerate(levels):
             is_named = name == self.pattern or fnmatchcase(name, self.pattern)

@@ -73,12 +73,12 @@ class Player:
 
     @property
     def position(self) -> int:
-        """The number of nodes that are done, at the place that is looked at."""
+        """The number of nodes that were done at the position being viewed."""
         return len(self.recording) if self._cursor is None else self._cursor
 
     @property
     def is_in_past(self) -> bool:
-        """Whether the place that is looked at is before the latest node that is done."""
+        """Whether the position being viewed is before the latest one."""
         return self._cursor is not None
 
     @property
@@ -196,7 +196,7 @@ class Player:
         return self._advance(has_left, wait)
 
     def back(self, count: int = 1) -> Stop:
-        """Look at an earlier position; what has happened is not undone.
+        """Go back to an earlier position; effects are not undone.
 
         Args:
             count: how many nodes to go back.
@@ -307,7 +307,7 @@ class Player:
         return None
 
     def _step_live(self, wait: float) -> Stop | None:
-        """Go further than the recording, which is only possible in a step that runs."""
+        """Go past the end of the recording, which only a running step can do."""
         del wait
         position = len(self.recording)
         if self.recording.error:

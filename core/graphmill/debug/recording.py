@@ -75,7 +75,7 @@ class Event(NamedTuple):
 
 
 class WaitingNode(NamedTuple):
-    """A node that has got some of its inputs, and is not done.
+    """A node that has received some of its inputs, and is not done.
 
     Attributes:
         name, op: the node.
@@ -180,7 +180,7 @@ class Recording:
         return self.scope(instance.run) + self.node_of(instance).name
 
     def scope(self, run: int) -> str:
-        """Return what the names of the nodes of a run begin with; "" for a partition."""
+        """Return the prefix of the names of a run's nodes; "" for a partition."""
         caller = self.runs[run].caller
         return "" if caller is None else f"{self.name(caller)}/"
 
@@ -358,7 +358,7 @@ class Recording:
                 yield index
 
     def _scopes(self) -> list[tuple[RecordedGraph, str]]:
-        """Return each graph with each scope in which it ran; a loop runs its body often."""
+        """Return each graph with each scope in which it ran; a loop runs its body many times."""
         found = {(run.graph, self.scope(index)): None for index, run in enumerate(self.runs)}
         return [(self.graphs[graph], scope) for graph, scope in found]
 

@@ -88,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> Recording:
 
 
 def is_recording(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file begins as a recording does, and no model; false if there is no file.
+    """Return whether a file starts like a recording, unlike a model; false if it does not exist.
 
     Raises:
         OpError: the file cannot be read.
@@ -200,7 +200,9 @@ class _Reader:
             raise InvalidArgumentError(f"{self._path} is not a recording: it has no {_HEADER}")
         header = json.loads(self._bytes(_HEADER))
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise InvalidArgumentError(f"{self._path} is not a recording: its format is not named")
+            raise InvalidArgumentError(
+                f"{self._path} is not a recording: its header names no format"
+            )
         version = header.get("version")
         if version != VERSION:
             raise FailedPreconditionError(
@@ -232,7 +234,7 @@ class _Reader:
             content = self._bytes(f"values/{value.digest}")
             value.array = _array(content, value.dtype, shape)
             if digest_of(value.array) != value.digest:
-                self._fail(f"the content of value {value.digest[:12]} does not have its hash")
+                self._fail(f"the content of value {value.digest[:12]} does not match its hash")
         return value
 
     def _graph(self, data: dict[str, Any], num_values: int) -> RecordedGraph:
@@ -294,7 +296,7 @@ class _Reader:
     def _check(self, what: str, indices: Iterable[int], stop: int, lowest: int = 0) -> None:
         for index in indices:
             if not lowest <= index < stop:
-                self._fail(f"{what} is {index}, of {stop}")
+                self._fail(f"{what} is {index}, expected {lowest} or more, below {stop}")
 
     def _fail(self, text: str) -> NoReturn:
         raise DataLossError(f"the recording {self._path} is damaged: {text}")

@@ -87,7 +87,7 @@ def is_finite(array: NDArray[Any]) -> bool:
 
 
 def _as_numbers(array: NDArray[Any]) -> NDArray[Any] | None:
-    """Return an array whose type NumPy computes with; None if its elements are not numbers."""
+    """Return an array in a type that NumPy computes with; None if its elements are not numbers."""
     kind = array.dtype.kind
     if kind in "iufc":
         return array

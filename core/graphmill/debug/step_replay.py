@@ -154,9 +154,9 @@ class Replay(Debugger):
             return ref
         if array is None:
             raise UnimplementedError(
-                f"the recording has no elements of the {recorded.dtype} that '{node.name}' "
-                f"({node.op}) returned, as it is {recorded.text or 'not a tensor'}; a step with "
-                "such a node cannot be replayed",
+                f"the recording does not hold the elements of the {recorded.dtype} value that "
+                f"'{node.name}' ({node.op}) returned ({recorded.text or 'not a tensor'}); a step "
+                "with such a node cannot be replayed",
                 node=node.name,
                 op=node.op,
             )
@@ -165,7 +165,7 @@ class Replay(Debugger):
 
     @staticmethod
     def _is_handle_maker(node: Node) -> bool:
-        """Return whether a node only makes handles, which changes nothing that is seen."""
+        """Return whether a node only creates handles, which has no visible effect."""
         takes_handle = any(dtype.base_dtype.kind == "h" for dtype in node.input_types)
         gives_handle = any(
             dtype.base_dtype.kind == "h" and not dtype.is_ref for dtype in node.output_types
@@ -176,8 +176,8 @@ class Replay(Debugger):
         where = f" in {iteration}" if iteration else ""
         first = f"; the first difference is {self.differences[0]}" if self.differences else ""
         return (
-            f"the replay has left the recording: '{name}' has effects and did not run{where} in "
-            f"the recording{first}"
+            f"the replay diverged from the recording: '{name}' has effects and did not "
+            f"run{where} in the recording{first}"
         )
 
 

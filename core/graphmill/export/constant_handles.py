@@ -81,7 +81,7 @@ class ConstantHandles:
         _GraphRewrite(self, self._graph, handles, "").run()
 
     def refuse(self, node: Node, where: str, reason: str) -> None:
-        """Note that a node cannot be frozen."""
+        """Record that a node cannot be frozen."""
         self.refusals.append(f"{node.name} ({node.op}){where}: {reason}")
 
     def specialized(
@@ -181,10 +181,10 @@ class _GraphRewrite:
             if node.op in TABLES:
                 self._handles[node, 0] = _TABLE
                 if self._where:
-                    self._refuse(node, "a table that a function makes has no contents to keep")
+                    self._refuse(node, "a table that a function creates has no contents to keep")
             elif node.op_def.traits.source is Source.VARIABLE:
                 if self._where:
-                    self._refuse(node, "a variable that a function makes has no value to keep")
+                    self._refuse(node, "a variable that a function creates has no value to keep")
             elif not node.in_edges and _holds_state(node):
                 self._refuse(node, "its state has no constant form")
             handles = {

@@ -1,4 +1,4 @@
-"""TensorFlow's spellings for what the raw ops spell awkwardly.
+"""TensorFlow's Python functions, for raw ops that are awkward to call.
 
     from graphmill import functions as F
 

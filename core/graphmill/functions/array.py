@@ -65,7 +65,7 @@ def squeeze(
     axis: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Remove axes of size 1: those given, by default all."""
+    """Remove the listed axes of size 1, by default all of them."""
     axes = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
     return array.squeeze(input, squeeze_dims=axes, name=name)
 

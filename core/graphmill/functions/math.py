@@ -268,7 +268,7 @@ def norm(
             return reduce_sum(math.abs(tensor), axis, keepdims)
         if ord == np.inf:
             return reduce_max(math.abs(tensor), axis, keepdims)
-    raise UnimplementedError(f"norm with ord={ord!r}; there are 'euclidean', 1, 2 and np.inf")
+    raise UnimplementedError(f"norm has no ord={ord!r}; use 'euclidean', 1, 2 or np.inf")
 
 
 def div_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Tensor:

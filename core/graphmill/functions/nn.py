@@ -124,7 +124,7 @@ def dropout(
     name: str | None = None,
     rate: TensorLike | None = None,
 ) -> Tensor:
-    """Set elements to 0 at random, and divide the others by the probability to stay.
+    """Set elements to 0 at random, and divide the others by the probability of keeping one.
 
     Args:
         x: a tensor of floats.

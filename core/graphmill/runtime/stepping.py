@@ -151,7 +151,7 @@ class Caller(NamedTuple):
 
 
 class StepDriver(ABC):
-    """Drives a step, and is told what happens in it.
+    """Drives a step, and is notified of its events.
 
     Threads: the executors call it in the thread that drives the step.
     """

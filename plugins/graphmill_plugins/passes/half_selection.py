@@ -65,7 +65,7 @@ class HalfSelection:
         return [slot for slot in self._slots.all if self._precision(slot.node) in kinds]
 
     def _find_unsafe(self) -> None:
-        """Find what is unsafe, or follows that as far as the next op which is not affected."""
+        """Find unsafe slots, and those that follow them up to the next op that is not affected."""
         before = self._reach(
             self._of(_DENY, _INFER),
             self._slots.producers,
@@ -131,7 +131,7 @@ class HalfSelection:
         neighbours: Callable[[TypeSlot], Iterable[TypeSlot]],
         enters: Callable[[TypeSlot], bool],
     ) -> set[TypeSlot]:
-        """Return the roots, and what is reached from them through slots that it enters."""
+        """Return the roots, and the slots reachable through slots that `enters` accepts."""
         reached = set(roots)
         pending = list(reached)
         while pending:

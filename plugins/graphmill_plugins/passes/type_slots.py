@@ -1,4 +1,4 @@
-"""The float32 types of a graph that can be changed one by one: attrs of nodes, and what they join.
+"""The float32 types of a graph that can be changed one by one: node attrs, and their connections.
 
 All inputs and outputs of a node whose type is one attr have the same type, so they form one slot.
 An element of an attr with a list of types is a slot of its own. What has a fixed type is in a slot

@@ -193,7 +193,7 @@ def a_stored_value(path: Path) -> None:
         (rewritten(lambda h: h.update(values=[])), errors.DataLossError, "damaged"),
         (column("events/node", b"\x7f" * 8), errors.DataLossError, "damaged"),
         (column("events/numbers", b""), errors.DataLossError, "too short"),
-        (a_stored_value, errors.DataLossError, "does not have its hash"),
+        (a_stored_value, errors.DataLossError, "does not match its hash"),
     ],
 )
 def test_damaged_files_are_refused_by_name(

@@ -128,7 +128,7 @@ class DebugShell(cmd.Cmd):
 
     def do_step(self, line: str) -> None:
         """Process the next node, or N of them: step [N]."""
-        self._tell(self._debugger.step(_number(line or "1", "a count"), wait=self._wait))
+        self._show_stop(self._debugger.step(_number(line or "1", "a count"), wait=self._wait))
 
     def do_next(self, line: str) -> None:
         """Go on to the next iteration of the innermost loop, or N times: next [N]."""
@@ -136,17 +136,17 @@ class DebugShell(cmd.Cmd):
             stop = self._debugger.next_iteration(wait=self._wait)
             if stop.reason != "step":
                 break
-        self._tell(stop)
+        self._show_stop(stop)
 
     def do_out(self, line: str) -> None:
         """Go on until the innermost loop or function is left."""
         _nothing(line)
-        self._tell(self._debugger.out(wait=self._wait))
+        self._show_stop(self._debugger.out(wait=self._wait))
 
     def do_continue(self, line: str) -> None:
         """Go on to a breakpoint, an error or the end; wait N seconds at most: continue [N]."""
         wait = float(line) if line else self._wait
-        self._tell(self._debugger.resume(wait=wait))
+        self._show_stop(self._debugger.resume(wait=wait))
 
     def do_back(self, line: str) -> None:
         """Look one node back, or N: back [N]. Effects are not undone."""
@@ -154,7 +154,7 @@ class DebugShell(cmd.Cmd):
         self._say(self._debugger.where())
 
     def do_goto(self, line: str) -> None:
-        """Look at a position, a number of nodes that are done: goto N."""
+        """Go to the position after the first N nodes: goto N."""
         self._debugger.go_to(_number(line, "a position"))
         self._say(self._debugger.where())
 
@@ -184,7 +184,7 @@ class DebugShell(cmd.Cmd):
         self._say_lines([recording.describe(index) for index in events], latest=True)
 
     def do_pending(self, line: str) -> None:
-        """Show what is ready, running or waits, with counters and missing inputs: pending [all]."""
+        """Show ready, running, waiting nodes, their counters and missing inputs: pending [all]."""
         if line not in ("", "all"):
             raise InvalidArgumentError("write pending, or pending all for nodes without any input")
         self._say_lines([str(node) for node in self._debugger.waiting(all_nodes=line == "all")])
@@ -192,7 +192,7 @@ class DebugShell(cmd.Cmd):
             self._say(str(wait))
 
     def do_dead(self, line: str) -> None:
-        """Show the nodes that were dead so far, the latest last."""
+        """Show the dead nodes so far, the latest last."""
         _nothing(line)
         self._say_lines(self._debugger.dead(), latest=True)
 
@@ -239,7 +239,7 @@ class DebugShell(cmd.Cmd):
         ]
         self._say_lines(lines)
 
-    def _tell(self, stop: Stop) -> None:
+    def _show_stop(self, stop: Stop) -> None:
         """Show why the step stopped, and where it is."""
         if stop.reason != "step":
             self._say(stop.text)

@@ -1,4 +1,4 @@
-"""`LoopTiers`: compile a loop that runs for long, and run iterations of it compiled."""
+"""`LoopTiers`: compile a long-running loop, and run its iterations compiled."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class _LoopRun:
 
 
 class LoopReplacement:
-    """Runs iterations of one loop compiled, as soon as that is possible and worth it.
+    """Runs iterations of one loop compiled, as soon as that is possible and worthwhile.
 
     Threads: any number may run the loop at once. The time spent is a statistic, added to without a
     lock; `_lock` ensures that the tiers are created once.

@@ -104,7 +104,7 @@ class BodyConverter:
             return [outputs] if isinstance(outputs, str) else outputs
         traits, calls = node.op_def.traits, calls_of(node)
         if traits.is_control_flow:
-            raise NotConvertible("its loop or conditional has not become a function")
+            raise NotConvertible("its loop or conditional could not be converted to a function")
         if not calls:
             raise NotConvertible("there is no conversion of its op")
         if node.op_def.is_while:
@@ -145,12 +145,12 @@ class BodyConverter:
         shapes: Sequence[Shape],
     ) -> list[str]:
         if shapes[0]:
-            raise NotConvertible("its condition is no scalar")
+            raise NotConvertible("its condition is not a scalar")
         if len({called.call.attr for called in calls}) == 1:  # branches by number
             return self._by_number(node, calls, 0, inputs, shapes)
         condition, dtype = inputs[0], node.input_types[0].base_dtype
         if dtype is dtypes.string:
-            raise NotConvertible("its condition is a text")
+            raise NotConvertible("its condition is a string")
         if dtype is not dtypes.bool:
             condition = self._writer.emit("Cast", [condition], [node.name], to=9)[0]
         graphs = [self._branch(node, called, inputs, shapes) for called in calls]
@@ -164,7 +164,7 @@ class BodyConverter:
         inputs: Sequence[str],
         shapes: Sequence[Shape],
     ) -> list[str]:
-        """Write a branch for each number; the last one is for all others."""
+        """Write a branch for each index; the last one also serves all other indices."""
         if number == len(calls) - 1:
             return self._inlined(node, calls[number], inputs, shapes)[0]
         dtype = node.input_types[0].base_dtype.as_numpy_dtype
@@ -273,7 +273,7 @@ def _data_ancestors(roots: Sequence[Node]) -> set[Node]:
 def _guarded(
     shapes_of: Callable[[Node], tuple[Shape, ...]],
 ) -> Callable[[Node], tuple[Shape, ...]]:
-    """Return a function that knows no shapes of invalid nodes, which may never run."""
+    """Treat the shapes of invalid nodes, which may never run, as unknown."""
 
     def guarded(node: Node) -> tuple[Shape, ...]:
         try:

@@ -1,4 +1,4 @@
-"""`NodeConversion`: what the conversion of one node sees, and by which it writes ONNX nodes.
+"""`NodeConversion`: the inputs of a node's conversion, and the methods that write ONNX nodes.
 
     def halve(node: NodeConversion) -> str:
         return node.emit("Div", node.inputs[0], node.constant(2, like=0))
@@ -121,7 +121,7 @@ class NodeConversion:
         return self._writer.constant(np.asarray(value, self.dtype(like).as_numpy_dtype))
 
     def sizes(self, *values: int) -> str:
-        """Return the name of a constant with numbers as shapes have them (int64)."""
+        """Return the name of an int64 constant, the type of shapes and axes in ONNX."""
         return self._writer.constant(np.asarray(values, np.int64))
 
     def cast(self, name: str, dtype: DType) -> str:
@@ -174,7 +174,7 @@ class NodeConversion:
         return self.emit("Transpose", name, perm=[int(axis) for axis in order])
 
     def axis(self, value: Any, rank: int) -> int:
-        """Return an axis from 0 on."""
+        """Return an axis as a non-negative index."""
         number = int(value)
         return number + rank if number < 0 else number
 

@@ -1,4 +1,4 @@
-"""ONNX's numbers for element types."""
+"""ONNX's codes for element types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TYPES: Final = {
 
 
 def onnx_type(dtype: DType) -> int:
-    """Return the number of an element type, as in ONNX's `TensorProto.DataType`.
+    """Return the code of an element type, as in ONNX's `TensorProto.DataType`.
 
     Raises:
         NotConvertible: ONNX has no such type.

@@ -136,7 +136,7 @@ def _fixed(
     ports: Sequence[ExportInput], shapes: Mapping[str, Sequence[int]]
 ) -> tuple[ExportInput, ...]:
     for name in sorted(shapes.keys() - {port.name for port in ports}):
-        raise InvalidArgumentError(f"there is no input {name!r} to give a shape")
+        raise InvalidArgumentError(f"a shape is given for {name!r}, which is no input")
     return tuple(
         replace(port, shape=input_shape(port, shapes[port.name])) if port.name in shapes else port
         for port in ports
@@ -177,7 +177,7 @@ def _check_size(writer: GraphWriter) -> None:
     size = sum(value.nbytes for value in writer.constants.values())
     if size >= _LIMIT:
         raise InvalidArgumentError(
-            f"the constants have {size} bytes, and a file of ONNX has less than {_LIMIT}"
+            f"the constants have {size} bytes, but an ONNX file must have less than {_LIMIT}"
         )
 
 

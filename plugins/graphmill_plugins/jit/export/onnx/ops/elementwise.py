@@ -49,7 +49,7 @@ def identity_n(node: NodeConversion) -> list[str]:
 
 @converts("Cast")
 def cast(node: NodeConversion) -> str:
-    """Convert element types; ONNX rounds floats to zero, too."""
+    """Convert element types; as in TensorFlow, floats are truncated toward zero."""
     return node.cast(node.inputs[0], node.output_dtype())
 
 
@@ -141,7 +141,7 @@ def leaky_relu(node: NodeConversion) -> str:
 
 @converts("ClipByValue")
 def clip_by_value(node: NodeConversion) -> str:
-    """Clip; the bounds may have a shape."""
+    """Clip; the bounds need not be scalars."""
     value, low, high = node.inputs
     return node.emit("Max", node.emit("Min", value, high), low)
 

@@ -44,7 +44,7 @@ class Layout:
         return range(2, 2 + self.spatial) if self.is_first else range(1, 1 + self.spatial)
 
     def spatial_of(self, values: Sequence[Any]) -> list[int]:
-        """Return what is for the spatial axes of a list with a value for each axis."""
+        """Return the values for the spatial axes, from a list with a value for each axis."""
         return [int(values[axis]) for axis in self.spatial_axes]
 
     def channels_first(self, node: NodeConversion) -> str:

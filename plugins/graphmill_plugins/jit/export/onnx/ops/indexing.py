@@ -18,7 +18,7 @@ _END = np.iinfo(np.int64).max
 
 @converts("Slice")
 def slice_of(node: NodeConversion) -> str:
-    """Cut out a begin and a size in each axis; the size -1 means the rest."""
+    """Slice by a begin and a size for each axis; the size -1 means the rest."""
     begin, size = node.as_sizes(1), node.as_sizes(2)
     axes = node.sizes(*range(node.rank(0)))
     known = node.static(2)
@@ -35,7 +35,7 @@ def slice_of(node: NodeConversion) -> str:
 
 @converts("StridedSlice")
 def strided_slice(node: NodeConversion) -> str:
-    """Cut out begins, ends and strides, of which masks change the meaning.
+    """Slice by begins, ends and strides, whose meaning the masks change.
 
     Semantics: tensorflow/core/util/strided_slice_op.cc.
     """
@@ -118,7 +118,7 @@ def reverse(node: NodeConversion) -> str:
 
 @converts("Pad", "PadV2", "MirrorPad")
 def pad(node: NodeConversion) -> str:
-    """Add elements before and after each axis: a number, or mirrored ones."""
+    """Add elements before and after each axis: a constant, or mirrored elements."""
     op = node.node.op
     if op == "MirrorPad" and node.attr("mode") == "SYMMETRIC":
         node.refuse("ONNX has no mirrored padding that repeats the border (SYMMETRIC)")
@@ -190,7 +190,7 @@ def scatter_nd(node: NodeConversion) -> str:
 
 @converts("OneHot")
 def one_hot(node: NodeConversion) -> str:
-    """Return vectors with one number at an index, and another elsewhere.
+    """Return vectors with the on-value at an index, and the off-value elsewhere.
 
     ONNX counts negative indices from the end; TensorFlow finds none there.
     """

@@ -90,7 +90,7 @@ def depthwise_conv(node: NodeConversion) -> str:
 
 @converts("Conv2DBackpropInput")
 def conv_transpose(node: NodeConversion) -> str:
-    """Convolve transposed: inputs are the output's sizes, the kernel, and the image."""
+    """Compute a transposed convolution; inputs: the output's sizes, the kernel, and the image."""
     layout = Layout.of(node, image=2)
     shape = node.output_shapes[0]
     outputs = [] if shape is None else [shape[axis] for axis in layout.spatial_axes]

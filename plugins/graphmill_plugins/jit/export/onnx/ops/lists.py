@@ -86,7 +86,7 @@ def _get(node: NodeConversion, rows: str, position: int) -> str:
 
 @converts("TensorArrayV3")
 def tensor_array(node: NodeConversion) -> list[str]:
-    """Return a handle, which nothing computes with, and the rows as its flow."""
+    """Return a handle, which nothing reads, and the rows as its flow."""
     shape, size = node.attr("element_shape"), node.as_sizes(0)
     rank = None if shape is None else len(shape)
     handle = node.constant(np.zeros((), np.int64))

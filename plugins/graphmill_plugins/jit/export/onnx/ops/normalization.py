@@ -1,4 +1,4 @@
-"""Batch normalization of inference, and local response normalization."""
+"""Batch normalization for inference, and local response normalization."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fused_batch_norm(node: NodeConversion) -> list[str]:
 
 @converts("LRN")
 def local_response_normalization(node: NodeConversion) -> str:
-    """Divide by the squares of near channels; ONNX divides alpha by the window's size."""
+    """Normalize over neighbouring channels; ONNX divides alpha by the window's size."""
     window = 2 * int(node.attr("depth_radius")) + 1
     attrs = {name: float(node.attr(name)) for name in ("alpha", "beta", "bias")}
     attrs["alpha"] *= window

@@ -142,7 +142,7 @@ def rank(node: NodeConversion) -> str:
 
 @converts("Fill")
 def fill(node: NodeConversion) -> str:
-    """Repeat a number in a shape."""
+    """Return a tensor of a shape, filled with one value."""
     return node.emit("Expand", node.inputs[1], node.as_sizes(0))
 
 
