@@ -157,7 +157,7 @@ class JaxFunction:
         """
         named = dict(chosen or {})
         for name in sorted(named.keys() - {port.name for port in self.inputs}):
-            raise InvalidArgumentError(f"a shape is given for {name!r}, which is no input")
+            raise InvalidArgumentError(f"a shape is given, but there is no input {name!r}")
         struct = jax_module().ShapeDtypeStruct
         return [
             struct(input_shape(port, named.get(port.name)), port.dtype.as_numpy_dtype)

@@ -136,7 +136,7 @@ def _fixed(
     ports: Sequence[ExportInput], shapes: Mapping[str, Sequence[int]]
 ) -> tuple[ExportInput, ...]:
     for name in sorted(shapes.keys() - {port.name for port in ports}):
-        raise InvalidArgumentError(f"a shape is given for {name!r}, which is no input")
+        raise InvalidArgumentError(f"a shape is given, but there is no input {name!r}")
     return tuple(
         replace(port, shape=input_shape(port, shapes[port.name])) if port.name in shapes else port
         for port in ports
