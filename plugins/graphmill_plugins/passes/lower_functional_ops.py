@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill import dtypes
 from graphmill.errors import OpError
 from graphmill.spi import CallKind
-from graphmill.spi.graphs import calls_of, requested_executor
+from graphmill.spi.graphs import NEVER_DEAD_ATTR, ancestors, calls_of, requested_executor
 from graphmill.spi.passes import BodyCopy, free_name_in, function_with_effects
 
 if TYPE_CHECKING:
@@ -166,8 +166,13 @@ def dtype_of(value: Value) -> Any:
 
 def _inline(call: _Call) -> list[BodyCopy]:
     """Replace a call by the nodes of its function."""
-    before = call.add("NoOp", "before", control=call.control) if call.control else None
-    args = call.inputs
+    awaited, args = call.control, call.inputs
+    if _is_in_control_flow(call.node):
+        # Nodes without inputs must be in the frame of the call, and dead if it is dead. Control
+        # edges from a Switch are never dead, those from an Identity of its output may be.
+        args = [(call.forward(f"input_{i}", value), 0) for i, value in enumerate(args)]
+        awaited = [*awaited, *(node for node, _ in args)]
+    before = call.add("NoOp", "before", control=awaited) if awaited else None
     if before is not None:
         args = [
             (call.forward(f"argument_{index}", value, [before]), 0)
@@ -178,6 +183,15 @@ def _inline(call: _Call) -> list[BodyCopy]:
     done = dict.fromkeys([*copy.effects(call.options), *(node for node, _ in copy.results)])
     call.replace(copy.results, call.add("NoOp", "after", control=done))
     return [copy]
+
+
+def _is_in_control_flow(node: Node) -> bool:
+    """Return whether a node may be dead, or be in the frame of a loop."""
+    # What the client feeds is received, and never dead.
+    return any(
+        one.op_def.traits.may_be_dead and not one.attrs.get(NEVER_DEAD_ATTR)
+        for one in ancestors([node])
+    )
 
 
 def _lower_branches(call: _Call) -> list[BodyCopy]:

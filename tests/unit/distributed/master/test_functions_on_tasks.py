@@ -177,6 +177,45 @@ def test_a_function_that_names_tasks_is_inlined_and_waits(master: Master) -> Non
         run(session, ["late:0"], {"x:0": np.nan})
 
 
+def test_inlined_call_in_untaken_branch_is_dead(master: Master) -> None:
+    # Nothing in the function depends on its argument.
+    failing = function_def(
+        "failing", {"x": "float32"}, {"r": ("float32", "n:output:0")},
+        const_def("nan", np.float32(np.nan)),
+        node_def("n", "CheckNumerics", "nan:output:0", device=FAR, message=b"no number", T=F32),
+    )  # fmt: skip
+    attrs: dict[str, Any] = {"Tin": [F32], "Tout": [F32]}
+    called = function_def(
+        "called", {"x": "float32"}, {"r": ("float32", "f:output:0")},
+        node_def("f", "PartitionedCall", "x", f=FuncAttr("failing"), **attrs),
+    )  # fmt: skip
+    choice = call("c", "If", "p", "x", functions={"then_branch": "called", "else_branch": "near"},
+                  Tcond=graphmill.bool, **attrs)  # fmt: skip
+    functions = [failing, called, *FUNCTIONS]
+    session = session_of(master, *placeholders(), choice, functions=functions)
+    assert run(session, ["c:0"], {"p:0": False, "x:0": 3.0}) == [9]
+    with pytest.raises(errors.InvalidArgumentError, match="no number"):
+        run(session, ["c:0"], {"p:0": True, "x:0": 3.0})
+
+
+def test_call_is_inlined_into_the_frame_of_its_loop(master: Master) -> None:
+    doubled = function_def(
+        "doubled", {"x": "float32"}, {"r": ("float32", "n:z:0")},
+        const_def("two", np.float32(2)),
+        node_def("n", "Mul", "x", "two:output:0", device=FAR, T=F32),
+    )  # fmt: skip
+    step = function_def(
+        "step", {"i": "int32", "y": "float32"},
+        {"r": ("int32", "n:z:0"), "s": ("float32", "f:output:0")},
+        const_def("one", np.int32(1)),
+        node_def("n", "AddV2", "i", "one:output:0", T=graphmill.int32),
+        node_def("f", "PartitionedCall", "y", f=FuncAttr("doubled"), Tin=[F32], Tout=[F32]),
+    )  # fmt: skip
+    nodes = [*placeholders(graphmill.int32), loop("w", "p", "x")]
+    session = session_of(master, *nodes, functions=[COUNT, step, doubled])
+    assert run(session, ["w:0", "w:1"], {"p:0": 0, "x:0": 1.0}) == [5, 32]
+
+
 def test_missing_function_is_reported_with_its_node(master: Master) -> None:
     nodes = [*placeholders(), branches(Tcond=graphmill.bool)]
     session = session_of(master, *nodes, functions=[FUNCTIONS[0]])
