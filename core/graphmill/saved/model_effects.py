@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from graphmill import dtypes
 from graphmill.ops.definition.effects import effects_of
 from graphmill.ops.definition.op_traits import Source
 from graphmill.saved.signature import tensor_names
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 """The effect of an op that is not registered: it may do anything."""
-_PATH_NAME: Final = re.compile("file|path|prefix|dir|pattern")
+_PATH_NAME: Final = re.compile("(?:file|path|prefix|dir|pattern)(?!.*suffix)")
 _FILES = frozenset({"fs.read", "fs.write"})
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 _INIT = "initialization"
@@ -40,7 +41,8 @@ class NodeEffects(NamedTuple):
         op: its op type.
         effects: its effects, sorted.
         paths: the constant strings among its inputs and the paths among its attrs, if it uses
-            files; other paths are computed or fed.
+            files; other paths are computed or fed. A node that uses the files of a resource, such
+            as a summary writer, has the paths of the nodes that open such resources.
         is_restore: whether it only reads the variables of a model.
         reached_by: the signatures that run it when their outputs are computed; "initialization" if
             loading the model runs it. Empty if only a caller can run it by name, as for the ops
@@ -124,7 +126,7 @@ class _Scan:
                 function=function,
                 op=node.op,
                 effects=tuple(sorted(effects)),
-                paths=tuple(self._paths(node, function)) if effects & _FILES else (),
+                paths=tuple(dict.fromkeys(self._paths(node, function))) if effects & _FILES else (),
                 is_restore=self._is_restore(node),
                 reached_by=tuple(sorted(reached.get((function, node.name), ()))),
             )
@@ -174,19 +176,44 @@ class _Scan:
         return op_def is not None and op_def.traits.loads_model
 
     def _paths(self, node: NodeDef, function: str) -> Iterator[str]:
-        for source in self._path_inputs(node):
-            yield from filter(None, self._strings(_node_of(source), function))
+        sources = self._path_inputs(node)
+        if not sources and self._resources(node):
+            yield from self._paths_of_resources(node)
+        else:
+            yield from self._constants(sources or _data_inputs(node), function)
         for attr in node.attr.values():
             text = attr.s.decode(errors="replace")
             if "/" in text:
                 yield text
 
+    def _resources(self, node: NodeDef) -> set[str]:
+        """Return the names of its resource inputs in the `OpDef`."""
+        op_def = self._ops.find(node.op)
+        args = op_def.input_args if op_def is not None else ()
+        return {arg.name for arg in args if arg.type is dtypes.resource}
+
+    def _paths_of_resources(self, user: NodeDef) -> Iterator[str]:
+        """Yield the paths at which the model opens resources as a node uses.
+
+        Nodes that open and use a resource have the same name for it in their `OpDef`s, such as
+        `writer`. The resource itself need not be known: it may be an argument of a function.
+        """
+        names, effects = self._resources(user), self._effects_of(user.op) & _FILES
+        for function, body in self._bodies.items():
+            for node in body.values():
+                if effects <= self._effects_of(node.op) and names & self._resources(node):
+                    yield from self._constants(self._path_inputs(node), function)
+
+    def _constants(self, sources: list[str], function: str) -> Iterator[str]:
+        for source in sources:
+            yield from filter(None, self._strings(_node_of(source), function))
+
     def _path_inputs(self, node: NodeDef) -> list[str]:
-        """Return the inputs whose name in the `OpDef` suggests a path; if there is none, all."""
-        sources = [source for source in node.input if not source.startswith("^")]
+        """Return the inputs whose name in the `OpDef` suggests a path."""
+        sources = _data_inputs(node)
         op_def = self._ops.find(node.op)
         if op_def is None:
-            return sources
+            return []
         paths, start = [], 0
         for arg in op_def.input_args:
             count = 1
@@ -197,7 +224,7 @@ class _Scan:
             if _PATH_NAME.search(arg.name):
                 paths += sources[start : start + count]
             start += count
-        return paths or sources
+        return paths
 
     def _strings(self, name: str, function: str) -> Iterator[str]:
         """Yield the strings of a constant, past nodes that forward it."""
@@ -214,6 +241,10 @@ class _Scan:
                     yield text.decode(errors="replace")
                 return
             node = body.get(_node_of(node.input[0])) if _forwards(op_def, node) else None
+
+
+def _data_inputs(node: NodeDef) -> list[str]:
+    return [source for source in node.input if not source.startswith("^")]
 
 
 def _forwards(op_def: OpDef | None, node: NodeDef) -> bool:

@@ -120,6 +120,41 @@ def test_the_table_names_function_and_path(graphmill_cli: Cli, meta_graph: str) 
     assert "only by name" not in result.out
 
 
+@pytest.fixture
+def summary_graph(tmp_path: Path) -> str:
+    """A graph that writes a summary into `tmp_path / "runs"`."""
+    graph_def = proto.GraphDef(node=[
+        node("writer", "SummaryWriter"),
+        node("folder", "Const", value=str(tmp_path / "runs").encode(), dtype=7),
+        node("suffix", "Const", value=b".v", dtype=7),
+        node("tag", "Const", value=b"loss", dtype=7),
+        node("size", "Placeholder", dtype=3),
+        node("step", "Placeholder", dtype=9),
+        node("value", "Placeholder", dtype=1),
+        node("open", "CreateSummaryFileWriter", "writer", "folder", "size", "size", "suffix"),
+        node("write", "WriteScalarSummary", "writer", "step", "tag", "value", T=1),
+    ])  # fmt: skip
+    target = tmp_path / "summaries.pb"
+    target.write_bytes(graph_def.SerializeToString())
+    return str(target)
+
+
+def test_users_of_a_writer_have_the_path_of_its_creator(
+    graphmill_cli: Cli, summary_graph: str, tmp_path: Path
+) -> None:
+    nodes = json.loads(graphmill_cli("scan", summary_graph, "--json").out)["nodes"]
+    paths = {found["node"]: found["paths"] for found in nodes}
+    assert paths == {"open": [str(tmp_path / "runs")], "write": [str(tmp_path / "runs")]}
+
+
+def test_a_rule_for_a_folder_allows_its_writer(
+    graphmill_cli: Cli, summary_graph: str, tmp_path: Path
+) -> None:
+    rule = f"fs.write:{tmp_path / 'runs'}"
+    assert graphmill_cli("scan", summary_graph, "--allow", rule).code == 0
+    assert graphmill_cli("scan", summary_graph, "--allow", f"fs.write:{tmp_path / 'x'}").code == 1
+
+
 def test_an_op_that_is_not_registered_may_do_anything(graphmill_cli: Cli, tmp_path: Path) -> None:
     graph_def = proto.GraphDef(node=[proto.NodeDef(name="n", op="Foreign>Unheard")])
     (tmp_path / "graph.pb").write_bytes(graph_def.SerializeToString())
