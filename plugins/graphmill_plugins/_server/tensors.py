@@ -15,7 +15,7 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.dtypes import DType, as_dtype
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 from graphmill.spi import ResourceHandle
 from graphmill.spi.protos import (
     LENGTH,
@@ -64,10 +64,11 @@ def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part],
         data = _handle_message(value).SerializeToString()
         return [data], len(data)
     array = _as_array(value)
-    dtype = as_dtype(array.dtype) if dtype is None else dtype
     if array.dtype.hasobject:
+        dtype = as_dtype(getattr(value, "dtype", array.dtype)) if dtype is None else dtype
         data = _objects_message(array, dtype).SerializeToString()
         return [data], len(data)
+    dtype = as_dtype(array.dtype) if dtype is None else dtype
     if array.dtype != dtype.as_numpy_dtype:
         raise InvalidArgumentError(f"array of {array.dtype} is not a tensor of {dtype.name}")
     header = _header(dtype.enum, array.shape)
@@ -164,6 +165,12 @@ def _check_size(message: TensorProto, dtype: DType) -> None:
 
 def _objects_message(array: NDArray[Any] | np.generic, dtype: DType) -> TensorProto:
     """Return the message for strings and for arrays of resource handles."""
+    if dtype is dtypes.variant:
+        kinds = sorted({type(value).__name__ for value in array.ravel().tolist()})
+        raise UnimplementedError(
+            f"a variant ({', '.join(kinds)}) cannot be sent to another task or to a client: place "
+            "the nodes that create and use it on one task, and fetch tensors"
+        )
     if dtype is not dtypes.resource:
         return numpy_to_tensor_proto(array, dtype)
     message = proto.TensorProto(dtype=dtype.enum)  # type: ignore[arg-type]

@@ -148,6 +148,14 @@ def test_variants_have_no_value_on_the_wire() -> None:
         encode_tensor(np.empty(1, dtypes.variant.as_numpy_dtype))
 
 
+def test_sending_a_tensor_list_names_its_type() -> None:
+    class TensorList:
+        dtype = dtypes.variant.as_numpy_dtype
+
+    with pytest.raises(errors.UnimplementedError, match=r"a variant \(TensorList\) cannot be sent"):
+        encode_tensor(TensorList())
+
+
 @pytest.mark.parametrize(
     "message",
     [
