@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphmill.debug.recorded_graph import Numbers, RecordedEdge, RecordedNode
 
 RESULT_PREFIX = "fetch "
-"""What the name of a result of the step begins with, before the tensor that is fetched."""
+"""The prefix of the names of a step's results; the name of the fetched tensor follows."""
 NO_SOURCE = -1
 """The source of an input that no event produced: a constant, or a `Merge`'s other input."""
 
@@ -34,7 +34,7 @@ class Instance(NamedTuple):
     Attributes:
         run: the index of the run.
         node: the index of the node in the run's graph.
-        numbers: the iteration of each frame around it, from the outside in.
+        numbers: the iteration number of each enclosing frame, outermost first.
     """
 
     run: int

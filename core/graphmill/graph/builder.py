@@ -103,7 +103,7 @@ class Graph(ShapedGraph):
         """Return the graph of a message, to inspect or to extend.
 
         Raises:
-            InvalidArgumentError: it is no GraphDef; the message says how to read what it is.
+            InvalidArgumentError: `graph_def` is not a GraphDef; the message says how to read it.
             OpError: the message holds no valid graph; see `import_export.extend_graph`.
         """
         if not hasattr(graph_def, "library"):

@@ -166,7 +166,9 @@ def _decode(named: proto.NamedTensorProto, region: Region, area: SharedArea) -> 
     message = named.tensor
     dtype, shape = tensor_proto_dtype(message), tensor_proto_shape(message)
     if dtype in (dtypes.resource, dtypes.variant):
-        raise DataLossError(f"tensor {named.name!r} has the type {dtype.name}, which is no value")
+        raise DataLossError(
+            f"tensor {named.name!r} of type {dtype.name} cannot be sent to another process"
+        )
     if dtype is dtypes.string:
         if len(message.string_val) != math.prod(shape):
             raise DataLossError(

@@ -49,7 +49,8 @@ def import_meta_graph(
         A saver with the MetaGraph's own nodes; None if it has none.
 
     Raises:
-        InvalidArgumentError: it is no MetaGraph, a name is in use, or a collection is damaged.
+        InvalidArgumentError: it is not a MetaGraph, a name is in use, or a collection is
+            damaged.
         NotFoundError: the file does not exist, or an op is unknown.
     """
     target = infer_graph() if graph is None else graph

@@ -181,20 +181,20 @@ class DebugShell(cmd.Cmd):
         name = _one(line, "history NAME")
         recording = self._debugger.recording
         events = recording.history(name, self._debugger.position)
-        self._say_lines([recording.describe(index) for index in events], latest=True)
+        self._print_lines([recording.describe(index) for index in events], latest=True)
 
     def do_pending(self, line: str) -> None:
         """Show ready, running, waiting nodes, their counters and missing inputs: pending [all]."""
         if line not in ("", "all"):
             raise InvalidArgumentError("write pending, or pending all for nodes without any input")
-        self._say_lines([str(node) for node in self._debugger.waiting(all_nodes=line == "all")])
+        self._print_lines([str(node) for node in self._debugger.waiting(all_nodes=line == "all")])
         for wait in () if self._debugger.is_in_past else self._debugger.waits():
             self._say(str(wait))
 
     def do_dead(self, line: str) -> None:
         """Show the dead nodes so far, the latest last."""
         _nothing(line)
-        self._say_lines(self._debugger.dead(), latest=True)
+        self._print_lines(self._debugger.dead(), latest=True)
 
     def do_results(self, line: str) -> None:
         """Show the fetches of a step that has ended."""
@@ -237,7 +237,7 @@ class DebugShell(cmd.Cmd):
             f"{number}: {one}, {one.num_hits} hits"
             for number, one in self._debugger.breakpoints.items()
         ]
-        self._say_lines(lines)
+        self._print_lines(lines)
 
     def _show_stop(self, stop: Stop) -> None:
         """Show why the step stopped, and where it is."""
@@ -253,7 +253,7 @@ class DebugShell(cmd.Cmd):
         self.failure = error
         return True
 
-    def _say_lines(self, lines: list[str], *, latest: bool = False) -> None:
+    def _print_lines(self, lines: list[str], *, latest: bool = False) -> None:
         """Show lines; of many, the first ones or the latest ones."""
         left = len(lines) - _MAX_LINES
         shown = lines[-_MAX_LINES:] if latest else lines[:_MAX_LINES]

@@ -90,7 +90,7 @@ class SignatureCompiler:
             self._machine.checks_failed(signature)
 
     def warn_of_fault(self, signature: Signature) -> None:
-        """Warn that code raised an error while traced, as it computes the same inputs otherwise."""
+        """Warn that code raised an error while it was traced, though it runs on these inputs."""
         refusal = self.suspects.pop(signature, None)
         if refusal is not None:
             self._fault_warnings.warn(refusal.culprit, _warning(refusal.reason))
