@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from graphmill import dtypes
 from graphmill.dtypes import as_dtype
-from graphmill.errors import DataLossError, InvalidArgumentError, OpError
+from graphmill.errors import DataLossError, InvalidArgumentError, OpError, UnimplementedError
 from graphmill.spi import kernel
 from graphmill.spi.files import bytes_stream, check_compression
 from graphmill.spi.kernels import check_cancelled
@@ -76,13 +77,21 @@ def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
 @kernel("SerializeTensor", host=True)
 def serialize_tensor(tensor: Value, T: np.dtype[Any]) -> Value:
     """Return the serialised `TensorProto` of a tensor."""
-    if T.kind == "O":
+    if as_dtype(T) is dtypes.string:
         check_text(tensor, what="the serialised text")
     return string_scalar(tensor_message(tensor, as_dtype(T)).SerializeToString(deterministic=True))
 
 
 def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
-    """Return a tensor as a message with raw bytes and an explicit shape."""
+    """Return a tensor as a message with raw bytes and an explicit shape.
+
+    Raises:
+        UnimplementedError: its elements are resources or variants.
+    """
+    if dtype in (dtypes.resource, dtypes.variant):
+        raise UnimplementedError(
+            f"a tensor of {dtype.name} cannot be serialized: its elements are objects of a session"
+        )
     array = np.asarray(tensor)
     if dtype.kind == "s":
         message = numpy_to_tensor_proto(array, dtype)
