@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, UnimplementedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from graphmill.dtypes import DType
     from graphmill.spi import ArrayNamespace, Value
 
 _MAX_INT64 = 2**63 - 1
@@ -67,6 +68,18 @@ def on_objects(function: Callable[..., Value], dtype: np.dtype[Any]) -> Callable
         return result.item() if isinstance(result, np.ndarray) and not result.ndim else result
 
     return call
+
+
+def refuse_objects(dtype: DType, verb: str) -> None:
+    """Check that elements have a content, as those of resources and variants do not.
+
+    Raises:
+        UnimplementedError: they are resources or variants.
+    """
+    if dtype in (dtypes.resource, dtypes.variant):
+        raise UnimplementedError(
+            f"a tensor of {dtype.name} cannot be {verb}: its elements are objects of a session"
+        )
 
 
 def to_ints(vector: Value) -> tuple[int, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError
 from graphmill.spi import kernel
-from graphmill_plugins.kernels._support import shape_text
+from graphmill_plugins.kernels._support import refuse_objects, shape_text
 from graphmill_plugins.kernels.string.hash import fingerprint64
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ _BYTES = 8
 
 
 @kernel("Fingerprint", host=True)
-def fingerprint(data: Value, method: Value) -> Value:
+def fingerprint(data: Value, method: Value, T: np.dtype[Any]) -> Value:
     """Hash each row to eight bytes; for a row of several strings, hash the hashes of its strings.
 
     Raises:
         InvalidArgumentError: the data are a scalar, or the method is not farmhash64.
+        UnimplementedError: the data are resources or variants.
     """
+    refuse_objects(as_dtype(T), "hashed")
     if data.ndim == 0:
         raise InvalidArgumentError(f"Data must have at least rank 1, got {shape_text(data.shape)}")
     if method.ndim or method[()] != b"farmhash64":

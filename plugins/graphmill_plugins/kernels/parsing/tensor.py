@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from graphmill import dtypes
 from graphmill.dtypes import as_dtype
-from graphmill.errors import DataLossError, InvalidArgumentError, OpError, UnimplementedError
+from graphmill.errors import DataLossError, InvalidArgumentError, OpError
 from graphmill.spi import kernel
 from graphmill.spi.files import bytes_stream, check_compression
 from graphmill.spi.kernels import check_cancelled
@@ -29,6 +29,7 @@ from graphmill_plugins.kernels._strings import check_text, map_strings, string_s
 from graphmill_plugins.kernels._support import (
     SMALL_REQUEST,
     check_size,
+    refuse_objects,
     shape_text,
 )
 
@@ -88,10 +89,7 @@ def tensor_message(tensor: Value, dtype: DType) -> TensorProto:
     Raises:
         UnimplementedError: its elements are resources or variants.
     """
-    if dtype in (dtypes.resource, dtypes.variant):
-        raise UnimplementedError(
-            f"a tensor of {dtype.name} cannot be serialized: its elements are objects of a session"
-        )
+    refuse_objects(dtype, "serialized")
     array = np.asarray(tensor)
     if dtype.kind == "s":
         message = numpy_to_tensor_proto(array, dtype)

@@ -18,7 +18,7 @@ from graphmill.spi import kernel
 from graphmill.spi.kernels import cancellable
 from graphmill.spi.process import fork_safe_lock
 from graphmill.spi.protos import TensorProto, tensor_proto_to_numpy, write_varint
-from graphmill_plugins.kernels._support import check_size, shape_text
+from graphmill_plugins.kernels._support import check_size, refuse_objects, shape_text
 from graphmill_plugins.kernels._variant import TensorVariant
 from graphmill_plugins.kernels.sparse._sparse import check_parts
 from graphmill_plugins.kernels.state.value import resource_key
@@ -109,8 +109,11 @@ def _rows(indices: Value, values: Value, shape: Value) -> list[Parts]:
 
 
 @kernel("SerializeSparse", host=True)
-def serialize_sparse(indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]) -> Value:
+def serialize_sparse(
+    indices: Value, values: Value, shape: Value, T: np.dtype[Any], out_type: np.dtype[Any]
+) -> Value:
     """Return the three parts of a sparse tensor as messages, or as variants."""
+    refuse_objects(dtypes.as_dtype(T), "serialized")
     check_parts(indices, values, shape)
     out = np.empty(3, out_type)
     out[:] = list(map(_encoder(out_type), (indices, values, shape)))
@@ -119,9 +122,10 @@ def serialize_sparse(indices: Value, values: Value, shape: Value, out_type: np.d
 
 @kernel("SerializeManySparse", host=True)
 def serialize_many_sparse(
-    indices: Value, values: Value, shape: Value, out_type: np.dtype[Any]
+    indices: Value, values: Value, shape: Value, T: np.dtype[Any], out_type: np.dtype[Any]
 ) -> Value:
     """Serialize each row of a sparse tensor as a sparse tensor whose rank is one lower."""
+    refuse_objects(dtypes.as_dtype(T), "serialized")
     rows = _rows(indices, values, shape)
     encode = _encoder(out_type)
     out = np.empty((len(rows), 3), out_type)

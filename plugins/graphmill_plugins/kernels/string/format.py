@@ -12,7 +12,7 @@ import numpy as np
 from graphmill import dtypes, errors
 from graphmill.spi import kernel
 from graphmill_plugins.kernels._strings import encode, map_strings, string_array, string_scalar
-from graphmill_plugins.kernels._support import check_size
+from graphmill_plugins.kernels._support import check_size, refuse_objects
 from graphmill_plugins.kernels._tensor_text import format_tensor
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def as_string(
 ) -> Callable[[Value], Value]:
     """Format each element like C's printf."""
     kind = dtypes.as_dtype(T)
+    refuse_objects(kind, "formatted")
     _check_as_string(kind, precision, scientific, shortest, fill)
     flags = fill + str(width) if width > -1 else ""
     digits = f".{precision}" if precision > -1 else ""
