@@ -9,7 +9,7 @@ import json
 import traceback
 from typing import Any
 
-from graphmill.errors import UnimplementedError
+from graphmill.errors import UnavailableError, UnimplementedError
 from graphmill.isolation import packets
 from graphmill.isolation.error_packets import encode_error
 from graphmill.isolation.limits import LANDLOCK, SECCOMP, IsolationLimits
@@ -36,6 +36,11 @@ def main(requests: int, replies: int, lifeline: int, area: int) -> None:
     limits = IsolationLimits(**{**setup["limits"], "require": tuple(setup["limits"]["require"])})
     try:
         _restrict(limits, setup["access"])
+    except MemoryError:
+        reason = "the process of the isolated model ran out of memory while it started"
+        advice = "raise IsolationLimits.memory_bytes"
+        write_packet(replies, encode_error(UnavailableError(f"{reason}; {advice}")))
+        return
     except Exception as error:  # noqa: BLE001 - the parent reports whatever it is
         reason = f"the model cannot be isolated: {type(error).__name__}: {error}"
         write_packet(replies, encode_error(UnimplementedError(reason)))
