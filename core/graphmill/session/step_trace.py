@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
     from graphmill.graph.node import Node
     from graphmill.lowering.partitioning.build_executors import PerPartition
-    from graphmill.runtime.steps.step_stats import StepStatsCollector, TimedRun
+    from graphmill.runtime.steps.step_stats import OutputStats, StepStatsCollector, TimedRun
 
 
 class _Member(NamedTuple):
@@ -42,7 +42,18 @@ class _Member(NamedTuple):
     label: str
 
 
-_INSTANT_NODES: Final[WeakKeyDictionary[Graph, tuple[Node, ...]]] = WeakKeyDictionary()
+class _InstantNode(NamedTuple):
+    """A node that runs no kernel."""
+
+    name: str
+    op: str
+    outputs: tuple[OutputStats, ...]
+    label: str
+    is_result: bool
+
+
+# What is kept must not refer to the graph: a value that holds its key keeps it alive for ever.
+_INSTANT_NODES: Final[WeakKeyDictionary[Graph, tuple[_InstantNode, ...]]] = WeakKeyDictionary()
 _MEMBERS: Final[WeakKeyDictionary[Graph, dict[tuple[str, str], tuple[_Member, ...]]]] = (
     WeakKeyDictionary()
 )
@@ -66,26 +77,28 @@ def complete_trace(
     """
     for item in items:
         device = item.device.name
+        recorded = {name_of(run): run for run in collector.runs(device)}
         compilation = find_compilation(item.graph)
-        if compilation is not None and compilation.clusters:
-            wholes = {name_of(run): run for run in collector.runs(device)}
-            for cluster in compilation.clusters:
-                whole = wholes.get(cluster.name)
-                if whole is not None:
-                    members = _members(cluster, item.graph, interpreted)
-                    collector.runs(device).extend(_shares(whole, members))
+        for cluster in compilation.clusters if compilation is not None else ():
+            whole = recorded.get(cluster.name)
+            if whole is not None:
+                members = _members(cluster, item.graph, interpreted)
+                collector.runs(device).extend(_shares(whole, members))
         for node in _instant_nodes(item.graph):
-            when = ended if is_result(node) else started
-            if when is not None:
-                collector.record(device, _instant(node, when))
+            when = ended if node.is_result else started
+            if when is not None and node.name not in recorded:
+                times = (when, when, when)
+                stats = NodeStats(node.name, node.op, thread_id(), *times, node.outputs, node.label)
+                collector.record(device, stats)
 
 
-def _instant_nodes(graph: Graph) -> tuple[Node, ...]:
+def _instant_nodes(graph: Graph) -> tuple[_InstantNode, ...]:
     """Return the nodes of a partition that run no kernel."""
     nodes = _INSTANT_NODES.get(graph)
     if nodes is None:
         everything = (graph.source, *graph.nodes)
-        nodes = _INSTANT_NODES[graph] = tuple(filter(_runs_no_kernel, everything))
+        nodes = tuple(_instant_node(node) for node in everything if _runs_no_kernel(node))
+        _INSTANT_NODES[graph] = nodes
     return nodes
 
 
@@ -122,9 +135,9 @@ def _runs_no_kernel(node: Node) -> bool:
     return is_boundary or is_constant(node) or node is node.graph.source
 
 
-def _instant(node: Node, when: int) -> NodeStats:
+def _instant_node(node: Node) -> _InstantNode:
     outputs = (output_of_attr(node.attrs["value"]),) if is_constant(node) else ()
-    return NodeStats(node.name, node.op, thread_id(), when, when, when, outputs, label_of(node))
+    return _InstantNode(node.name, node.op, outputs, label_of(node), is_result(node))
 
 
 def partition_graph(graph: Graph) -> proto.GraphDef:

@@ -170,3 +170,18 @@ def test_s6_steps_with_options_leave_nothing_with_the_session(probe_host: Any) -
                 except errors.InvalidArgumentError:
                     continue
         assert session._impl.cancellation._callbacks == {}
+
+
+def test_graphs_of_traced_steps_are_released() -> None:
+    released: list[None] = []
+    with graphmill.Session(graph=graph_def(X, Y)) as session:
+        metadata, options = graphmill.RunMetadata(), {"trace_level": "FULL_TRACE"}
+        session.run("y:0", {"x:0": 1.0}, options=options, run_metadata=metadata)
+        assert metadata.step_stats.dev_stats
+        for entry in session._impl.kept_executors():
+            for item in entry.items:
+                weakref.finalize(item.graph, released.append, None)
+        del entry, item
+    del session
+    gc.collect()
+    assert released
