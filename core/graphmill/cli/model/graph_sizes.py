@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphmill.dtypes import as_dtype
 from graphmill.errors import OpError
+from graphmill.ops.definition.op_traits import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.tensor_shape_pb2 import TensorShapeProto
     from graphmill.typing import Shape
-
-_VARIABLES = ("VarHandleOp", "Variable", "VariableV2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +40,30 @@ class Size:
         return f"{self.nodes:,} with {self.elements:,} elements, {self.bytes:,} bytes"
 
 
-def variables_size(graph_def: GraphDef) -> Size:
+def variables_size(graph_def: GraphDef, ops: OpRegistry) -> Size:
     """Return the size of the variables of a graph, by their declared shapes."""
     variables = {
         node.attr["shared_name"].s or node.name.encode(): node
         for node in graph_def.node
-        if node.op in _VARIABLES
+        if _source(node.op, ops) is Source.VARIABLE
     }
     return _size((node.attr["dtype"].type, node.attr["shape"].shape) for node in variables.values())
 
 
-def constants_size(graph_def: GraphDef) -> Size:
+def constants_size(graph_def: GraphDef, ops: OpRegistry) -> Size:
     """Return the size of the constants of a graph and its functions."""
     bodies = [function.node_def for function in graph_def.library.function]
     return _size(
         (node.attr["value"].tensor.dtype, node.attr["value"].tensor.tensor_shape)
         for nodes in (graph_def.node, *bodies)
         for node in nodes
-        if node.op == "Const"
+        if _source(node.op, ops) is Source.CONSTANT
     )
+
+
+def _source(op: str, ops: OpRegistry) -> Source:
+    op_def = ops.find(op)
+    return Source.NONE if op_def is None else op_def.traits.source
 
 
 def _shape(tensor: Tensor) -> Shape:

@@ -25,6 +25,7 @@ from graphmill.errors import (
     UnknownNameError,
     suggest,
 )
+from graphmill.ops.definition.op_traits import ControlFlow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
     from graphmill.session.session import Session
-
-_LOOPS = ("Enter", "RefEnter")  # the ops that begin a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +293,8 @@ def _graph(
 
 def _fetchable(summary: ModelSummary, graph: LoadedGraph, host: Host) -> Iterable[Port]:
     """Return the outputs of a graph outside of its loops; tensors in loops cannot be fetched."""
-    if not any(name in summary.ops for name in _LOOPS):
+    definitions = map(host.ops.find, summary.ops)
+    if not any(one and one.traits.control_flow is ControlFlow.ENTER for one in definitions):
         return summary.outputs
     return static_outputs(summary.outputs, graph, host.ops)
 

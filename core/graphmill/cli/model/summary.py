@@ -201,8 +201,8 @@ def _contents(
             if node.op in PLACEHOLDERS
         ),
         outputs=tuple(_ends(graph_def, ops)),
-        variables=variables_size(graph_def),
-        constants=constants_size(graph_def),
+        variables=variables_size(graph_def, ops),
+        constants=constants_size(graph_def, ops),
     )
 
 
