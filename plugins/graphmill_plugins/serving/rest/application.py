@@ -167,9 +167,8 @@ class Application:
     async def _read_body(self, scope: dict[str, Any], receive: Receive) -> tuple[bytes, int]:
         """Return the body of a request, and how many of the pending bytes it has reserved."""
         metrics = self._core.metrics
-        declared = int(
-            _header(scope["headers"], b"content-length") or 0
-        )  # httptools has checked it
+        # httptools has refused a length that is not a number.
+        declared = int(_header(scope["headers"], b"content-length") or 0)
         self._check_size(declared)
         message = await receive()
         body = message.get("body", b"")
@@ -266,11 +265,9 @@ def _find_route(method: str, path: str) -> _Route:
     return _Route("", None, error=(404, f"there is nothing at {path[:200]}"))
 
 
-def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> bytes:
-    for name, value in headers:
-        if name == wanted:
-            return value
-    return b""
+def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
+    """Return the value of the first header of a name, or nothing."""
+    return next((value for key, value in headers if key == name), b"")
 
 
 def _message(error: OpError) -> str:
