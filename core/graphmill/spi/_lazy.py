@@ -11,6 +11,9 @@ from graphmill.plugin.spi_version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
+    """`__getattr__` and `__dir__` of a module."""
+
 
 def lazy_names(
     module: str, homes: Mapping[str, str], own: Iterable[str] = ()
@@ -23,25 +26,44 @@ def lazy_names(
             empty string re-exports the defining module itself.
         own: further names, which the re-exporting module defines itself.
     """
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
-    modules = {home.rpartition(".")[2]: home for home, names in homes.items() if not names}
-    listed = sorted({*own, *home_of, *modules})
-    namespace = sys.modules[module].__dict__
+    sources = {name: (home, name) for home, names in homes.items() for name in names.split()}
+    sources |= {home.rpartition(".")[2]: (home, "") for home, names in homes.items() if not names}
+    listed = sorted({*own, *sources})
+    get, names = lazy_attributes(
+        module, sources, listed, lambda name: _renamed(module, name, listed)
+    )
+    return listed, get, names
 
-    def get(name: str) -> Any:
-        if name in modules:
-            value: Any = importlib.import_module(modules[name])
-        elif name in home_of:
-            value = getattr(importlib.import_module(home_of[name]), name)
-        else:
-            return _renamed(module, name, listed)(module, name)
-        namespace[name] = value
+
+def lazy_attributes(
+    module: str,
+    sources: Mapping[str, tuple[str, str]],
+    listed: Iterable[str],
+    find_other: Callable[[str], Callable[[str, str], Any]],
+) -> Attributes:
+    """Return `__getattr__` and `__dir__` of a module that imports names on first use.
+
+    Args:
+        module: the name of the module, which is being imported.
+        sources: for each name its module and its name there; "" for the module itself.
+        listed: its public names.
+        find_other: returns a function that resolves another name, or raises AttributeError. The
+            function is called with `module` and the name, by `__getattr__` for its `stacklevel`.
+    """
+    namespace = vars(sys.modules[module])
+
+    def get_attribute(name: str) -> Any:
+        if name not in sources:
+            return find_other(name)(module, name)
+        home, attribute = sources[name]
+        source = importlib.import_module(home)
+        value = namespace[name] = getattr(source, attribute) if attribute else source
         return value
 
     def names() -> list[str]:
         return sorted({*namespace, *listed})
 
-    return listed, get, names
+    return get_attribute, names
 
 
 def _renamed(module: str, name: str, listed: list[str]) -> Callable[[str, str], Any]:
