@@ -11,7 +11,7 @@ import pytest
 import graphmill
 from graphmill.lowering import execution_state, kernel_factory
 from graphmill.lowering.partitioning import build_executors
-from graphmill.session import step
+from graphmill.session.steps import step
 from graphmill_plugins.default_executor import executor, propagator, state
 
 if TYPE_CHECKING:

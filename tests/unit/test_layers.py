@@ -78,16 +78,16 @@ SESSION_DOORS = (
     "graphmill.session.session",
     "graphmill.session.options",
     # A worker runs the graphs of sessions that are elsewhere: their executors, tiers and pools.
-    "graphmill.session.cost_model",
+    "graphmill.session.reports.cost_model",
     "graphmill.session.executors_cache",
     # A master refuses the settings that a session of this process refuses.
     "graphmill.session.config_check",
     # A worker reports a traced step as a session of this process does.
-    "graphmill.session.step_trace",
+    "graphmill.session.reports.step_trace",
     # They write the graphs and descriptions of watched steps as such a session does.
-    "graphmill.session.debug_metadata",
+    "graphmill.session.debugging.debug_metadata",
     # A master converts fed values to tensors as a session of this process does.
-    "graphmill.session.feeds",
+    "graphmill.session.steps.feeds",
     "graphmill.session.hot_steps",
     "graphmill.session.session_devices",
     "graphmill.session.thread_pools",

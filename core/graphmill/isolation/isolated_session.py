@@ -28,8 +28,8 @@ from graphmill.isolation.packets import Packet
 from graphmill.isolation.protections import check_protections
 from graphmill.isolation.tensors import decode_tensors, encode_tensors
 from graphmill.isolation.visible_files import visible_files
-from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.options import as_message
+from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.devices.device import DeviceAttributes
     from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
-    from graphmill.session.debug_step import DebugStep
+    from graphmill.session.debugging.debug_step import DebugStep
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 

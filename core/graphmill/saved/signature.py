@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmill import dtypes, errors
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
-from graphmill.session.feeds import feed_converter
+from graphmill.session.steps.feeds import feed_converter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

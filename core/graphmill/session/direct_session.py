@@ -39,18 +39,18 @@ from graphmill.session.executors_cache import (
     Signature,
     syncs_devices,
 )
-from graphmill.session.feeds import feed_converter, inferred_shape, static_shape
 from graphmill.session.hot_steps import HotSteps
-from graphmill.session.partial_run import PartialRuns
 from graphmill.session.session_devices import create_devices
-from graphmill.session.step_call import execute, make_call
-from graphmill.session.thread_pools import ThreadPools
-from graphmill.session.transfer import (
+from graphmill.session.steps.feeds import feed_converter, inferred_shape, static_shape
+from graphmill.session.steps.partial_run import PartialRuns
+from graphmill.session.steps.step_call import execute, make_call
+from graphmill.session.steps.transfer import (
     compose,
     copies_in,
     copies_out,
     skip_if_on_device,
 )
+from graphmill.session.thread_pools import ThreadPools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
     from graphmill.runtime.threads.thread_pool import ThreadPool
-    from graphmill.session.debug_partitions import DebugPartitions
-    from graphmill.session.debug_step import DebugStep
+    from graphmill.session.debugging.debug_partitions import DebugPartitions
+    from graphmill.session.debugging.debug_step import DebugStep
     from graphmill.session.graph_growth import GrowthWatch
     from graphmill.typing import Value
 
@@ -300,7 +300,9 @@ class DirectSession(SessionInterface):
         self.check_open()
         with self._graph_lock:
             if self._debug is None:
-                from graphmill.session.debug_partitions import DebugPartitions  # few are debugged
+                from graphmill.session.debugging.debug_partitions import (
+                    DebugPartitions,  # few are debugged
+                )
 
                 self._debug = DebugPartitions(
                     self._state.graph, self._options, self._partitions, self._function_runtime
@@ -330,7 +332,7 @@ class DirectSession(SessionInterface):
         is_partial: bool = False,
     ) -> DebugStep:
         """Return a step of a signature that `driver` drives; see `SessionInterface.debug_step`."""
-        from graphmill.session.debug_step import DebugStep  # few steps are debugged
+        from graphmill.session.debugging.debug_step import DebugStep  # few steps are debugged
 
         cached = self.debug_executors(signature, is_partial=is_partial)
         return DebugStep(self, cached, values, driver, is_partial=is_partial)
@@ -452,7 +454,7 @@ class DirectSession(SessionInterface):
 
     def waits(self) -> list[WaitRecord]:
         """Return what the session's steps wait for now, and which nodes use the same resources."""
-        from graphmill.session.step_waits import with_users
+        from graphmill.session.steps.step_waits import with_users
 
         return with_users(self.cancellation.waits(), self.graph)
 
@@ -627,7 +629,7 @@ def watches_of(options: RunOptions | None) -> Sequence[Any]:
 
 
 def _publish_graphs(items: Sequence[PerPartition], watches: Sequence[Any], broker: Broker) -> None:
-    from graphmill.session.debug_metadata import publish_graphs  # few steps are watched
+    from graphmill.session.debugging.debug_metadata import publish_graphs  # few steps are watched
 
     publish_graphs(items, watches, broker)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from graphmill.lowering.callable_options import CallableRewrites
     from graphmill.lowering.partitioning.build_executors import PerPartition
     from graphmill.lowering.placement.placer import PlacementRecord
-    from graphmill.session.cost_model import CostModel
+    from graphmill.session.reports.cost_model import CostModel
     from graphmill.typing import Shape
 
 Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]

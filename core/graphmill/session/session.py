@@ -20,8 +20,8 @@ from graphmill.plugin.host import Host, default_host
 from graphmill.runtime.process.fork import fork_safe_lock
 from graphmill.runtime.session_interface import scheme_of
 from graphmill.session.direct_session import DirectSession
-from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.session.options import as_message
+from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.session_interface import SessionFactory, SessionInterface
     from graphmill.runtime.stepping import StepDriver
     from graphmill.runtime.steps.waits import WaitRecord
-    from graphmill.session.debug_step import DebugStep
+    from graphmill.session.debugging.debug_step import DebugStep
     from graphmill.session.executors_cache import Signature
     from graphmill.typing import Value
 

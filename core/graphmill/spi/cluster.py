@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from graphmill.session.direct_session import DirectSession as DirectSession
     from graphmill.session.executors_cache import ExecutorsAndKeys as ExecutorsAndKeys
     from graphmill.session.executors_cache import Signature as Signature
-    from graphmill.session.feeds import feed_converter as feed_converter
-    from graphmill.session.feeds import inferred_shape as inferred_shape
-    from graphmill.session.feeds import static_shape as static_shape
     from graphmill.session.options import as_message as as_message
     from graphmill.session.options import copy_message as copy_message
     from graphmill.session.session_devices import create_devices as create_devices
+    from graphmill.session.steps.feeds import feed_converter as feed_converter
+    from graphmill.session.steps.feeds import inferred_shape as inferred_shape
+    from graphmill.session.steps.feeds import static_shape as static_shape
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -89,7 +89,7 @@ else:
             "graphmill.runtime.session_interface": "SessionFactory SessionInterface",
             "graphmill.session.direct_session": "DirectSession",
             "graphmill.session.executors_cache": "ExecutorsAndKeys Signature",
-            "graphmill.session.feeds": "feed_converter inferred_shape static_shape",
+            "graphmill.session.steps.feeds": "feed_converter inferred_shape static_shape",
             "graphmill.session.options": "as_message copy_message",
             "graphmill.session.session_devices": "create_devices",
         },

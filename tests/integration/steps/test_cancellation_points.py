@@ -21,7 +21,7 @@ from graphmill.runtime.rendezvous import IntraProcessRendezvous
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.steps.step_runner import StepRunner
 from graphmill.runtime.threads.thread_pool import ThreadPool
-from graphmill.session import step
+from graphmill.session.steps import step
 from graphmill.testing.timeouts import TIMEOUT, no_leaked_threads
 from graphmill_plugins.cpu.device import CpuDevice
 from graphmill_plugins.default_executor import executor_state

@@ -9,7 +9,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops
-from graphmill.session import partial_run
+from graphmill.session.steps import partial_run
 
 
 @pytest.fixture

@@ -36,10 +36,10 @@ from graphmill.runtime.process.fork import fork_safe_rlock
 from graphmill.runtime.session_interface import SessionInterface
 from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.session.config_check import check_config
-from graphmill.session.cost_model import is_cost_step
-from graphmill.session.debug_metadata import publish_step
-from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.session.debugging.debug_metadata import publish_step
 from graphmill.session.options import as_message, copy_message
+from graphmill.session.reports.cost_model import is_cost_step
+from graphmill.session.steps.feeds import feed_converter, static_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

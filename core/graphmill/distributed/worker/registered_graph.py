@@ -23,7 +23,7 @@ from graphmill.lowering.partitioning.build_executors import PartitionMaker
 from graphmill.lowering.passes import PassOptions, check_needed
 from graphmill.runtime.devices.transport import rendezvous_maker
 from graphmill.runtime.process.fork import fork_safe_lock
-from graphmill.session.debug_metadata import publish_graphs
+from graphmill.session.debugging.debug_metadata import publish_graphs
 from graphmill.session.executors_cache import ExecutorsAndKeys, syncs_devices
 from graphmill.session.hot_steps import HotSteps
 

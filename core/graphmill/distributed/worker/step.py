@@ -23,8 +23,8 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner, running
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.cost_model import measured_costs
-from graphmill.session.step_trace import complete_trace, partition_graph
+from graphmill.session.reports.cost_model import measured_costs
+from graphmill.session.reports.step_trace import complete_trace, partition_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ import graphmill
 from graphmill import errors, ops
 from graphmill.runtime.devices.allocator import LimitedAllocator
 from graphmill.runtime.resources.variables import Variable
-from graphmill.session.memory_report import add_memory_report
+from graphmill.session.reports.memory_report import add_memory_report
 
 
 def session_with_a_variable() -> graphmill.Session:

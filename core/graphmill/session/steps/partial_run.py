@@ -33,7 +33,7 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner, running
 from graphmill.runtime.steps.step_stats import StepStatsCollector
 from graphmill.session.options import as_message, copy_message
-from graphmill.session.step_ids import next_step_id
+from graphmill.session.steps.step_ids import next_step_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -173,7 +173,9 @@ class RunState:
     def _described(self, error: OpError) -> OpError:
         """Return the error of the run with its operation, and what a cancelled run waited for."""
         if self._cancellation.is_cancelled:
-            from graphmill.session.step_waits import describe_cancelled  # few runs are cancelled
+            from graphmill.session.steps.step_waits import (
+                describe_cancelled,  # few runs are cancelled
+            )
 
             describe_cancelled(error, self._args, self._session.graph)
         self._session.add_location(error)

@@ -17,7 +17,7 @@ from graphmill.graph.builder import Graph
 from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.ops.attrs.attr_types import ShapeAttr
 from graphmill.ops.definition.op_registry import OpRegistry
-from graphmill.session.feeds import feed_converter, static_shape
+from graphmill.session.steps.feeds import feed_converter, static_shape
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 

@@ -16,8 +16,8 @@ from graphmill.graph.builder import Graph
 from graphmill.ops.attrs.attr_types import FuncAttr
 from graphmill.proto import RunMetadata, RunOptions
 from graphmill.runtime.steps.call_frame import CallFrame
-from graphmill.session import step
-from graphmill.session.transfer import identity
+from graphmill.session.steps import step
+from graphmill.session.steps.transfer import identity
 from graphmill.testing.proto_builders import const_def, function_def, graph_def, node_def
 from graphmill.testing.timeouts import no_leaked_threads
 

@@ -29,10 +29,10 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import RUNNING, StepRunner, leave
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.cost_model import is_cost_step, measured_costs
 from graphmill.session.options import as_message, copy_message
-from graphmill.session.step_ids import next_step_id
-from graphmill.session.transfer import identity
+from graphmill.session.reports.cost_model import is_cost_step, measured_costs
+from graphmill.session.steps.step_ids import next_step_id
+from graphmill.session.steps.transfer import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ def run_step_with_options(
         deadline=None if timeout is None else time.monotonic() + timeout,
     )
     if run_options.debug_options.debug_tensor_watch_opts:
-        from graphmill.session.debug_metadata import publish_step  # few steps are watched
+        from graphmill.session.debugging.debug_metadata import publish_step  # few steps are watched
 
         signature = executors.feeds, executors.fetches, executors.targets
         broker = session.effects.broker("a debug watch")
@@ -150,7 +150,9 @@ def run_step_with_options(
         if metadata is not None and run_metadata is not None:
             metadata.Clear()
             if collector is not None:
-                from graphmill.session.step_trace import complete_trace  # few steps are traced
+                from graphmill.session.reports.step_trace import (
+                    complete_trace,  # few steps are traced
+                )
 
                 ended = None if failure is not None else now()
                 complete_trace(collector, items, executors.items, started, ended)
@@ -180,7 +182,7 @@ def _run_traced(
             _run(session, executors, args, items)
     except ResourceExhaustedError as error:
         if of_memory is not None:
-            from graphmill.session.memory_report import add_memory_report
+            from graphmill.session.reports.memory_report import add_memory_report
 
             add_memory_report(error, session.devices, of_memory)
         raise
@@ -223,7 +225,9 @@ def _run(
                 _run_partitions(session, items, args)
     except OpError as error:
         if args.parent_cancellation is not None and args.parent_cancellation.is_cancelled:
-            from graphmill.session.step_waits import describe_cancelled  # few steps are cancelled
+            from graphmill.session.steps.step_waits import (
+                describe_cancelled,  # few steps are cancelled
+            )
 
             describe_cancelled(error, args, session.graph)
         if error.node is not None and not session.graph.has_node(error.node):
@@ -235,7 +239,7 @@ def _run(
     except KeyboardInterrupt as interrupt:
         # A pending wait must not consume, after the step, what other steps wait for.
         args.start_cancel(CancelledError("the step was interrupted"))
-        from graphmill.session.step_waits import describe_interrupted
+        from graphmill.session.steps.step_waits import describe_interrupted
 
         describe_interrupted(interrupt, args, session.graph)
         raise
@@ -417,7 +421,7 @@ def _fill_metadata(
     collector: StepStatsCollector | None,
 ) -> None:
     if options.output_partition_graphs:
-        from graphmill.session.step_trace import partition_graph
+        from graphmill.session.reports.step_trace import partition_graph
 
         metadata.partition_graphs.extend(partition_graph(item.graph) for item in items)
     if collector is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphmill.errors import (
     InvalidValueError,
 )
-from graphmill.session.step import run_step, run_step_with_options
+from graphmill.session.steps.step import run_step, run_step_with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

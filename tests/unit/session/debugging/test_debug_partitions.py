@@ -9,7 +9,7 @@ import pytest
 
 from graphmill.ops.definition.op_registry import OpRegistry
 from graphmill.runtime.kernels.op_segment import StatefulKernels
-from graphmill.session.debug_partitions import SharedKernels
+from graphmill.session.debugging.debug_partitions import SharedKernels
 
 FUNCTIONS: Any = SimpleNamespace(host=SimpleNamespace(ops=OpRegistry()))
 

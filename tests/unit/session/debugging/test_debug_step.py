@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphmill.errors import OpError
     from graphmill.runtime.stepping import NodeInstance, SteppableRun
-    from graphmill.session.debug_step import DebugStep
+    from graphmill.session.debugging.debug_step import DebugStep
 
 
 class Driver(StepDriver):

@@ -14,8 +14,8 @@ from graphmill.graph.formats.import_export import graph_from_graph_def
 from graphmill.plugin.host import Host
 from graphmill.proto import RunMetadata
 from graphmill.runtime.steps.step_stats import NodeStats, OutputStats, StepStatsCollector
-from graphmill.session.cost_model import measured_costs
 from graphmill.session.executors_cache import ExecutorsAndKeys
+from graphmill.session.reports.cost_model import measured_costs
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"

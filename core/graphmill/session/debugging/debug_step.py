@@ -22,9 +22,9 @@ from graphmill.runtime.steps.cancellation import CancellationManager
 from graphmill.runtime.steps.deadlock_detector import DeadlockDetector
 from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import StepRunner, running
-from graphmill.session.step import step_results
-from graphmill.session.step_ids import next_step_id
-from graphmill.session.step_waits import describe_cancelled, with_users
+from graphmill.session.steps.step import step_results
+from graphmill.session.steps.step_ids import next_step_id
+from graphmill.session.steps.step_waits import describe_cancelled, with_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

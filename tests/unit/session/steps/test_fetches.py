@@ -13,7 +13,7 @@ import pytest
 import graphmill
 from graphmill import errors
 from graphmill.graph.builder import Graph
-from graphmill.session.fetches import FetchPlan, feed_name, several, target_name
+from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 from graphmill.testing.proto_builders import const_def, graph_def, node_def
 
 

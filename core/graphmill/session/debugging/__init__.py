@@ -1,0 +1,1 @@
+"""Steps that a debugger drives or watches."""

@@ -1,0 +1,1 @@
+"""Run one step: feeds, fetches, callables and partial runs."""
