@@ -14,9 +14,10 @@ from graphmill.cli.options import Settings, common_options, pass_settings
 from graphmill.cli.output.formatting import Block, Table, emit, plain
 from graphmill.cli.output.progress import stage
 from graphmill.errors import NotFoundError, suggest
+from graphmill.ops.definition.op_summaries import summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from graphmill.ops.definition.op_def import ArgDef, OpDef
     from graphmill.plugin.host import Host
@@ -85,9 +86,11 @@ def _list(
         with stage("importing all kernels"):
             present = set(host.kernels.ops())
         chosen = [name for name in chosen if (name in present) is has_kernel]
-    families = {name: host.ops.family(name) for name in chosen}
-    table = Table(("op", "family"), list(families.items()))
-    data = {"ops": [{"name": name, "family": family} for name, family in families.items()]}
+    rows: list[Sequence[object]] = [
+        (name, host.ops.family(name), summary_of(host.ops.get(name))) for name in chosen
+    ]
+    table = Table(("op", "family", "what it does"), rows)
+    data = {"ops": [dict(zip(("name", "family", "summary"), row, strict=True)) for row in rows]}
     blocks: list[Block] = [table] if table.rows else ["no such op"]
     emit(data, blocks, as_json=settings.as_json)
 
@@ -139,11 +142,10 @@ def _blocks(definition: OpDef, registrations: list[Registration]) -> list[Block]
 def _summary(definition: OpDef, registrations: Iterable[Registration]) -> str:
     """Return what an op does: its summary, or the first sentence about one of its kernels.
 
-    TensorFlow's op definitions come without summaries. A kernel for many ops is described in
-    general terms, which say nothing about one of them.
+    A kernel for many ops is described in general terms, which say nothing about one of them.
     """
-    if definition.summary:
-        return definition.summary
+    if summary := summary_of(definition):
+        return summary
     for registration in registrations:
         kernel = registration.definition
         if len(kernel.ops) <= _FEW_OPS:
@@ -194,7 +196,6 @@ def _definition_data(definition: OpDef) -> dict[str, Any]:
     return {
         "name": definition.name,
         "family": definition.family,
-        "summary": definition.summary,
         "is_stateful": definition.is_stateful,
         "inputs": [{"name": arg.name, "type": _arg_type(arg)} for arg in definition.input_args],
         "outputs": [{"name": arg.name, "type": _arg_type(arg)} for arg in definition.output_args],

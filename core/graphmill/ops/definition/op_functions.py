@@ -18,6 +18,7 @@ from graphmill.ops.attrs import attr_check
 from graphmill.ops.attrs.attr_types import FuncAttr, TensorAttr
 from graphmill.ops.definition.names import function_name, parameter_name
 from graphmill.ops.definition.op_registry import as_op_def, bundled_ops
+from graphmill.ops.definition.op_summaries import summary_of
 from graphmill.ops.inputs.default_graph import get_default_graph
 from graphmill.ops.inputs.input_values import plan_inputs
 
@@ -117,7 +118,9 @@ def op_signature(op_def: OpDef) -> inspect.Signature:
 
 def op_docstring(op_def: OpDef) -> str:
     """Return the docstring of an op's function."""
-    lines = [op_def.summary or f"Add a node of op `{op_def.name}` to the graph.", ""]
+    adds = f"Add a node of op `{op_def.name}` to the graph."
+    summary = summary_of(op_def)
+    lines = [summary, "", adds, ""] if summary else [adds, ""]
     if op_def.description:
         lines += [op_def.description, ""]
     lines.append("Args:")

@@ -142,10 +142,12 @@ class OpRegistry:
         if op_def is None and self._fallback is not None:
             return self._fallback().get(name)
         if op_def is None:
+            from graphmill.tensorflow_names import hint
+
             failures = "".join(f"\n  {line}" for line in self._failures())
             raise NotFoundError(
-                f"unknown op {name!r}{suggest(name, self.names())}; it is not one of TensorFlow's "
-                "ops, and no plugin registers it (graphmill_register_ops)"
+                f"unknown op {name!r}{suggest(name, self.names())}{hint(name)}; it is not one of "
+                "TensorFlow's ops, and no plugin registers it (graphmill_register_ops)"
                 + (f". Plugins that are not used:{failures}" if failures else ""),
                 op_type=name,
             )
