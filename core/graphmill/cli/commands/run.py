@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError
 from graphmill.ops.definition.effects import EFFECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
 
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
 @dir_option
 @click.option("--inputs", default="", help="Inputs as in saved_model_cli: 'x=f.npy;y=g.npz[k]'.")
 @click.option("--input_exprs", default="", help="Inputs as expressions: 'x=np.ones((1, 3))'.")
-@click.option("--input_examples", default="", help="tf.Examples: 'x=[{\"age\": [22]}]'.")
+@click.option("--input_examples", default="", help="tf.Examples: 'x=[{\"age\": [22.0]}]'.")
 @common_options
 @pass_settings
 def run(
@@ -187,6 +188,7 @@ def run(
     with (
         stage("running", loaded.session.waits),
         queue_runners_running(loaded, is_on=queue_runners),
+        _example_advice(is_on=bool(input_examples)),
     ):
         if trace is None:
             results = loaded.run(values, timeout)
@@ -198,6 +200,17 @@ def run(
     if notes:
         data["notes"] = notes
     emit(data, answer_blocks(results, largest), as_json=settings.as_json)
+
+
+@contextmanager
+def _example_advice(*, is_on: bool) -> Iterator[None]:
+    """Add to the error of a run how the types of features are chosen."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        if is_on:
+            error.add_note("try: 22.0 for a float feature; 22 is an int64 in --input_examples")
+        raise
 
 
 def _loader(

@@ -61,8 +61,8 @@ def parse_expressions(text: str) -> list[Source]:
 
 
 def parse_examples(text: str) -> list[Source]:
-    """Parse `--input_examples`: `examples=[{"age": [22], "name": ["ann"]}]`."""
-    pairs = _pairs(text, """--input_examples 'x=[{"age": [22]}]'""")
+    """Parse `--input_examples`: `x=[{"age": [22.0], "name": ["ann"]}]` or `x=@FILE.json`."""
+    pairs = _pairs(text, """--input_examples 'x=[{"age": [22.0]}]'""")
     return [Source(name, "examples", value) for name, value in pairs]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,8 +37,16 @@ def load(source: Source, spec: InputSpec, images: ImageOptions | None = None) ->
     if source.kind == "examples":
         from graphmill.cli.input.tf_examples import serialized_examples
 
-        return fit(serialized_examples(evaluate(source.text), source.name), source, spec)
+        return fit(serialized_examples(_examples(source), source.name), source, spec)
     return fit(_literal(source, spec), source, spec)
+
+
+def _examples(source: Source) -> Any:
+    """Return the dicts of `--input_examples`, from the argument or from a JSON file."""
+    if not source.text.startswith("@"):
+        return evaluate(source.text)
+    file = replace(source, kind="file", text=source.text[1:])
+    return input_files.read_value(file, input_files.read_bytes(file.text))
 
 
 def fit(value: Any, source: Source, spec: InputSpec) -> Array:

@@ -176,6 +176,13 @@ def test_examples_are_serialised() -> None:
     assert list(feature["size"].float_list.value) == [1.0, 1.5]
 
 
+def test_examples_may_be_in_a_file(tmp_path: Path) -> None:
+    text = '[{"age": [22.0], "name": ["ann"]}]'
+    (tmp_path / "people.json").write_text(text)
+    from_file = load(Source("x", "examples", f"@{tmp_path / 'people.json'}"), TEXT)
+    assert from_file.tolist() == load(Source("x", "examples", text), TEXT).tolist()
+
+
 @pytest.mark.parametrize("text", ["{}", "[1]", '[{"a": 1}]', '[{"a": [1, "b"]}]'])
 def test_examples_of_another_form_are_refused(text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError):
