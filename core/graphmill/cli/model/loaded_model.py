@@ -69,13 +69,7 @@ class RunnableModel:
         ports_by_name = {name: self._port(name) for name in names}
         missing = [name for name in self.inputs if self.is_closed and name not in ports_by_name]
         if missing:
-            verb = "is" if len(missing) == 1 else "are"
-            error = InvalidArgumentError(
-                f"{_list(missing)} of the inputs of {self.name} {verb} not given; "
-                f"it needs {_list(self.inputs)}"
-            )
-            error.add_note(f"try: {missing[0]}=@FILE, or {missing[0]}=VALUE")
-            raise error
+            raise _missing(missing, self.name, list(self.inputs))
         return ports_by_name
 
     def named(self, sources: Mapping[str, Source]) -> dict[str, Source]:
@@ -318,6 +312,16 @@ def tensors_of(fetches: Sequence[str]) -> dict[str, str]:
 def split_tags(tags: str | None) -> list[str] | None:
     """Return the tags that the user wrote with commas."""
     return None if tags is None else [tag for tag in tags.split(",") if tag]
+
+
+def _missing(missing: list[str], model: str, inputs: list[str]) -> InvalidArgumentError:
+    """Return the error for a run that does not give all inputs of a signature."""
+    noun = "a value for its input" if len(missing) == 1 else "values for its inputs"
+    others = "" if len(missing) == len(inputs) else f"; it takes {_list(inputs)}"
+    error = InvalidArgumentError(f"{model} needs {noun} {_list(missing)}{others}")
+    name = "" if len(inputs) == 1 else f"{missing[0]}="
+    error.add_note(f"try: {name}@FILE, or {name}VALUE")
+    return error
 
 
 def _nameless(source: Source, model: str, names: Sequence[str]) -> InvalidArgumentError:

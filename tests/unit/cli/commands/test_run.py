@@ -292,7 +292,28 @@ def test_unknown_input(graphmill_cli: Cli, saved: str) -> None:
 
 
 def test_missing_input(graphmill_cli: Cli, saved: str) -> None:
-    assert_refused(graphmill_cli("run", saved), "'image' of the inputs of ")
+    assert_refused(graphmill_cli("run", saved), "needs a value for its input 'image'")
+
+
+def test_an_integer_for_a_float_feature_gets_advice(graphmill_cli: Cli, tmp_path: Path) -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        examples = graph.placeholder("string", [None], name="examples")
+        age = ops.parsing.parse_example_v2(
+            examples,
+            *(np.array(keys, object) for keys in ([], [], [b"age"], [])),
+            [np.zeros(0, np.float32)],
+            num_sparse=0, sparse_types=[], ragged_value_types=[], ragged_split_types=[],
+            dense_shapes=[[1]],
+        ).dense_values[0]  # fmt: skip
+        ops.array.identity(age, name="age")
+    model = tmp_path / "examples.pb"
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+    outcome = graphmill_cli("run", str(model), "--input_examples", 'examples=[{"age": [22]}]')
+    assert outcome.code == error_reporting.EXECUTION
+    assert "try: 22.0 for a float feature" in outcome.err
+    fixed = graphmill_cli("run", str(model), "--input_examples", 'examples=[{"age": [22.0]}]')
+    assert "22" in fixed.out
 
 
 def test_wrong_tags(graphmill_cli: Cli, saved: str, seven: str) -> None:
