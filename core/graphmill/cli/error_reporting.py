@@ -60,6 +60,22 @@ def report(error: OpError, *, as_json: bool, with_traceback: bool) -> None:
         click.echo(line, err=True)
 
 
+def report_usage(error: click.ClickException, *, as_json: bool) -> None:
+    """Print an error in the command line itself to stderr, in the forms of `report`."""
+    if not as_json:
+        error.show()
+        return
+    missing = dict.fromkeys(("code", "node", "op", "device", "plugin"))
+    data: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": error.format_message(),
+        **missing,
+        "notes": [],
+        "exit_code": error.exit_code,
+    }
+    click.echo(json.dumps({"error": data}, ensure_ascii=False), err=True)
+
+
 def _lines(error: OpError) -> Iterator[str]:
     message = error.message.rstrip()
     yield f"{type(error).__name__}: {message}"

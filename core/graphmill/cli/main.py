@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from graphmill.cli import error_reporting
-from graphmill.cli.options import Settings
+from graphmill.cli.options import Settings, common_options
 from graphmill.errors import FailedPreconditionError, OpError, suggest
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _BUILT_IN = (
     "new-plugin",
 )
 """Each is a module of `graphmill.cli.commands` with a click command of the same name."""
+_WHOLE_SENTENCE = 1000
 
 
 class Commands(click.Group):
@@ -75,6 +76,17 @@ class Commands(click.Group):
             ctx.fail(f"there is no command {name!r}{suggest(name, names)}")
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command, on as many lines as it needs."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, command.get_short_help_str(_WHOLE_SENTENCE))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
 
 def _show_warning(message: Warning | str, *_: object) -> None:
     click.echo(f"warning: {message}", err=True)
@@ -90,8 +102,9 @@ def _print_version(context: click.Context, _: click.Parameter, value: bool) -> N
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@common_options
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    "--version", "-V", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
     help="Show the version and exit.",
 )  # fmt: skip
 def cli() -> None:
@@ -104,14 +117,17 @@ def run_command_line(arguments: Sequence[str], settings: Settings | None = None)
     An exception that is not an `OpError` is a bug in graphmill or in a plugin, and is raised.
     """
     settings = settings or Settings()
+    arguments = list(arguments)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
-            result = cli.main(
-                list(arguments), prog_name="graphmill", standalone_mode=False, obj=settings
-            )
+            result = cli.main(arguments, prog_name="graphmill", standalone_mode=False, obj=settings)
         except click.ClickException as error:
-            error.show()
+            # A wrong option ends the parsing, perhaps before `--json` is seen.
+            as_json = settings.as_json or "--json" in arguments
+            error_reporting.report_usage(error, as_json=as_json)
             return error.exit_code
         except click.exceptions.Abort as abort:
             click.echo("interrupted", err=True)

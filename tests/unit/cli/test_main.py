@@ -75,6 +75,50 @@ def test_unknown_command_gets_near_matches(graphmill_cli: Callable[..., Any]) ->
     assert "did you mean 'show'" in outcome.err
 
 
+def test_help_shows_whole_sentences(graphmill_cli: Callable[..., Any]) -> None:
+    long = "Weigh each of the parts of a model, then all parts together, and show both results."
+    command = click.Command("weigh", help=f"{long} Not this.")
+    words = graphmill_cli("--help", host=host_with("weigh", command)).out.split()
+    assert long in " ".join(words)
+    assert "Not this" not in " ".join(words)
+
+
+def test_help_is_also_a_command(graphmill_cli: Callable[..., Any]) -> None:
+    host = Host(load_entry_points=False)
+    assert graphmill_cli("help", host=host).out == graphmill_cli("--help", host=host).out
+    assert graphmill_cli("help", "ops").out == graphmill_cli("ops", "--help").out
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(graphmill_cli: Callable[..., Any], option: str) -> None:
+    assert graphmill_cli(option).out.startswith(f"graphmill {graphmill.__version__} (Python ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ops", "--json", "--bad"),
+        ("--json", "shwo"),
+        ("ops", "--bad", "--json"),
+        ("show", "--json"),
+    ],
+)
+def test_wrong_usage_as_json(graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    outcome = graphmill_cli(*arguments, host=Host(load_entry_points=False))
+    error = json.loads(outcome.err)["error"]
+    assert error["exit_code"] == outcome.code == error_reporting.USAGE
+    assert error["message"]
+    assert outcome.out == ""
+
+
+def test_json_before_the_command(graphmill_cli: Callable[..., Any]) -> None:
+    host = Host(load_entry_points=False)
+    assert (
+        graphmill_cli("--json", "ops", "Relu", host=host).out
+        == graphmill_cli("ops", "Relu", "--json", host=host).out
+    )
+
+
 @pytest.mark.parametrize("arguments", [("--bad",), ("ops", "--bad"), ("show",), ("run",)])
 def test_wrong_usage(graphmill_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
     outcome = graphmill_cli(*arguments, host=Host(load_entry_points=False))
@@ -161,7 +205,3 @@ def test_a_closed_pipe_is_no_fault() -> None:
         shell=True, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
-
-
-def test_version(graphmill_cli: Callable[..., Any]) -> None:
-    assert graphmill_cli("--version").out.startswith("graphmill 0.")
