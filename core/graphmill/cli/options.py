@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from graphmill.cli.completion import complete_file, complete_signature
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -77,7 +79,13 @@ def take_model(arguments: tuple[str, ...], folder: str | None) -> tuple[str, tup
     return arguments[0], arguments[1:]
 
 
-dir_option = click.option("--dir", "folder", hidden=True, help="MODEL, as in saved_model_cli.")
+dir_option = click.option(
+    "--dir",
+    "folder",
+    hidden=True,
+    help="MODEL, as in saved_model_cli.",
+    shell_complete=complete_file,
+)
 tags_option = click.option(
     "--tags", "--tag_set", "tags", help="The tags of the SavedModel's MetaGraph, such as serve,gpu."
 )
@@ -95,5 +103,9 @@ trust_option = click.option(
 )
 """Add `--trust` to a command."""
 signature_option = click.option(
-    "--signature", "--signature_def", "signature", help="The key of the signature to use."
+    "--signature",
+    "--signature_def",
+    "signature",
+    help="The key of the signature to use.",
+    shell_complete=complete_signature,
 )

@@ -24,7 +24,7 @@ _PORT = click.IntRange(0, 65535)
 
 
 @click.command("serve-model")
-@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@click.argument("models", nargs=-1, type=click.Path(), metavar="[MODEL]...")
 @click.option("--name", help="The name of the only MODEL; by default that of its folder.")
 @click.option(
     "--model-config-file", "--model_config_file", "config_file", metavar="FILE",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from graphmill.cli.completion import complete_model_or_input
 from graphmill.cli.options import (
     Settings,
     allow_option,
@@ -80,7 +81,12 @@ class _Access(NamedTuple):
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="MODEL [NAME=@FILE | NAME=VALUE]...",
+    shell_complete=complete_model_or_input,
+)
 @click.option(
     "--a",
     "first",

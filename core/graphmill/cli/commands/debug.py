@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from graphmill.cli.completion import complete_device, complete_model_or_input
 from graphmill.cli.options import (
     Settings,
     allow_option,
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="MODEL [NAME=@FILE | NAME=VALUE]...",
+    shell_complete=complete_model_or_input,
+)
 @click.option(
     "--commands",
     type=click.File(encoding="utf-8"),
@@ -55,7 +61,11 @@ if TYPE_CHECKING:
     help="How many seconds a command waits while no node is ready.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
-@click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
+@click.option(
+    "--device",
+    help="Prefer devices of this type, as `graphmill run` does.",
+    shell_complete=complete_device,
+)
 @allow_option
 @trust_option
 @dir_option

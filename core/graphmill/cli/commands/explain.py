@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from graphmill.cli.completion import complete_device, complete_file, complete_model_or_input
 from graphmill.cli.options import (
     Settings,
     allow_option,
@@ -37,8 +38,13 @@ _STEPS: Final = 20
 
 
 @click.command()
-@click.argument("model")
-@click.argument("inputs", nargs=-1, metavar="[NAME=@FILE | NAME=VALUE]...")
+@click.argument("model", shell_complete=complete_file)
+@click.argument(
+    "inputs",
+    nargs=-1,
+    metavar="[NAME=@FILE | NAME=VALUE]...",
+    shell_complete=complete_model_or_input,
+)
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
 @click.option(
     "--node",
@@ -46,7 +52,11 @@ _STEPS: Final = 20
     multiple=True,
     help="Show everything about this node: attrs, inputs, consumers, rejected kernels.",
 )
-@click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
+@click.option(
+    "--device",
+    help="Prefer devices of this type, as `graphmill run` does.",
+    shell_complete=complete_device,
+)
 @click.option("--executor", help="The executor_type of the session, such as INLINE.")
 @allow_option
 @trust_option

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from graphmill.cli.completion import complete_file
 from graphmill.cli.options import (
     Settings,
     common_options,
@@ -20,14 +21,16 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete_file)
 @click.option(
     "--to",
     "target",
     required=True,
     help="The target: jax, stablehlo, onnx, saved_model, or a plugin's.",
 )
-@click.option("--out", required=True, help="The folder to write; it must not exist.")
+@click.option(
+    "--out", required=True, type=click.Path(), help="The folder to write; it must not exist."
+)
 @click.option(
     "--shape",
     "shapes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from graphmill.cli.completion import complete_file
 from graphmill.cli.options import (
     Settings,
     common_options,
@@ -19,10 +20,11 @@ _GRAPH_SUFFIXES = (".pb", ".pbtxt")
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete_file)
 @click.option(
     "--out",
     required=True,
+    type=click.Path(),
     help="A GraphDef to write (.pb, .pbtxt), which may exist; or a new folder for a SavedModel.",
 )
 @click.option("--fetch", "fetches", multiple=True, help="Keep what computes this tensor, as x:0.")

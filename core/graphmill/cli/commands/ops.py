@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.completion import complete_op
 from graphmill.cli.diagnostics.op_coverage import survey
 from graphmill.cli.options import Settings, common_options, pass_settings
 from graphmill.cli.output.formatting import Block, Table, emit, plain
@@ -30,7 +31,7 @@ _FEW_OPS = 3
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_op)
 @click.option("--family", help="Only the ops of this family, such as math, nn or array.")
 @click.option(
     "--kernels/--no-kernels",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from graphmill.cli.completion import complete_device, complete_model_or_input
 from graphmill.cli.options import (
     Settings,
     allow_option,
@@ -29,17 +30,28 @@ _SHOWN: Final = 5  # of the things to try
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL [NAME=@FILE | NAME=VALUE]...")
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="MODEL [NAME=@FILE | NAME=VALUE]...",
+    shell_complete=complete_model_or_input,
+)
 @click.option("--run", "is_run", is_flag=True, help="Run steps; inputs that are not given are 0.")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     help="With --run: how many steps; 20, or 2 for a graph of over 5,000 nodes.",
 )
-@click.option("--out", default="report.html", show_default=True, help="The file to write.")
+@click.option(
+    "--out", type=click.Path(), default="report.html", show_default=True, help="The file to write."
+)
 @click.option("--title", help="The title of the page; by default the model.")
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
-@click.option("--device", help="Prefer devices of this type, as `graphmill run` does.")
+@click.option(
+    "--device",
+    help="Prefer devices of this type, as `graphmill run` does.",
+    shell_complete=complete_device,
+)
 @click.option("--executor", help="The executor_type of the session, such as INLINE.")
 @allow_option
 @trust_option

@@ -15,6 +15,7 @@ from graphmill.cli.commands.run_batch import (
     refuse_with_each,
     run_batch,
 )
+from graphmill.cli.completion import complete_device, complete_model_or_input
 from graphmill.cli.input import input_args
 from graphmill.cli.options import (
     Settings,
@@ -41,14 +42,21 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL [[NAME=]@FILE | [NAME=]VALUE]...")
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="MODEL [[NAME=]@FILE | [NAME=]VALUE]...",
+    shell_complete=complete_model_or_input,
+)
 @click.option(
     "--top", type=click.IntRange(min=1), help="Show only the N largest values of each output."
 )
-@click.option("--labels", help="For --top: a file with one class name per line.")
+@click.option("--labels", type=click.Path(), help="For --top: a file with one class name per line.")
 @click.option("--fetch", "fetches", multiple=True, help="Fetch this tensor instead, such as x:0.")
 @click.option(
-    "--device", help="Prefer devices of this type, such as NPU, where they have a kernel."
+    "--device",
+    help="Prefer devices of this type, such as NPU, where they have a kernel.",
+    shell_complete=complete_device,
 )
 @click.option("--executor", help="The executor_type of the session, such as INLINE.")
 @click.option(
@@ -78,9 +86,15 @@ if TYPE_CHECKING:
     type=click.Choice(["0..1", "0..255", "-1..1"]),
     help="The range of the pixels of images for inputs of floats; default 0..1.",
 )
-@click.option("--outdir", help="Also write each output to a .npy file in this folder.")
+@click.option(
+    "--outdir", type=click.Path(), help="Also write each output to a .npy file in this folder."
+)
 @click.option("--overwrite", is_flag=True, help="Let --outdir or --out replace existing files.")
-@click.option("--trace", help="Write a trace for Perfetto or chrome://tracing to this file.")
+@click.option(
+    "--trace",
+    type=click.Path(),
+    help="Write a trace for Perfetto or chrome://tracing to this file.",
+)
 @click.option(
     "--trace-steps",
     type=click.IntRange(min=1),

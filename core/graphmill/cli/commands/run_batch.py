@@ -48,11 +48,13 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--resume", is_flag=True, help="For --each: continue an interrupted run."),
         click.option("--keep-going", is_flag=True,
                      help="For --each: report rows that fail and leave them out."),
-        click.option("--out", help="For --each: the file of the outputs; .csv, .jsonl, .npz or "
+        click.option("--out", type=click.Path(),
+                     help="For --each: the file of the outputs; .csv, .jsonl, .npz or "
                      ".parquet."),
         click.option("--batch", "batch_size", type=positive,
                      help="For --each: the rows in a step; 32 unless given."),
-        click.option("--each", multiple=True, metavar="FILES",
+        click.option("--each", multiple=True, type=click.Path(),
+                     metavar="FILES",
                      help="Run all rows of a file, folder or pattern; - for standard input; may "
                      "be repeated."),
     ):  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmill.access.rules import AccessRules
+from graphmill.cli.completion import complete_file
 from graphmill.cli.options import (
     Settings,
     common_options,
@@ -30,7 +31,7 @@ _MAX_PATHS = 3  # of a node in the table
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL")
+@click.argument("arguments", nargs=-1, metavar="MODEL", shell_complete=complete_file)
 @click.option(
     "--allow",
     multiple=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from graphmill.cli.completion import complete_file
 from graphmill.cli.model.graph_sizes import static_outputs
 from graphmill.cli.model.meta_graphs import chosen_meta_graphs
 from graphmill.cli.model.summary import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("arguments", nargs=-1, metavar="MODEL")
+@click.argument("arguments", nargs=-1, metavar="MODEL", shell_complete=complete_file)
 @dir_option
 @tags_option
 @signature_option
