@@ -212,8 +212,10 @@ def __getattr__(name: str) -> Any:
             return dtype
         raise AttributeError(f"module 'graphmill' has no attribute {name!r}{_hint(name)}")
     value = getattr(importlib.import_module(home), name)
-    if name == "Graph":
-        value.installed_ops = staticmethod(_installed_ops)
+    if name in ("Graph", "op_function"):
+        from graphmill.ops.definition.op_registry import OpRegistry
+
+        OpRegistry.installed = staticmethod(_installed_ops)
     globals()[name] = value
     return value
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from graphmill.ops.inputs import values
 from graphmill.ops.inputs.default_graph import SymbolicTensor, default_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from graphmill import proto
@@ -69,11 +69,7 @@ class Graph(ShapedGraph):
         seed: the seed of its random ops; see `graphmill.set_random_seed`.
         unseeded_op_count: the number of random ops that were added without a seed of their own
             while the graph had one.
-        installed_ops: returns the ops of TensorFlow and of the installed plugins; the package sets
-            it, because graphs know no hosts.
     """
-
-    installed_ops: ClassVar[Callable[[], OpRegistry] | None] = None
 
     def __init__(self, ops: OpRegistry | None = None) -> None:
         """Create an empty graph.
@@ -89,7 +85,7 @@ class Graph(ShapedGraph):
         self.control_flow = ControlFlowScopes(self._controls)
         self._colocation: list[Node] = []
         self._locations = NodeLocations()
-        self.ops = OpRegistry(fallback=type(self).installed_ops) if ops is None else ops
+        self.ops = OpRegistry(fallback=OpRegistry.installed) if ops is None else ops
         self.variables: list[Variable] = []
         self.summaries: list[Tensor] = []
         self.queue_runners: list[Any] = []

@@ -37,8 +37,9 @@ def op_function(op: Any, module: str = "graphmill.ops") -> Callable[..., Any]:
     for a list output, or the node for an op without outputs.
 
     Args:
-        op: an `OpDef`, its message, or a function decorated with
-            `graphmill.ops.definition.define.op`.
+        op: an `OpDef`, its message, a function decorated with
+            `graphmill.ops.definition.define.op`, or the name of an op of TensorFlow or of an
+            installed plugin.
         module: `__module__` of the function.
     """
     op_def = as_op_def(op)

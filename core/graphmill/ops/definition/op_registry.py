@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from graphmill.errors import InvalidArgumentError, NotFoundError, suggest
 from graphmill.ops.definition.op_def import OpDef
@@ -112,7 +112,13 @@ class OpRegistry:
 
     Threads: `get` and the other readers are thread-safe; `add` may only be called while a host is
     assembled, before other threads read.
+
+    Attributes:
+        installed: returns the ops of TensorFlow and of the installed plugins; the package sets it,
+            because this layer knows no hosts.
     """
+
+    installed: ClassVar[Callable[[], OpRegistry] | None] = None
 
     def __init__(
         self,
@@ -319,17 +325,20 @@ def _conflict(name: str, new: Provenance | str, existing: Provenance | str) -> P
 
 
 def as_op_def(op: Any) -> OpDef:
-    """Return the definition of an `OpDef`, its message, or a decorated function.
+    """Return the definition of an `OpDef`, its message, a decorated function, or a name.
 
     Raises:
+        NotFoundError: no installed op has this name.
         InvalidArgumentError: `op` is none of these.
     """
+    if isinstance(op, str):
+        return OpRegistry(fallback=OpRegistry.installed).get(op)
     definition = getattr(op, OP_ATTRIBUTE, op)
     if isinstance(definition, OpDef):
         return definition
     if hasattr(definition, "input_arg"):
         return OpDef.from_proto(definition)
     raise InvalidArgumentError(
-        f"{op!r} does not define an op; expected an OpDef, its message, or a function decorated "
-        "with @op"
+        f"{op!r} does not define an op; expected an OpDef, its message, a function decorated with "
+        "@op, or the name of an installed op"
     )

@@ -11,7 +11,7 @@ import pytest
 
 import graphmill.ops as gm_ops
 from graphmill import dtypes
-from graphmill.errors import FailedPreconditionError, InvalidArgumentError
+from graphmill.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from graphmill.graph.builder import Graph
 from graphmill.graph.tensor import Tensor
 from graphmill.ops.definition.op_def import ArgDef, AttrDef, OpDef
@@ -274,3 +274,10 @@ def test_a_constant_that_does_not_fit_its_type_is_refused_g4(
 ) -> None:
     with Graph().as_default(), pytest.raises(InvalidArgumentError, match=match):
         gm_ops.array.const(value=value, dtype=dtype)
+
+
+def test_function_by_the_name_of_an_op() -> None:
+    function = op_function("AddV2")
+    assert list(inspect.signature(function).parameters) == ["x", "y", "name"]
+    with pytest.raises(NotFoundError, match="unknown op 'AddV3'; did you mean 'AddV2'"):
+        op_function("AddV3")
