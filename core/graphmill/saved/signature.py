@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphmill import dtypes, errors
 from graphmill.ops.tensor_proto import tensor_proto_to_numpy
 from graphmill.session.steps.feeds import feed_converter
@@ -59,6 +61,8 @@ class Port:
 class Signature:
     """A signature to call like a function: `signature(image=pixels)["probabilities"]`.
 
+    A value may lack the last dimension of an input if that is 1: texts for `[?, 1]` are a list.
+
     Thread-safe. The first call creates a callable of the session, which later calls reuse.
 
     Attributes:
@@ -78,7 +82,7 @@ class Signature:
         self._session = session
         self._call: Callable[..., Any] | None = None
         self._converters = {
-            key: [feed_converter(f"{key} ({p.tensor})", p.dtype, p.shape) for p in port.parts]
+            key: [_converter(f"{key} ({p.tensor})", p.dtype, p.shape) for p in port.parts]
             for key, port in self.inputs.items()
         }
 
@@ -199,6 +203,39 @@ class Signatures(Mapping[str, Signature]):
 
     def __repr__(self) -> str:
         return f"Signatures({', '.join(self._signatures)})"
+
+
+def _converter(name: str, dtype: DType, shape: Shape) -> Callable[[Any], Value]:
+    """Return the function that converts the value of an input.
+
+    For an input whose last dimension is 1, such as the texts of a Keras model, it also accepts
+    values without this dimension.
+    """
+    convert = feed_converter(name, dtype, shape)
+    if shape is None or len(shape) < 2 or shape[-1] != 1 or not dtype.is_numpy_compatible:
+        return convert
+
+    def convert_column(value: Any) -> Value:
+        try:
+            return convert(value)
+        except errors.InvalidArgumentError:
+            array = _without_last_dimension(value, dtype, shape)
+            if array is None:
+                raise
+        return convert(array[..., np.newaxis])
+
+    return convert_column
+
+
+def _without_last_dimension(
+    value: Any, dtype: DType, shape: tuple[int, ...]
+) -> np.ndarray[Any, Any] | None:
+    """Return a value as an array if only its last dimension is missing, else None."""
+    try:
+        array = np.asarray(value, object if dtype is dtypes.string else None)
+    except (ValueError, TypeError):
+        return None
+    return array if array.ndim == len(shape) - 1 else None
 
 
 def _port(name: str, info: TensorInfo) -> Port:
