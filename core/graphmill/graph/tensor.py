@@ -17,6 +17,8 @@ from graphmill.ops.inputs.default_graph import SymbolicTensor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+
     from graphmill.dtypes import DType
     from graphmill.graph.builder import Graph
     from graphmill.graph.default_session import SessionLike
@@ -41,9 +43,6 @@ class Tensor(SymbolicTensor):
     """
 
     __slots__ = ("op", "value_index")
-
-    # Makes NumPy call our reflected operator for `array + tensor`.
-    __array_ufunc__: Final = None
 
     def __init__(self, op: Node, value_index: int = 0) -> None:
         """Refer to an output.
@@ -136,6 +135,20 @@ class Tensor(SymbolicTensor):
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise self._no_value("converted to a NumPy array", "run it: session.run(tensor)")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Add a node for an operator between an array and a tensor; refuse NumPy's functions."""
+        operator = _OPERATORS.get(ufunc.__name__)
+        out = kwargs.pop("out", (inputs[0],))  # for `array += tensor` the array, which stays as is
+        if operator is None or method != "__call__" or kwargs or out[0] is not inputs[0]:
+            from graphmill.tensorflow_names import hint
+
+            more = hint(ufunc.__name__).removeprefix("; ") or "see graphmill.ops.math"
+            raise self._no_value(f"passed to numpy.{ufunc.__name__}", more)
+        left, right = inputs
+        if isinstance(left, Tensor):
+            return getattr(left, operator[0])(right)
+        return getattr(right, operator[1])(left)
 
     def _no_value(self, what: str, hint: str) -> TypeError:
         return TypeError(
@@ -241,6 +254,32 @@ class Tensor(SymbolicTensor):
             real = dtypes.float32 if dtype is dtypes.complex64 else dtypes.float64
             return math.complex_abs(self, Tout=real, name="Abs")
         return math.abs(self)
+
+
+_OPERATORS: Final = {
+    "add": ("__add__", "__radd__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__rmul__"),
+    "divide": ("__truediv__", "__rtruediv__"),
+    "true_divide": ("__truediv__", "__rtruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__"),
+    "remainder": ("__mod__", "__rmod__"),
+    "power": ("__pow__", "__rpow__"),
+    "matmul": ("__matmul__", "__rmatmul__"),
+    "less": ("__lt__", "__gt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater": ("__gt__", "__lt__"),
+    "greater_equal": ("__ge__", "__le__"),
+    "equal": ("__eq__", "__eq__"),
+    "not_equal": ("__ne__", "__ne__"),
+    "bitwise_and": ("__and__", "__rand__"),
+    "bitwise_or": ("__or__", "__ror__"),
+    "bitwise_xor": ("__xor__", "__rxor__"),
+}
+"""The methods for the operator of each NumPy function, with the tensor on the left or right.
+
+`array + tensor` calls `numpy.add`, which asks the tensor.
+"""
 
 
 def _add(left: TensorLike, right: TensorLike) -> Tensor:

@@ -65,6 +65,54 @@ def test_comparisons(graph: Graph, use: Callable[..., Tensor], op: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("use", "op"),
+    [
+        (operator.lt, "Greater"),
+        (operator.le, "GreaterEqual"),
+        (operator.gt, "Less"),
+        (operator.ge, "LessEqual"),
+    ],
+)
+def test_an_array_compared_with_a_tensor(graph: Graph, use: Callable[..., Tensor], op: str) -> None:
+    x = graph.placeholder("float32")
+    compared = use(np.ones(2, np.float32), x)
+    assert compared.op.op == op
+    assert compared.op.inputs[0] == (x.op, 0)
+
+
+def test_an_array_equals_no_tensor(graph: Graph) -> None:
+    x = graph.placeholder("float32")
+    array: Any = np.ones(2, np.float32)
+    assert (array == x) is False
+    assert (array != x) is True
+
+
+def test_adding_a_tensor_to_an_array_in_place_makes_a_tensor(graph: Graph) -> None:
+    x = graph.placeholder("float32")
+    array = np.zeros(2, np.float32)
+    total: Any = array
+    total += x
+    assert total.op.op == "AddV2"
+    assert array.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        (np.exp, "tf.exp is graphmill.ops.math.exp here"),
+        (np.add.reduce, "run"),
+        (lambda x: np.add(1.0, x, out=np.zeros(1)), "run"),
+        (np.spacing, "see graphmill.ops.math"),
+    ],
+)
+def test_functions_of_numpy_are_refused(
+    graph: Graph, use: Callable[[Tensor], Any], advice: str
+) -> None:
+    with pytest.raises(TypeError, match=r"cannot be passed to numpy\.\w+: .*" + advice):
+        use(graph.placeholder("float32", name="x"))
+
+
+@pytest.mark.parametrize(
     ("dtype", "use", "op"),
     [
         ("bool", operator.and_, "LogicalAnd"),
