@@ -9,7 +9,7 @@ resource_variable_ops.py. The nodes have the names that TensorFlow gives them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from graphmill.graph.node import Node
     from graphmill.ops.inputs.arguments import DTypeLike, ShapeLike
     from graphmill.proto import VariableDef
+
+
+VARIABLES_ADVICE: Final = (
+    "Create some with graphmill.Variable, or get those of a MetaGraph with "
+    "graphmill.train.import_meta_graph"
+)
+"""What to do about a graph that has no variables."""
 
 
 class Variable(Tensor):

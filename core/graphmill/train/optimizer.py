@@ -14,7 +14,7 @@ from graphmill.backprop.indexed_slices import IndexedSlices
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group
 from graphmill.graph.infer_graph import infer_graph
-from graphmill.graph.variable import Variable, trainable_variables
+from graphmill.graph.variable import VARIABLES_ADVICE, Variable, trainable_variables
 from graphmill.ops import array, math
 from graphmill.ops.definition.op_functions import add_op
 
@@ -106,7 +106,9 @@ class Optimizer:
         """
         chosen = trainable_variables(loss.graph) if var_list is None else list(var_list)
         if not chosen:
-            raise InvalidArgumentError("No variables to optimize: the graph has no trainable ones")
+            raise InvalidArgumentError(
+                f"No variables to optimize: the graph has no trainable ones. {VARIABLES_ADVICE}"
+            )
         grads = gradients(
             loss,
             chosen,

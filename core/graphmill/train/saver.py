@@ -13,6 +13,7 @@ from graphmill import errors, files, proto
 from graphmill.errors import InvalidArgumentError
 from graphmill.graph.dependencies import group, with_dependencies
 from graphmill.graph.infer_graph import infer_graph
+from graphmill.graph.variable import VARIABLES_ADVICE
 from graphmill.ops import array, io, state
 from graphmill.saved.bundle_format import index_path
 from graphmill.saved.checkpoint import STATE_FILE, read_state
@@ -271,7 +272,7 @@ def _named(var_list: Any, graph: Graph | None) -> dict[str, Variable]:
                 )
             named[variable.variable_name] = variable
     if not named:
-        raise InvalidArgumentError("No variables to save")
+        raise InvalidArgumentError(f"No variables to save. {VARIABLES_ADVICE}")
     return dict(sorted(named.items()))
 
 

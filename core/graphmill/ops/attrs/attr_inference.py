@@ -122,9 +122,12 @@ class _Inference:
             other = self.inferred_from.get(name)
             source = f"input {other!r}" if other is not None else f"attr {name!r}"
             what = "length" if name == arg.number_attr else "type"
+            advice = ""
+            if isinstance(value, DType) and isinstance(existing, DType) and other is not None:
+                advice = f"; convert one of them, as in graphmill.functions.cast(x, {value.name!r})"
             raise self.error(
                 f"input {_show(arg, position)} has {what} {_names(value)}, which does not match "
-                f"{what} {_names(existing)} of {source}"
+                f"{what} {_names(existing)} of {source}{advice}"
             )
 
     def error(self, problem: str) -> InvalidArgumentError:
