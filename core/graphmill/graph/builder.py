@@ -94,6 +94,9 @@ class Graph(ShapedGraph):
         self.unseeded_op_count = 0
         super().__init__()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} nodes>"
+
     @classmethod
     def from_graph_def(cls, graph_def: proto.GraphDef, ops: OpRegistry | None = None) -> Graph:
         """Return the graph of a message, to inspect or to extend.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from graphmill import dtypes
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.graph.default_session import session_for
 from graphmill.graph.slicing import strided_slice
 from graphmill.ops import math
@@ -119,7 +119,11 @@ class Tensor(SymbolicTensor):
         return hash((id(self.op), self.value_index))
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.name!r} dtype={self.dtype.name}>"
+        try:
+            shape = str(self.shape)
+        except OpError:  # the node, or one before it, has invalid inputs
+            shape = "<invalid>"
+        return f"<Tensor {self.name!r} shape={shape} dtype={self.dtype.name}>"
 
     def __bool__(self) -> NoReturn:
         raise self._no_value(

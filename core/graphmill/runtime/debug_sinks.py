@@ -104,6 +104,13 @@ class WatchedTensor:
         self.wall_time = time.time()
         self.dump_name = dump_name
 
+    def __repr__(self) -> str:
+        shape = getattr(self.value, "shape", ())
+        return (
+            f"<WatchedTensor {self.node_name}:{self.output_slot} {self.debug_op} shape={shape} "
+            f"on {self.device}>"
+        )
+
 
 DISK_USAGE: Final = DiskUsage()
 """The usage of this process."""

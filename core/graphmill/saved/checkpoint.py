@@ -43,6 +43,9 @@ class CheckpointReader:
         self.path = path
         self._reader = reader
 
+    def __repr__(self) -> str:
+        return f"<CheckpointReader {self.path!r}>"
+
     def names(self) -> list[str]:
         """Return the names of all tensors, sorted."""
         return sorted(self._reader.names())

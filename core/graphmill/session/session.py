@@ -434,6 +434,10 @@ class Session:
         self._impl.check_open()
         return self._impl.list_devices()
 
+    def __repr__(self) -> str:
+        where = f"at {self._target}" if self._target else "in this process"
+        return f"<{type(self).__name__} {where}>"
+
     def close(self) -> None:
         """Cancel running steps and free everything; later calls raise CancelledError."""
         self._impl.close()

@@ -387,3 +387,31 @@ def test_graph_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
 def test_from_graph_def_says_how_to_read_what_is_no_graph_def(value: Any, advice: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=advice):
         graphmill.Graph.from_graph_def(value)
+
+
+# Text for people.
+
+
+def test_graphs_and_tensors_describe_themselves(graph: Graph) -> None:
+    x = graph.placeholder("float32", [None, 3], name="x")
+    with graph.as_default():
+        w = graphmill.Variable(1.0, name="w")
+    assert repr(x) == "<Tensor 'x:0' shape=(None, 3) dtype=float32>"
+    assert repr(w) == "<Variable 'w' dtype=float32>"
+    assert repr(graph) == f"<Graph of {len(graph.nodes)} nodes>"
+
+
+def test_a_tensor_of_an_invalid_node_describes_itself() -> None:
+    node = proto.NodeDef(name="y", op="MatMul", input=["x", "x"])
+    node.attr["T"].type = dtypes.float32.enum  # type: ignore[assignment]
+    graph_def = proto.GraphDef(node=[proto.NodeDef(name="x", op="Placeholder"), node])
+    graph_def.node[0].attr["dtype"].type = dtypes.float32.enum  # type: ignore[assignment]
+    graph_def.node[0].attr["shape"].shape.dim.add(size=3)
+    y = Graph.from_graph_def(graph_def).get_tensor_by_name("y:0")
+    assert repr(y) == "<Tensor 'y:0' shape=<invalid> dtype=float32>"
+
+
+def test_operands_of_different_types_get_advice(graph: Graph) -> None:
+    x, n = graph.placeholder("float32"), graph.placeholder("int32")
+    with pytest.raises(InvalidArgumentError, match=r"as in graphmill\.functions\.cast\(x, 'int32'"):
+        _ = x + n
