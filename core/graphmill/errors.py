@@ -110,7 +110,7 @@ class OpError(Exception):
         self._take_op(op)
 
     def _take_op(self, op: Any) -> None:
-        """Set the operation (or a function that finds it); text is the type, as it once was."""
+        """Set the operation, or a function that finds it; text is its type (an older form)."""
         if not isinstance(op, str):
             self._op = op
             return

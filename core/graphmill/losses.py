@@ -47,7 +47,7 @@ REGULARIZATION_LOSSES: Final = "regularization_losses"
 
 
 class Reduction:
-    """How the weighted losses of a batch become one.
+    """The ways to reduce the weighted losses of a batch to one.
 
     Attributes:
         NONE: they stay as they are.

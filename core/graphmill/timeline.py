@@ -193,7 +193,7 @@ def _compile_events(
     threads: dict[tuple[int, str, int], int],
     origin: int,
 ) -> Iterable[dict[str, Any]]:
-    """Yield what was compiled since the first step began."""
+    """Yield the compilations since the first step began."""
     shown = sorted((run for run in compiles if run.attempt.ended > origin), key=lambda r: r.start)
     rows: list[list[int]] = []
     if shown:
@@ -296,12 +296,12 @@ def _arrows(
 
 
 def _sent(part: NodeRun) -> tuple[str, str, str, str]:
-    """Return what a send and its receive have in common, of a send."""
+    """Return the key that a send shares with its receive."""
     return part.transfer, part.device, part.peer, part.iteration
 
 
 def _received(part: NodeRun) -> tuple[str, str, str, str]:
-    """Return what a send and its receive have in common, of a receive."""
+    """Return the key that a receive shares with its send."""
     return part.transfer, part.peer, part.device, part.iteration
 
 

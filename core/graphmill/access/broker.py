@@ -38,7 +38,7 @@ class Broker:
     is_restricted = False
 
     def require(self, effect: str, path: str = "") -> None:
-        """Check that the node may have an effect, for an effect on files on a path."""
+        """Check that the node may have an effect; for an effect on files, on this path."""
 
     def open_reader(self, path: str) -> Reader:
         """Open a file for reading at any offset."""

@@ -180,7 +180,7 @@ def _opened(path: str, *, create: bool) -> int:
 
 
 def _opened_at_once(path: str) -> int | None:
-    """Open a folder if the system says that it is the one at this very path; None if it does not.
+    """Open a folder if the system confirms that its path is this one; else return None.
 
     Opening with `O_PATH` has no effect on what is opened, whatever that is.
     """
@@ -197,7 +197,7 @@ def _opened_at_once(path: str) -> int | None:
 
 
 def _path_of(fd: int) -> str:
-    """Return the path of what is open, "" if the system does not say it."""
+    """Return the path of an open descriptor; "" if the system does not provide it."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115 - paths are texts here
     except OSError:

@@ -77,7 +77,7 @@ class RestrictedBroker(Broker):
         return self._policy.rules or ()
 
     def require(self, effect: str, path: str = "") -> None:
-        """Check that the node may have an effect, for an effect on files on a path.
+        """Check that the node may have an effect; for an effect on files, on this path.
 
         Raises:
             PermissionDeniedError: the rules do not allow it.

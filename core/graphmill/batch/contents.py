@@ -1,4 +1,4 @@
-"""What the rows of each file format hold, as values of a model's inputs."""
+"""Parse the rows of each file format into values of a model's inputs."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def only_input(specs: Mapping[str, InputSpec], place: str) -> tuple[str, InputSp
 def _member(members: Mapping[str, Any], name: str, place: str) -> Any:
     if name not in members:
         raise InvalidArgumentError(
-            f"{place} has nothing for input {name!r}{suggest(name, members)}; "
+            f"{place} has no value for input {name!r}{suggest(name, members)}; "
             f"it has {_listed(members)}"
         )
     return members[name]
@@ -280,7 +280,7 @@ def _number(word: str) -> float | bool:
 
 
 def _features(data: bytes) -> dict[str, Any] | None:
-    """Return the features of a serialized `tf.Example`, or None if it is none."""
+    """Return the features of a serialized `tf.Example`; None if the bytes are not one."""
     from google.protobuf.message import DecodeError
 
     from graphmill.proto.example_pb2 import Example

@@ -48,7 +48,7 @@ class Batch:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The index of its first row, and the one after its last."""
+        """The index of its first row, and the index after its last row."""
         return self.rows[0].index, self.rows[-1].index + 1
 
 

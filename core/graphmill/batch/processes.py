@@ -97,7 +97,7 @@ def _converse(
     job: int,
     put: Callable[[tuple[int, dict[str, Any]]], None],
 ) -> None:
-    """Give a worker its task, and forward what it writes, then how it ended."""
+    """Send a worker its task; forward its messages, then its exit status."""
     assert worker.stdin is not None
     assert worker.stdout is not None
     assert worker.stderr is not None

@@ -1,4 +1,4 @@
-"""`Progress`: how far a batch run is, how fast, and how long it will take."""
+"""`Progress`: the progress, speed and remaining time of a batch run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
         rows: the rows that are done, with those that failed.

@@ -1,4 +1,4 @@
-"""`Row`: one row of the inputs of a batch run, and where it stands."""
+"""`Row`: one row of the inputs of a batch run, and its place in the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Content(Protocol):
-    """What a file holds for one row; it is decoded when the row is converted."""
+    """The content of a file for one row; it is decoded when the row is converted."""
 
     def values(self, specs: Mapping[str, InputSpec], place: str) -> dict[str, Any]:
         """Return a value for each input in `specs`, which describe rows without batch dimension.

@@ -41,7 +41,7 @@ _NOT_IN_IDENTITY = ("batch_size", "timeout", "keep_going")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run did.
+    """The counts, duration and output file of a run.
 
     Attributes:
         out: the file of the results.
@@ -175,7 +175,7 @@ def predict(
         OpError: a file cannot be read, or a row failed and `keep_going` is off.
     """
     if (rows is None) == (each is None):
-        raise InvalidArgumentError("give either rows, or each with files")
+        raise InvalidArgumentError("pass either rows, or each with files, not both")
     settings = _settings(model, options)
     constants = {name: _as_array(value) for name, value in (inputs or {}).items()}
     sources = [] if each is None else find_sources(files.as_path(item) for item in _listed(each))
@@ -188,7 +188,7 @@ def predict(
 
 
 class _Follower:
-    """Add up what the steps of all processes report."""
+    """Add up the results that the steps of all processes report."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Follower:
         self._told: set[str] = set()
 
     def message(self, job: int, message: Mapping[str, Any]) -> None:
-        """Take a message of a process."""
+        """Handle a message of a process."""
         if "remark" in message:
             self.tell(message["remark"])
             return
@@ -231,7 +231,7 @@ class _Follower:
         )
 
     def result(self, result: BatchResult) -> None:
-        """Take the result of a step in this process."""
+        """Handle the result of a step in this process."""
         failures = [failed.text for failed in result.failures]
         self.message(
             0, {"rows": len(result.rows), "failures": failures, "position": result.position}

@@ -29,7 +29,7 @@ _MAX_CONVERTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of the rows of a batch.
+    """The outputs and failures of the rows of a batch.
 
     Attributes:
         rows: those with outputs, in order.

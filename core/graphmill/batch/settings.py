@@ -105,7 +105,7 @@ def prepare(
     constants: Mapping[str, Any],
     tell: Callable[[str], None],
 ) -> Prepared:
-    """Return what reads rows and runs them.
+    """Return the reader of rows and the runner of batches.
 
     Args:
         settings: how rows are read and run.

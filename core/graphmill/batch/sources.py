@@ -145,7 +145,7 @@ def _size_and_stamp(path: str) -> tuple[int, str]:
 
 def _stdin_files(copy: str | None, kind: str | None) -> list[SourceFile]:
     if copy is None:
-        raise InvalidArgumentError("standard input can be read by a run that writes a file only")
+        raise InvalidArgumentError("standard input can only be read by a run that writes a file")
     if kind not in STDIN_FORMATS:
         error = InvalidArgumentError("the format of standard input is not known")
         error.add_note(f"try: --format with one of {', '.join(STDIN_FORMATS)}")

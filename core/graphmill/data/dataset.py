@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Build = Callable[[Graph, list[Tensor]], Tensor]
 
 AUTOTUNE: Final = -1
-"""A buffer size or number of calls that is chosen for you."""
+"""Selects a buffer size or number of calls automatically."""
 INFINITE_CARDINALITY: Final = -1
 UNKNOWN_CARDINALITY: Final = -2
 

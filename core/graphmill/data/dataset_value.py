@@ -35,7 +35,7 @@ class DatasetValue:
     """
 
     def __init__(self, element_spec: Any, variant: Any, owner: Any) -> None:
-        """Refer to a variant; `owner` keeps the sessions open in which its functions run."""
+        """Wrap a variant; `owner` keeps the sessions open in which its functions run."""
         self.element_spec, self.variant, self._owner = element_spec, variant, owner
 
     def elements(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What the elements of a dataset are: structures of tensors, and of datasets.
+"""Specs of the elements of a dataset: structures of tensors, and of datasets.
 
 Elements are tensors, or tuples, named tuples and dicts of elements. A list is not a structure but a
 tensor, as in `tf.data`. Semantics: tensorflow/python/data/util/{nest,structure}.py.
@@ -148,7 +148,7 @@ def check_same_structure(expected: Any, actual: Any, what: str) -> None:
     ):
         if one.dtype is not other.dtype:
             raise InvalidArgumentError(
-                f"{what}{path} is of {other.dtype.name}, the element of this dataset of "
+                f"{what}{path} is {other.dtype.name}, but the element of this dataset is "
                 f"{one.dtype.name}"
             )
 

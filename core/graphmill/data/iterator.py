@@ -38,7 +38,7 @@ class Iterator:
     """
 
     def __init__(self, handle: Tensor, initializer: Node | None, element_spec: Any) -> None:
-        """Refer to the nodes of an iterator; see `make_one_shot_iterator` and its like."""
+        """Wrap the nodes of an iterator; `make_one_shot_iterator` and others create it."""
         self.handle = handle
         self._initializer = initializer
         self.element_spec = element_spec

@@ -210,7 +210,7 @@ class Debugger(Player, StepDriver):
         return self._stop_after() or self._ended()
 
     def _ready_run(self) -> SteppableRun | None:
-        """Return the run whose node is next: the latest one, so that a call goes before others."""
+        """Return the run whose node is next: the latest one, so that nodes of a call run first."""
         while not self.is_done and self._step.run_posted():
             pass
         return next((run for run in reversed(self._runs) if run.next_ready() is not None), None)

@@ -292,7 +292,7 @@ class Recording:
         raise NotFoundError(f"node '{name}' has not run{where}", node=name)
 
     def waiting_at(self, position: int) -> list[WaitingNode]:
-        """Return the nodes that had got some inputs at a position, and were not done."""
+        """Return the nodes that had received some inputs at a position, and were not done."""
         done = {event.instance for event in self.events[:position]}
         touched: dict[Instance, None] = {}
         for event in self.events[:position]:

@@ -1,4 +1,4 @@
-"""`Statistics`: what the elements of a tensor look like, for values too large to read."""
+"""`Statistics`: a summary of the elements of a tensor, for values too large to read."""
 
 from __future__ import annotations
 

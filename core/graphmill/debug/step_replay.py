@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ReplayDifference(NamedTuple):
-    """An output of a node that is not what was recorded.
+    """An output of a node that differs from the recording.
 
     Attributes:
         node: the name of the node.

@@ -1,4 +1,4 @@
-"""When each execution of a loop and each iteration of it ran in a step, for timelines.
+"""Find when each execution and each iteration of a loop ran in a step, for timelines.
 
 Iterations of a loop may overlap, as nodes of the next one run before the last ones of the one
 before. So each span has a lane; in a lane, spans are disjoint or inside of the span around them.

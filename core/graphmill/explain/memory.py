@@ -1,4 +1,4 @@
-"""How long the outputs of nodes live, how many bytes are alive, and who holds them at the peak.
+"""Compute the lifetimes of node outputs, the bytes alive over time, and the peak of each device.
 
 A `Lifetime` is an output's time from when its node is done until its last consumer is. Times are in
 any unit: nanoseconds where steps were measured, positions in the order of execution in forecasts.

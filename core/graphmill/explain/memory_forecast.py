@@ -1,4 +1,4 @@
-"""`forecast_memory`: which outputs of a step are alive together, from shapes and order alone.
+"""`forecast_memory`: forecast the memory of a step from static shapes and order alone.
 
 Sizes come from shape inference with the shapes of the feeds; an output lives from its node to its
 last consumer, in the order of data flow. Steps that are compiled or run nodes at once may hold more
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """What a step is expected to hold.
+    """The memory that a step is expected to hold.
 
     Attributes:
         peaks: for each device the largest sum of bytes that are alive together, with the holders;
@@ -58,7 +58,7 @@ def forecast_memory(
     feed_shapes: Sequence[Sequence[int] | None] = (),
     devices: Mapping[str, str] | None = None,
 ) -> MemoryForecast:
-    """Return what a step of a graph is expected to hold.
+    """Return the memory that a step of a graph is expected to hold.
 
     Args:
         graph: the nodes of the step, as `Session.step_graph` returns them.

@@ -1,4 +1,4 @@
-"""What a node is and what it is connected to, for `graphmill explain --node` and `--dot`."""
+"""The attrs and connections of nodes, for `graphmill explain --node` and `--dot`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`SessionStats`: what a session has done so far, in numbers."""
+"""`SessionStats`: counts of the work that a session has done so far."""
 
 from __future__ import annotations
 

@@ -76,7 +76,9 @@ class Tiers:
                 continue
             for node in region.nodes:
                 if node in self._outside:
-                    self._outside[node] += f" ({region.kind} {region.name} stays: {region.reason})"
+                    self._outside[node] += (
+                        f" ({region.kind} {region.name} remains: {region.reason})"
+                    )
 
 
 def calls_by_tier(executors: Iterable[ExecutorsAndKeys]) -> dict[str, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fill_table(graph: Graph, ops: OpRegistry, table: Node, contents: TableContents) -> Node:
-    """Add a node that fills a table, and make everything that reads the table wait for it.
+    """Add a node that fills a table, and make all readers of the table wait for it.
 
     A table that is filled again with the same contents stays as it is.
 

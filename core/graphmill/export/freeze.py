@@ -1,4 +1,4 @@
-"""Freeze graphs: variables become constants, and what no output needs is left out.
+"""Freeze graphs: replace variables by constants, and drop nodes that no output needs.
 
     frozen = graphmill.export.freeze_model("digits")
     frozen.write("digits.pb")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _NO_VALUE: Final = (AbortedError, FailedPreconditionError, NotFoundError)
-"""What reading a variable or table without a value raises."""
+"""The errors that reading a variable or table without a value raises."""
 
 
 class TableContents(NamedTuple):

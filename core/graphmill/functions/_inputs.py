@@ -1,4 +1,4 @@
-"""What functions that add several nodes share: their name scope, and shapes as inputs."""
+"""Helpers of functions that add several nodes: name scopes, and shapes as inputs."""
 
 from __future__ import annotations
 

@@ -282,12 +282,12 @@ def _describe(status: int) -> str:
 
 
 def _advice(status: int) -> str:
-    """Return what to look for."""
+    """Return advice on how to find the cause."""
     if status == -signal.SIGKILL:
-        return "SIGKILL comes from the system if memory runs out, or from somebody's kill"
+        return "SIGKILL is sent by the system if memory runs out, or by a user"
     if status in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS):
         return (
             "A library crashed, perhaps because memory ran out (IsolationLimits.memory_bytes), or "
-            "the model attacks it"
+            "the model exploits a bug in it"
         )
     return "Its messages are on stderr; if memory ran out, raise IsolationLimits.memory_bytes"

@@ -42,7 +42,7 @@ def decode_error(packet: Packet) -> OpError:
     try:
         data = json.loads(packet.payload)
     except (ValueError, RecursionError) as error:
-        raise DataLossError(f"an error is no JSON: {error!s:.200}") from None
+        raise DataLossError(f"an error is not JSON: {error!s:.200}") from None
     if not isinstance(data, dict) or not isinstance(data.get("code"), int):
         raise DataLossError("an error has no code")
     message = data.get("message")

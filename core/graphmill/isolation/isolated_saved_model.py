@@ -1,4 +1,4 @@
-"""`IsolatedSavedModel`: what `saved_model.load(…, isolate=True)` returns."""
+"""`IsolatedSavedModel`: the result of `saved_model.load(…, isolate=True)`."""
 
 from __future__ import annotations
 

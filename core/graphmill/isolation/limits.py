@@ -1,4 +1,4 @@
-"""`IsolationLimits`: what an isolated model may use, and which protections it must run under."""
+"""`IsolationLimits`: the resource limits and required protections of an isolated model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LANDLOCK: Final = "landlock"
 SECCOMP: Final = "seccomp"
 PROTECTIONS: Final = (LANDLOCK, SECCOMP)
-"""What can be left out of `IsolationLimits.require`. Resource limits always apply."""
+"""Protections that can be left out of `IsolationLimits.require`. Resource limits always apply."""
 
 _MIB: Final = 1 << 20
 

@@ -34,7 +34,7 @@ _PIECE: Final = 1 << 20
 
 
 class Region(NamedTuple):
-    """Where the elements of a tensor are in the shared memory; (0, 0) for none."""
+    """The position of a tensor's elements in the shared memory; (0, 0) for none."""
 
     offset: int
     nbytes: int
@@ -55,7 +55,7 @@ class Packet(NamedTuple):
 
 
 class EndOfStreamError(EOFError):
-    """The other side has closed its end, as a process does that has ended."""
+    """The other side has closed the connection, for example because its process ended."""
 
 
 def encode(packet: Packet) -> bytes:

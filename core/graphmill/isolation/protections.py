@@ -1,4 +1,4 @@
-"""Whether this system can isolate a model; if not, why, and what to do."""
+"""Check whether this system can isolate models, and explain why it cannot."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class SharedArea:
         self._used = 0
 
     def clear(self) -> None:
-        """Start to fill it from its start again."""
+        """Discard the contents, so that `put` starts at the beginning."""
         self._used = 0
 
     def put(self, array: NDArray[Any]) -> Region:
@@ -85,7 +85,7 @@ class SharedArea:
 
 
 def new_area(size: int) -> int:
-    """Return the file descriptor of new memory, whose size nobody can change.
+    """Return the file descriptor of new memory of a fixed size.
 
     It takes up room only where something is written.
     """
@@ -101,7 +101,7 @@ def new_area(size: int) -> int:
 def encode_tensors(
     values: Iterable[tuple[str, Any]], area: SharedArea
 ) -> tuple[list[proto.NamedTensorProto], tuple[Region, ...]]:
-    """Return messages for named values, and where their elements are.
+    """Return messages for named values, and the regions of their elements.
 
     Raises:
         ResourceExhaustedError: the values are too large.

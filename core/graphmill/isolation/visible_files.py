@@ -1,4 +1,4 @@
-"""Which files the process of an isolated model may open: its libraries, the model, and by rules."""
+"""List the files that an isolated process may open: libraries, the model, files under rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RULED_FILES: Final = (READ, LIST, WRITE)
 
 
 def visible_files(model: str, rules: AccessRules) -> FileAccess:
-    """Return what the process of a model may open.
+    """Return the files and folders that the process of a model may open.
 
     Args:
         model: the path of the model.
@@ -85,7 +85,7 @@ def _package_folders(package: str) -> list[str]:
 
 
 def _model_files(model: str) -> tuple[list[str], list[str]]:
-    """Return what is read of a model, and the folders that are listed."""
+    """Return the files of a model to read, and the folders to list."""
     path = local_path(files.as_path(model))
     if path is None:
         raise InvalidArgumentError(

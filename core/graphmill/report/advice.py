@@ -1,4 +1,4 @@
-"""`advice_for`: what to try, from what a step did and from what was compiled."""
+"""`advice_for`: suggest improvements, from the measurements and compilation of a step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW_STEPS: Final = 6
 
 
 class Advice(NamedTuple):
-    """One thing to try.
+    """A suggestion.
 
     Attributes:
         title: what was seen, in one line.
@@ -40,7 +40,7 @@ class Advice(NamedTuple):
 
 
 def advice_for(record: StepRecord, traced: Sequence[TracedStep]) -> list[Advice]:
-    """Return what to try, the most important first.
+    """Return the suggestions, the most important first.
 
     Args:
         record: how the nodes run.

@@ -41,7 +41,7 @@ def collect(
     steps: int = 0,
     title: str = "",
 ) -> dict[str, Any]:
-    """Return what the report of a signature shows, ready for JSON.
+    """Return the contents of a signature's report, ready for JSON.
 
     Args:
         model: a session, or a SavedModel that was loaded.
@@ -142,7 +142,7 @@ def _run(
 
 
 def _summary(num_nodes: int, record: StepRecord, traced: Sequence[TracedStep]) -> list[list[str]]:
-    """Return the lines of the summary: what, and how much."""
+    """Return the lines of the summary, each a label and an amount."""
     tiers = _count(record.nodes, lambda node: node.tier)
     devices = _count(record.nodes, lambda node: short_device(node.device))
     lines = [

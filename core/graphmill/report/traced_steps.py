@@ -1,4 +1,4 @@
-"""What the traced steps of a report say: runs of nodes, totals of nodes, memory over time."""
+"""Summarize the traced steps of a report: runs and totals of nodes, memory over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOP: Final = 25
 
 @dataclass(slots=True)
 class NodeTotal:
-    """What one node did in a step.
+    """The totals of one node in a step.
 
     Attributes:
         node, op, device: the node.
@@ -79,7 +79,7 @@ class TracedStep:
 
 
 def traced_step(name: str, metadata: RunMetadata) -> TracedStep:
-    """Return what a traced step says.
+    """Return the summary of a traced step.
 
     Raises:
         InvalidArgumentError: the step was not traced.

@@ -243,8 +243,8 @@ class SessionInterface(ABC):
         """
         del rules
         raise UnimplementedError(
-            f"{type(self).__name__} cannot allow what its server refuses; start the server with "
-            "the rules"
+            f"{type(self).__name__} cannot allow effects that its server refuses; start "
+            "the server with the rules"
         )
 
     def loading_a_model(self) -> AbstractContextManager[None]:
@@ -254,7 +254,7 @@ class SessionInterface(ABC):
             UnimplementedError: the session is on a server, which has its own policy.
         """
         raise UnimplementedError(
-            f"{type(self).__name__} cannot allow what its server forbids; allow the effect there"
+            f"{type(self).__name__} cannot allow effects that its server forbids; allow them there"
         )
 
     def check_open(self) -> None:

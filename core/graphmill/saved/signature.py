@@ -125,8 +125,8 @@ class Signature:
         if len(required) != 1:
             expected = ", ".join(map(_describe, self.inputs.values())) or "no inputs"
             raise errors.InvalidArgumentError(
-                f"the signature {self.name!r} has {len(required)} inputs that a value without a "
-                f"name may be for; pass its inputs by name. It takes {expected}"
+                f"the signature {self.name!r} has {len(required)} required inputs, so a value "
+                f"needs a name: pass its inputs by name. It takes {expected}"
             )
         return required.pop()
 

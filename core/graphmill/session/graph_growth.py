@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphmill.graph.graph import Graph
 
 GROWTHS: Final = 100
-"""How many steps one after the other must be preceded by nodes from the same line."""
+"""How many consecutive steps must be preceded by nodes from the same line."""
 
 
 class GrowthWatch:

@@ -683,7 +683,7 @@ def _check_declared_once(signature: Signature) -> None:
         if name in feeds[:position]:
             raise InvalidValueError(f"Endpoint {name!r} fed more than once; declare it once")
         if name in fetches:
-            raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of both")
+            raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of the two")
 
 
 def _run_options(options: Any) -> Any:

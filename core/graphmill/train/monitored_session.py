@@ -217,7 +217,7 @@ class MonitoredSession:
                 self._coordinator = Coordinator(())
                 start_queue_runners(session, self._coordinator, self.graph.queue_runners)
                 for hook in self._hooks:
-                    _tell_of_session(hook, session, self._coordinator)
+                    _notify_of_session(hook, session, self._coordinator)
             except LOST_A_TASK as error:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise
@@ -361,7 +361,7 @@ def _summary_hooks(
     return hooks
 
 
-def _tell_of_session(hook: SessionRunHook, session: Session, coordinator: Coordinator) -> None:
+def _notify_of_session(hook: SessionRunHook, session: Session, coordinator: Coordinator) -> None:
     """Call `after_create_session`, with the coordinator if the hook takes it."""
     method: Any = hook.after_create_session
     if len(inspect.signature(method).parameters) > 1:

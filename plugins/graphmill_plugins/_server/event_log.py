@@ -67,7 +67,7 @@ def write_events(level: str, form: str) -> logging.Handler:
 
 
 def _event(record: logging.LogRecord) -> str:
-    """Return what happened; the message of a record of the core has the fields, too."""
+    """Return the event's name; the messages of core's records also contain the fields."""
     event: str = getattr(record, "event", "") or record.getMessage()
     return event
 

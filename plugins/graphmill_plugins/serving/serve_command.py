@@ -97,7 +97,7 @@ _PORT = click.IntRange(0, 65535)
 )  # fmt: skip
 @click.option(
     "--log-level", type=click.Choice(LEVELS), default="warning", show_default=True,
-    help="What is written to stderr: at info, a line for each request and each model.",
+    help="The log level on stderr: info logs each request and each model.",
 )  # fmt: skip
 @click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True,

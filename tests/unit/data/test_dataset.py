@@ -225,7 +225,7 @@ with OUTER.as_default():
         (lambda: Dataset.range(3).shard(2, 2), "index must be from 0 to 1"),
         (lambda: Dataset.range(3).shard(0, 0), "num_shards must be >= 1"),
         (lambda: Dataset.range(3).concatenate(Dataset.zip((Dataset.range(3),))), "structure"),
-        (lambda: Dataset.range(3).concatenate(Dataset.from_tensors("a")), "is of string"),
+        (lambda: Dataset.range(3).concatenate(Dataset.from_tensors("a")), "is string, but"),
         (lambda: Dataset.range(3).concatenate([1]), "expected a Dataset, got list"),
         (lambda: Dataset.range(3).padded_batch(2, [3]), "does not fit into the padded shape"),
         (lambda: Dataset.range(3).padded_batch(2, padding_values="a"), "padding_values"),

@@ -160,7 +160,7 @@ def test_a_loop_that_stays_says_why(
     assert not any(region.is_functional for region in (*first.regions, *second.regions))
     nodes = {node.node: node for node in record.nodes}
     assert nodes["while/Identity"].tier == "interpreted"
-    assert "while while/while_context stays: " in nodes["while/Identity"].tier_reason
+    assert "while while/while_context remains: " in nodes["while/Identity"].tier_reason
     assert "(_Send) reads the condition" in nodes["while/Identity"].tier_reason
 
 

@@ -160,7 +160,7 @@ def _check_bytes(name: str, array: Array) -> None:
     """Raise if NumPy would cut the end of a text."""
     if any(item.endswith(b"\0") for item in array.reshape(-1)):
         error = InvalidArgumentError(
-            f"a text of output {name!r} ends with a zero byte, which an .npz file cannot hold"
+            f"a string of output {name!r} ends with a zero byte, which an .npz file cannot hold"
         )
         error.add_note("try: a .jsonl or .parquet file")
         raise error

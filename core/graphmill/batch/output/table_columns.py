@@ -25,7 +25,7 @@ MAX_ELEMENTS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """How the rows of an output look in the whole run.
+    """The common shape and type of an output's rows in the whole run.
 
     Attributes:
         shape: the shape of each row; None if rows have different ones.

@@ -37,7 +37,7 @@ _MODES: Final = ("off", "tiered", "eager")
 
 
 class _Side(NamedTuple):
-    """How one side of the comparison is run."""
+    """The settings of one side of the comparison."""
 
     jit: str = ""
     device: str | None = None

@@ -202,7 +202,7 @@ def _process_table(states: dict[str, str]) -> Table:
     """Return the table of process-wide effects and whether each is on."""
     from graphmill.runtime.process.effects import EFFECTS
 
-    table = Table(("process effect", "state", "what it changes", "when"))
+    table = Table(("process effect", "state", "change", "when"))
     table.rows = [
         (name, state, EFFECTS[name].changes, EFFECTS[name].when) for name, state in states.items()
     ]

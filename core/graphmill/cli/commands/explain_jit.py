@@ -68,7 +68,7 @@ def step_values(
 
 
 def note_zeros(error: OpError) -> None:
-    """Add to an error of a step that inputs which are not given are zeros."""
+    """Add a note to a step's error that inputs without values are zeros."""
     error.add_note("inputs without a value are zeros; set one with NAME=VALUE or NAME=@FILE")
 
 
@@ -108,7 +108,7 @@ def jit_blocks(record: StepRecord, *, with_source: bool) -> list[Block]:
         f"mode {record.mode}; {record.num_steps} steps, {record.num_interpreted} of them node by "
         "node" + (f"; {record.reason}" if record.reason else "")
     ]
-    blocks.extend(_story("what happened to the graph", record.story))
+    blocks.extend(_story("events of the graph", record.story))
     compilations = list(record.compilations.values())
     clusters = [cluster for compilation in compilations for cluster in compilation.clusters]
     shown = [one for cluster in clusters for one in (cluster, *cluster.loops)]
@@ -196,7 +196,7 @@ def _reasons(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
 
 def _stories(clusters: Sequence[ClusterRecord]) -> Iterator[str]:
     for cluster in clusters:
-        yield from _story(f"{cluster.name}, what happened to its signatures", cluster.story)
+        yield from _story(f"{cluster.name}, events of its signatures", cluster.story)
 
 
 def _story(title: str, story: Story) -> Iterator[str]:

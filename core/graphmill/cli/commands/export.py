@@ -44,9 +44,9 @@ from graphmill.errors import AlreadyExistsError, InvalidArgumentError, Unimpleme
 @click.option(
     "--max-iterations",
     type=click.IntRange(min=1),
-    help="A bound for loops whose trip count is unknown, which gives them gradients.",
+    help="The maximum trip count of loops whose trip count is unknown; gives them gradients.",
 )
-@click.option("--fetch", "fetches", multiple=True, help="Export this tensor instead, as x:0.")
+@click.option("--fetch", "fetches", multiple=True, help="Export this tensor instead, such as x:0.")
 @tags_option
 @signature_option
 @common_options
@@ -95,7 +95,7 @@ def export(
         )
         save = getattr(converted, "save", None)
         if save is None:
-            raise UnimplementedError(f"what the exporter {target!r} makes cannot be saved")
+            raise UnimplementedError(f"the result of the exporter {target!r} cannot be saved")
         rest = {name: given[name] for name in given if name not in _taken(exporter, given)}
         _check_all_taken(target, rest, _taken(save, rest))
         paths = save(out, **rest)

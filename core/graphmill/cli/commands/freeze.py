@@ -27,7 +27,12 @@ _GRAPH_SUFFIXES = (".pb", ".pbtxt")
     type=click.Path(),
     help="A GraphDef to write (.pb, .pbtxt), which may exist; or a new folder for a SavedModel.",
 )
-@click.option("--fetch", "fetches", multiple=True, help="Keep what computes this tensor, as x:0.")
+@click.option(
+    "--fetch",
+    "fetches",
+    multiple=True,
+    help="Keep this tensor and the nodes that compute it, such as x:0.",
+)
 @tags_option
 @signature_option
 @common_options

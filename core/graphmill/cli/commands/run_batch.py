@@ -42,7 +42,7 @@ def batch_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--format", "stdin_format", type=click.Choice(_STDIN_FORMATS),
                      help="For --each -: what standard input holds."),
         click.option("--whole-files", is_flag=True,
-                     help="For --each: a text file is one text, not one on each line."),
+                     help="For --each: a text file is one string, instead of one for each line."),
         click.option("--columns", help="For --each: the columns of tables to use, as a,b,c."),
         click.option("--jobs", type=positive, help="For --each: the number of processes."),
         click.option("--resume", is_flag=True, help="For --each: continue an interrupted run."),
@@ -79,7 +79,7 @@ def check_batch_options(options: Mapping[str, Any]) -> bool:
 
 
 def refuse_with_each(**options: Any) -> None:
-    """Refuse options that a batch run has no use for.
+    """Refuse options that a batch run does not support.
 
     Raises:
         click.UsageError: one is given.
@@ -141,7 +141,7 @@ def run_batch(
 
 
 class _Display:
-    """What a batch run shows on stderr."""
+    """The display of a batch run's progress on stderr."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -149,11 +149,11 @@ class _Display:
         self._lines = 0
 
     def follow(self, progress: Progress) -> None:
-        """Note how far the run is; called by the thread that runs it."""
+        """Record the progress of the run; called by the thread that runs it."""
         self._progress = progress
 
     def lines(self) -> list[str]:
-        """Return how far the run is; called by the thread of the display."""
+        """Return the progress as lines; called by the thread of the display."""
         return [] if self._progress is None else [str(self._progress)]
 
     def tell(self, line: str) -> None:

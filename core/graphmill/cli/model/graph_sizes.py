@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much some nodes hold.
+    """The elements and bytes that some nodes hold.
 
     Attributes:
         nodes: how many nodes.

@@ -328,7 +328,7 @@ def _nameless(source: Source, model: str, names: Sequence[str]) -> InvalidArgume
     """Return the error for a value without the name of its input."""
     value = f"@{source}" if source.kind == "file" else str(source)
     error = InvalidArgumentError(
-        f"{value!r} has no name of an input; {model} has the inputs {_list(names) or 'none'}"
+        f"{value!r} does not name an input; {model} has the inputs {_list(names) or 'none'}"
     )
     if names:
         error.add_note(f"try: {names[0]}={value}")
@@ -339,7 +339,7 @@ def _check_is_no_file(source: Source, name: str) -> None:
     """Raise if a value without a name is the path of a file: its @ was forgotten."""
     if source.kind == "literal" and Path(source.text).is_file():
         error = InvalidArgumentError(f"{source.text!r} is a file, not a value of input {name!r}")
-        error.add_note(f"try: @{source.text}, to feed what the file contains")
+        error.add_note(f"try: @{source.text}, to feed the contents of the file")
         raise error
 
 

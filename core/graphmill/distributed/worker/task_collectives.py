@@ -126,12 +126,12 @@ class TaskCollectives(LocalCollectives):
         if is_first:
             exchange.begin()
 
-    def join_from_afar(self, request: CollectiveRequest, cancellation: Cancellation) -> None:
+    def join_remote(self, request: CollectiveRequest, cancellation: Cancellation) -> None:
         """Let a member of another task join the waiting members of this task, if there are any."""
         with self._lock:
             is_awaited = request.key in self._meetings
         if is_awaited:
-            super().execute_async(request, cancellation, _nobody)
+            super().execute_async(request, cancellation, _ignore_result)
 
     def fail(self, request: CollectiveRequest, error: OpError) -> None:
         """Fail the waiting members of this task, because others cannot join."""
@@ -203,7 +203,7 @@ class _Exchange:
 
         def join(who: dict[str, Any], value: Any) -> None:
             request = replace(self._request, value=value, timeout=0.0, **who)
-            self._collectives.join_from_afar(request, self._cancellation)
+            self._collectives.join_remote(request, self._cancellation)
             if not self._pulls.is_cancelled:
                 self._pull(other, number + 1)
 
@@ -262,6 +262,6 @@ def _first_of_tasks(ends: Iterable[End]) -> list[End]:
     return list(first.values())
 
 
-def _nobody(result: Any, error: OpError | None) -> None:
+def _ignore_result(result: Any, error: OpError | None) -> None:
     """Ignore the result of a member of another task, which computes it itself."""
     del result, error

@@ -137,7 +137,7 @@ class WorkerSessionMgr:
         peers, is_isolated = self._peers, isolate_session_state
         if server_def is not None and server_def.cluster.job:
             peers, is_isolated = self._new_peers(server_def), True
-        self._drop_sessions_of_earlier_life(master_task, master_incarnation)
+        self._drop_stale_sessions(master_task, master_incarnation)
         with self._lock:
             if handle in self._sessions:
                 return self._sessions[handle]
@@ -191,7 +191,7 @@ class WorkerSessionMgr:
             self.delete(handle)
         self.legacy.close()
 
-    def _drop_sessions_of_earlier_life(self, master_task: str, incarnation: int) -> None:
+    def _drop_stale_sessions(self, master_task: str, incarnation: int) -> None:
         """Drop the sessions of a master that was restarted and will not delete them."""
         with self._lock:
             known, handles = self._masters.get(master_task, (incarnation, set()))

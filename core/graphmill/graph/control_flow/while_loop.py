@@ -196,7 +196,7 @@ class _Loop:
             raise InvalidArgumentError(
                 f"{variable} is {dtype.name} when it enters {self.context}, but {path} is "
                 f"{tensor.dtype.base_dtype.name} ({tensor.name!r}); a loop variable keeps its "
-                "type: cast one of both with graphmill.ops.math.cast"
+                "type: cast one of the two with graphmill.ops.math.cast"
             )
         return tensor
 

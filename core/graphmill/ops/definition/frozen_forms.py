@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FrozenRead(NamedTuple):
-    """What a reader of a variable becomes if its first input is the variable's value.
+    """The op that replaces a reader of a variable if its first input is the variable's value.
 
     Attributes:
         op: the name of the op.
@@ -74,7 +74,7 @@ FROZEN_READS: Final[Mapping[str, Callable[[Mapping[str, Any], dtypes.DType], Fro
     "VarIsInitializedOp": _true,
     "IsVariableInitialized": _true,
 }
-"""What readers become, by op; the functions take the reader's attrs and the variable's type."""
+"""Replacements of readers, by op; the functions take the reader's attrs and the variable's type."""
 
 VALUE_FORMS: Final[Mapping[str, str]] = {
     "RefEnter": "Enter",

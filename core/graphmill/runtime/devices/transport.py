@@ -76,7 +76,7 @@ def _in_this_process(step_id: int) -> Rendezvous:
 
 
 def _logged(rendezvous: Rendezvous, step_id: int) -> Rendezvous:
-    """Return a rendezvous that logs each value, if that is wanted when the step begins."""
+    """Return a rendezvous that logs each value, if logging is on when the step begins."""
     if not is_logged("rendezvous", DEBUG):
         return rendezvous
     from graphmill.runtime.logged_rendezvous import LoggedRendezvous  # off by default

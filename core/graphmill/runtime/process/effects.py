@@ -59,7 +59,7 @@ FULL_COLLECTIONS: Final = ProcessEffect(
 MALLOC: Final = ProcessEffect(
     "malloc",
     "calls glibc's mallopt: M_MMAP_THRESHOLD 128 MiB, M_TRIM_THRESHOLD 256 MiB",
-    "when the first CPU device is created, for good; not if the environment configures malloc",
+    "when the first CPU device is created, permanently; not if the environment configures malloc",
     "large arrays that a step frees are reused by the next one instead of being unmapped",
     "steps with large arrays take up to a third longer (page faults)",
 )
@@ -74,14 +74,14 @@ DEFER_SIGINT: Final = ProcessEffect(
 SHUTDOWN: Final = ProcessEffect(
     "shutdown",
     "registers a callback with the interpreter's shutdown of threads (threading._register_atexit)",
-    "when the first session is created, for good",
+    "when the first session is created, permanently",
     "daemon threads that are inside a C++ library when the interpreter exits can abort the process",
     'the process may end with "FATAL: exception not rethrown" if threads are busy when it exits',
 )
 FORK: Final = ProcessEffect(
     "fork",
     "registers callbacks with os.register_at_fork",
-    "when graphmill's runtime is imported, for good",
+    "when graphmill's runtime is imported, permanently",
     "a forked child has only one thread, and inherits locks that no thread will release",
     "a session that was created before a fork hangs in the child",
 )
@@ -95,7 +95,7 @@ BLAS_THREADS: Final = ProcessEffect(
 INTRA_OP_THREADS: Final = ProcessEffect(
     "intra_op_threads",
     "sets the number of OpenBLAS threads, and NPROC in os.environ while JAX starts its CPU client",
-    "when the first session with intra_op_parallelism_threads is created, for good",
+    "when the first session with intra_op_parallelism_threads is created, permanently",
     "libraries have no other interface for the number of threads that compute one kernel",
     "intra_op_parallelism_threads is ignored",
 )
@@ -116,7 +116,7 @@ REFERENCE_COUNTS: Final = ProcessEffect(
 JAX_DISPATCH: Final = ProcessEffect(
     "jax_dispatch",
     "sets the option jax_cpu_enable_async_dispatch to False",
-    "while JAX starts its CPU client, if graphmill is the first to use JAX; JAX keeps it for good",
+    "while JAX starts its CPU client, if graphmill is the first to use JAX; it is permanent",
     "a compiled step computes in the calling thread instead of waiting for another one",
     "each compiled step takes about 45 µs longer",
 )

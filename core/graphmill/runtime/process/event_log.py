@@ -65,7 +65,7 @@ def log_event(name: str, level: int, event: str, /, **fields: object) -> None:
 
 
 def listen(name: str, listener: Listener) -> None:
-    """Call a function for each event of a logger, whatever its level; again for the same is once.
+    """Call a function for each event of a logger, whatever its level; twice has no effect.
 
     Args:
         name: one of `LOGGERS`.
@@ -78,7 +78,7 @@ def listen(name: str, listener: Listener) -> None:
 
 
 def stop_listening(name: str, listener: Listener) -> None:
-    """Call a function no more; do nothing if it is not called."""
+    """Stop calling a function for events; do nothing if it was not added."""
     remaining = tuple(one for one in _listeners.get(name, ()) if one is not listener)
     if remaining:
         _listeners[name] = remaining

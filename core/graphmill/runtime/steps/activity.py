@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_profiled() -> bool:
-    """Return whether a profile of JAX's profiler is running, so that kernels are to be marked."""
+    """Return whether a profile of JAX's profiler is running, so that kernels should be marked."""
     annotation = _of_profiler("TraceAnnotation")
     if annotation is None:
         return False

@@ -75,7 +75,7 @@ _WIDTH: Final = len(_COLUMNS)
 
 
 class _Header:
-    """What all runs of a node with the same outputs on a device have in common, serialized."""
+    """The serialized parts that all runs of a node with the same outputs on a device share."""
 
     __slots__ = ("device", "fixed", "label", "outputs", "whole")
 

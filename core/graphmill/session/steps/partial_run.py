@@ -332,7 +332,11 @@ class PartialRuns:
             stacklevel=4,
         )
         self._end(
-            handle, state, CancelledError("the partial run was released as the oldest of many")
+            handle,
+            state,
+            CancelledError(
+                "the partial run was released: it was the oldest of too many unfinished ones"
+            ),
         )
 
     def _find(self, handle: str) -> RunState:

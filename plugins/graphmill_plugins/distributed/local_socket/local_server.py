@@ -73,7 +73,7 @@ class LocalServer:
         self._name = b""
 
     def start(self) -> None:
-        """Listen, where processes of one host can be told apart from those of others."""
+        """Listen, if the system distinguishes processes of this host from those of others."""
         if not host_identity():
             return
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -204,9 +204,9 @@ def to_jax(graph: ExportGraph, *, max_iterations: int | None = None) -> JaxFunct
 def _require_64_bits() -> None:
     if not jax_module().config.jax_enable_x64:
         error = FailedPreconditionError(
-            "a graph has 64-bit numbers, which JAX has in its 64-bit mode only"
+            "the graph has 64-bit numbers, which JAX supports only in its 64-bit mode"
         )
-        error.add_note("try: with jax.enable_x64(True): around what calls the function")
+        error.add_note("try: call the function inside `with jax.enable_x64(True):`")
         raise error
 
 

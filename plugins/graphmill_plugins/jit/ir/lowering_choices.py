@@ -197,7 +197,7 @@ class LoweringChoices:
         """Return the choice for a node that only calls functions, as its op declares."""
         executor = requested_executor(node)
         if executor:
-            return f"it asks for the executor {executor!r}"
+            return f"it requests the executor {executor!r}"
         calls = node.op_def.calls
         if not all(call.kind in _FOLLOWED for call in calls) or any(c.counted for c in calls):
             return "only its kernel determines when its functions are called"

@@ -378,11 +378,13 @@ def _iterations_of(limit: Limit, *, has_inner_loop: bool) -> Any:
         NotTraceable: the loop cannot be continued at any iteration.
     """
     if has_inner_loop:
-        raise NotTraceable("it contains a loop with an unknown trip count, which moves by itself")
+        raise NotTraceable(
+            "it contains an inner loop with an unknown trip count; that loop is compiled instead"
+        )
     if limit.condition_changes_state:
         raise NotTraceable("its condition has effects, which would be repeated")
     if len(limit.counts) != 1:
-        raise NotTraceable("its trip count is known while it is compiled")
+        raise NotTraceable("its trip count is known at compile time")
     return limit.counts[0]
 
 

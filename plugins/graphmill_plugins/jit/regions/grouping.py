@@ -35,7 +35,7 @@ _SWITCHES: Final = (ControlFlow.SWITCH, ControlFlow.SWITCH_N)
 _WAITS, _MAY_BE_DEAD, _SOME_ROWS = (
     "waits",
     "may be dead",
-    "has a number of rows that is computed in the step",
+    "has a data-dependent number of rows",
 )
 _Blockers: TypeAlias = frozenset[tuple[str, int, int]]
 

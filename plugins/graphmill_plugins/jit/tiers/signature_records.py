@@ -91,7 +91,7 @@ def signature_difference(before: str, text: str) -> str:
         for position, (then, now) in enumerate(zip(old, new, strict=True))
         if then != now
     ]
-    return "; ".join(parts) or "a value or a variable that the text shortens differs"
+    return "; ".join(parts) or "a value or variable that the description abbreviates differs"
 
 
 def signature_text(inputs: Inputs, values: Sequence[Any]) -> str:

@@ -95,7 +95,7 @@ class Elements:
         if self.size < 0:
             raise NotTraceable("a stack or list grows without a static bound")
         count = math.prod((self.size, *shape))
-        request_memory(count * self.dtype.itemsize, f"the list has {count} numbers")
+        request_memory(count * self.dtype.itemsize, f"a stack or list has {count} elements")
         zeros = jax_module().numpy.zeros((self.size, *shape), self.dtype)
         return replace(self, data=zeros)
 

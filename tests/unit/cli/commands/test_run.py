@@ -98,7 +98,7 @@ def test_value_without_name_of_several_inputs_is_refused(
 ) -> None:
     outcome = graphmill_cli("run", loop_file, "3")
     assert outcome.code == error_reporting.INVALID
-    assert "'3' has no name of an input" in outcome.err
+    assert "'3' does not name an input" in outcome.err
     assert "has the inputs 'x', 'n'" in outcome.err
     assert "try: x=3" in outcome.err
 

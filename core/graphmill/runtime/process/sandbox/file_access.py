@@ -18,7 +18,7 @@ _THREADS: Final = "/proc/self/task"
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """What may be opened; each path covers what is below it.
+    """The paths that may be opened; each covers everything below it.
 
     Attributes:
         read: files that may be read.
@@ -69,7 +69,7 @@ def restrict_files(access: FileAccess) -> None:
 
 
 def _writing(rights: Any) -> Any:
-    """Return the rights of who may write: neither programs nor devices, sockets or links."""
+    """Return the rights for writing, without those to run programs or create devices or links."""
     return (
         rights.READ_FILE
         | rights.READ_DIR
@@ -84,7 +84,7 @@ def _writing(rights: Any) -> Any:
 
 
 def _allow(rules: Any, paths: Iterable[str], rights: Any) -> None:
-    """Allow `rights` below paths; a file takes only those that files have."""
+    """Allow `rights` below paths; a file gets only the rights that apply to files."""
     of_files = importlib.import_module("landlock").FSAccess.all_file()
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110 - texts

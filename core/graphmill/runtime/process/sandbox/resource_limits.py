@@ -32,7 +32,7 @@ def limit_own_resources(memory_bytes: int, file_bytes: int, open_files: int, thr
 
 
 def limit_cpu_time(pid: int, seconds: float) -> None:
-    """Let another process use so many seconds of processor time from now on, then end it.
+    """Limit the further processor time of another process; the system then ends it.
 
     Raises:
         ProcessLookupError: there is no such process.

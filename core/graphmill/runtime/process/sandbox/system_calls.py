@@ -71,7 +71,7 @@ def seccomp_library() -> Any:
 
 
 def restrict_system_calls() -> None:
-    """Deny every system call that is not listed, for this process and all of its threads, for good.
+    """Deny every system call that is not listed, for this process and all its threads, permanently.
 
     Raises:
         OSError: the kernel refused.
