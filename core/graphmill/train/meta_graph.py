@@ -17,6 +17,7 @@ from graphmill.graph.infer_graph import infer_graph
 from graphmill.graph.variable import Variable
 from graphmill.train.queue_runner import queue_runners_of
 from graphmill.train.saver import Saver, meta_graph_of
+from graphmill.train.scoped_meta_graph import scoped_meta_graph
 
 if TYPE_CHECKING:
     import os
@@ -32,7 +33,11 @@ _ELSEWHERE: Final = (_VARIABLES, _TRAINABLE, "queue_runners")
 
 
 def import_meta_graph(
-    meta_graph_or_file: Any, clear_devices: bool = False, graph: Graph | None = None
+    meta_graph_or_file: Any,
+    clear_devices: bool = False,
+    import_scope: str | None = None,
+    *,
+    graph: Graph | None = None,
 ) -> Saver | None:
     """Add the nodes, variables and collections of a MetaGraph to a graph.
 
@@ -43,6 +48,8 @@ def import_meta_graph(
     Args:
         meta_graph_or_file: a `MetaGraphDef` message, or the path of a `.meta` file.
         clear_devices: whether to forget the devices of its nodes.
+        import_scope: a name scope to put its nodes in; a name in use is made unique. Checkpoints
+            of the returned saver have the names without the scope.
         graph: the graph; by default the default graph.
 
     Returns:
@@ -55,6 +62,9 @@ def import_meta_graph(
     """
     target = infer_graph() if graph is None else graph
     message = _as_message(meta_graph_or_file)
+    if import_scope:
+        with target.name_scope(import_scope) as scope:
+            message = scoped_meta_graph(message, scope)
     definition = message.graph_def
     if clear_devices:
         definition = proto.GraphDef()

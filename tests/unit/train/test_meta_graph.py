@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphmill
-from graphmill import errors, ops, train
+from graphmill import errors, ops, proto, train
 from graphmill.testing.timeouts import no_leaked_threads
 
 if TYPE_CHECKING:
@@ -119,6 +119,85 @@ def test_devices_can_be_cleared() -> None:
     train.import_meta_graph(message, clear_devices=True, graph=imported)
     assert imported.get_operation_by_name("one").device == ""
     assert message.graph_def.node[0].device
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_graph_is_imported_twice_in_scopes(use_resource: bool, tmp_path: Path) -> None:
+    graph = build(use_resource)
+    with graph.as_default(), graphmill.Session(graph=graph) as session:
+        session.run(graphmill.global_variables_initializer())
+        path = train.Saver().save(session, tmp_path / "model")
+    imported = graphmill.Graph()
+    first, second = (
+        train.import_meta_graph(f"{path}.meta", import_scope="copy", graph=imported)
+        for _ in range(2)
+    )
+    assert first is not None
+    assert second is not None
+    assert {node.name.partition("/")[0] for node in imported.nodes} == {"copy", "copy_1"}
+    assert [loss.name for loss in imported.get_collection("losses")] == [
+        "copy/loss:0",
+        "copy_1/loss:0",
+    ]
+    assert [runner.name for runner in imported.queue_runners] == [
+        "copy/queue",
+        "copy_1/queue",
+    ]
+    _, step = imported.get_collection("train_op")
+    with graphmill.Session(graph=imported) as session:
+        first.restore(session, path)
+        second.restore(session, path)
+        session.run(step, {"copy_1/dequeue:0": 2.0})
+        weights = [session.run(v) for v in imported.variables if v.variable_name.endswith("/w")]
+        if not use_resource:  # two handles with the same shared name are one variable
+            assert weights == pytest.approx([1.0, 1.1])
+        again = second.save(session, tmp_path / "again")
+    assert train.load_checkpoint(again).names() == train.load_checkpoint(path).names()
+
+
+def test_each_imported_loop_is_a_loop_of_its_own() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", name="x")
+        y = graphmill.while_loop(
+            lambda v: ops.math.less(v, 100.0), lambda v: [ops.math.mul(v, 2.0)], [x]
+        )
+        graph.add_to_collection("out", y)
+    message = train.export_meta_graph(graph=graph)
+    context = proto.WhileContextDef(context_name="while/while_context", pivot_name="while/LoopCond")
+    context.values_def.values.append("while/Switch:1")
+    context.values_def.external_values["x:0"] = "x:0"
+    message.collection_def["while_context"].bytes_list.value.append(context.SerializeToString())
+    imported = graphmill.Graph()
+    for scope in ("a", "b"):
+        train.import_meta_graph(message, import_scope=scope, graph=imported)
+    with graphmill.Session(graph=imported) as session:
+        values = session.run(imported.get_collection("out"), {"a/x:0": 3.0, "b/x:0": 50.0})
+    assert values == [192.0, 100.0]
+    moved = proto.WhileContextDef.FromString(imported.get_collection("while_context")[1])
+    assert moved.context_name == "b/while/while_context"
+    assert moved.values_def.values[:] == ["b/while/Switch:1"]
+    assert dict(moved.values_def.external_values) == {"b/x:0": "b/x:0"}
+
+
+def test_colocated_nodes_stay_together_in_a_scope() -> None:
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", name="x")
+        with graph.colocate_with(x.op), graph.control_dependencies([x.op]):
+            graph.constant(1.0, name="y")
+    imported = graphmill.Graph()
+    train.import_meta_graph(train.export_meta_graph(graph=graph), import_scope="a", graph=imported)
+    y = imported.as_graph_def().node[1]
+    assert y.input[:] == ["^a/x"]
+    assert y.attr["_class"].list.s[:] == [b"loc:@a/x"]
+
+
+def test_damaged_collection_in_a_scope_is_refused() -> None:
+    message = train.export_meta_graph(graph=build())
+    message.collection_def["queue_runners"].bytes_list.value[0] = b"\xff"
+    with pytest.raises(errors.InvalidArgumentError, match="'queue_runners' is damaged"):
+        train.import_meta_graph(message, import_scope="a", graph=graphmill.Graph())
 
 
 def test_damaged_collection_and_wrong_file_are_refused(tmp_path: Path) -> None:
