@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+
+import numpy as np
 import pytest
-from tests.plugins.serving.served_models import options_for, write_echo, write_line
+from tests.plugins.serving.served_models import TIMEOUT, options_for, write_echo, write_line
 
 INFER = "/v2/models/m/infer"
 X = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2.0]}
@@ -75,10 +79,106 @@ def test_a_malformed_request(line, document, message):
     assert message in answer["error"]
 
 
-def test_extensions_are_refused(line):
-    x = {**X, "parameters": {"binary_data_size": 8}}
-    assert line.post(INFER, {"inputs": [x]})[0] == 501
-    document = {"inputs": [X], "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}
+def binary_answer(server, document, data, length=None):
+    """Return status, JSON and binary data of the answer to a request with binary data."""
+    head = json.dumps(document).encode()
+    connection = http.client.HTTPConnection(*server.http_address, timeout=TIMEOUT)
+    try:
+        headers = {"Inference-Header-Content-Length": str(len(head) if length is None else length)}
+        connection.request("POST", INFER, head + data, headers)
+        response = connection.getresponse()
+        content = response.read()
+        size = int(response.headers.get("Inference-Header-Content-Length", len(content)))
+        return response.status, json.loads(content[:size]), content[size:]
+    finally:
+        connection.close()
+
+
+def binary(name, datatype, shape, data):
+    """Return an input whose elements follow the JSON."""
+    parameters = {"binary_data_size": len(data)}
+    return {"name": name, "datatype": datatype, "shape": shape, "parameters": parameters}
+
+
+@pytest.fixture
+def line_server(serve, tmp_path):
+    return serve(options_for(write_line(tmp_path / "m")))[0]
+
+
+FLOATS = np.array([1, 2], np.float32).tobytes()
+BINARY_X = binary("x", "FP32", [2], FLOATS)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"parameters": {"binary_data_output": True}},
+        {"outputs": [{"name": "y", "parameters": {"binary_data": True}}]},
+        {"outputs": [{"name": "y"}], "parameters": {"binary_data_output": True}},
+    ],
+)
+def test_binary_data(line_server, choice):
+    status, answer, data = binary_answer(line_server, {"inputs": [BINARY_X], **choice}, FLOATS)
+    assert (status, answer["model_name"]) == (200, "m")
+    (y,) = answer["outputs"]
+    assert y == {"name": "y", "datatype": "FP32", "shape": [2], "parameters": y["parameters"]}
+    assert y["parameters"] == {"binary_data_size": 8}
+    assert np.frombuffer(data, np.float32).tolist() == [2.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{}, {"outputs": [{"name": "y", "parameters": {"binary_data": False}}],
+          "parameters": {"binary_data_output": True}}],
+)  # fmt: skip
+def test_binary_inputs_and_json_outputs(line_server, choice):
+    status, answer, data = binary_answer(line_server, {"inputs": [BINARY_X], **choice}, FLOATS)
+    assert (status, data) == (200, b"")
+    assert answer["outputs"][0]["data"] == [2.5, 3.0]
+
+
+def test_json_inputs_and_binary_outputs(line_server):
+    document = {"inputs": [X], "parameters": {"binary_data_output": True}}
+    assert binary_answer(line_server, document, b"")[2] == np.float32([2.5, 3.0]).tobytes()
+
+
+def test_binary_texts_have_lengths(serve, tmp_path):
+    server = serve(options_for(write_echo(tmp_path / "m", "string", [None])))[0]
+    data = b"\1\0\0\0a" + b"\0\0\0\0" + b"\3\0\0\0\xff\0b"
+    document = {
+        "inputs": [binary("x", "BYTES", [3], data)],
+        "outputs": [{"name": "y", "parameters": {"binary_data": True}}],
+    }
+    assert binary_answer(server, document, data)[::2] == (200, data)
+
+
+@pytest.mark.parametrize(
+    ("document", "data", "message"),
+    [
+        ({"inputs": [BINARY_X]}, FLOATS[:-1], "has 8 bytes; 7 are left"),
+        ({"inputs": [BINARY_X]}, FLOATS + b"1", "1 bytes follow the binary data"),
+        ({"inputs": [{**BINARY_X, "shape": [3]}]}, FLOATS, "has 2 elements; expected 3"),
+        ({"inputs": [{**BINARY_X, "data": [1, 2]}]}, FLOATS, "both 'data' and"),
+        ({"inputs": [binary("x", "FP32", [1], b"12345")]}, b"12345", "no multiple of 4"),
+        ({"inputs": [{**X, "parameters": {"binary_data_size": -1}}]}, b"", "both 'data' and"),
+        ({"inputs": [{**BINARY_X, "parameters": {"binary_data_size": -1}}]}, b"", "has -1 bytes"),
+        ({"inputs": [{**BINARY_X, "parameters": {"binary_data_size": "8"}}]}, FLOATS, "type int"),
+        ({"inputs": [X], "parameters": {"binary_data_output": 1}}, b"", "not of type bool"),
+    ],
+)
+def test_malformed_binary_data(line_server, document, data, message):
+    status, answer, _ = binary_answer(line_server, document, data)
+    assert status == 400
+    assert message in answer["error"]
+
+
+@pytest.mark.parametrize("length", ["x", "-1", "9" * 19, "9" * 18, "1"])
+def test_a_wrong_length_of_json(line_server, length):
+    assert binary_answer(line_server, {"inputs": [BINARY_X]}, FLOATS, length)[0] == 400
+
+
+def test_classification_is_refused(line):
+    document = {"inputs": [X], "outputs": [{"name": "y", "parameters": {"classification": 1}}]}
     assert line.post(INFER, document)[0] == 501
 
 

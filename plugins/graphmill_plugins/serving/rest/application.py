@@ -13,7 +13,7 @@ from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins._server.prometheus import CONTENT_TYPE, exposition
 from graphmill_plugins.serving.rest import inference_api, serving_api
 from graphmill_plugins.serving.rest.content_encoding import decompress_gzip
-from graphmill_plugins.serving.rest.http_request import HttpRequest, HttpResponse
+from graphmill_plugins.serving.rest.http_request import JSON_LENGTH, HttpRequest, HttpResponse
 from graphmill_plugins.serving.rest.http_status import error_body, http_status
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ _ANY_CASE: Final = re.IGNORECASE
 _MAX_ROUTES: Final = 1024
 _CLOSE: Final = ((b"connection", b"close"),)
 """The header of an answer to a request whose body is not read to its end."""
-_MAX_VERSION_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
+_SMALL_GZIP: Final = 4096
+"""Compressed bodies of up to so many bytes are decompressed at once; others in a thread."""
 
 
 class _Route(NamedTuple):
@@ -126,7 +128,10 @@ class Application:
                 body = self._decoded(body, encoding)
                 metrics.pending_bytes += len(body)
                 reserved += len(body)
-            request = HttpRequest(route.model, route.version, route.label, route.verb, body)
+            json_length = _json_length(scope["headers"])
+            request = HttpRequest(
+                route.model, route.version, route.label, route.verb, body, json_length
+            )
             response = await self._answer(route, request)
         except _Disconnected:
             metrics.count("", route.api, "499", time.perf_counter() - started)
@@ -246,7 +251,7 @@ def _find_route(method: str, path: str) -> _Route:
             groups = (*found.groups(), None, None, None)
             version, label = groups[1], groups[2]
             if version is not None and (
-                not version.isascii() or not version.isdigit() or len(version) > _MAX_VERSION_DIGITS
+                not version.isascii() or not version.isdigit() or len(version) > _MAX_DIGITS
             ):
                 message = f"Failed to convert version: {version} to numeric."
                 return _Route(api, None, error=(400, message))
@@ -270,6 +275,16 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
     return next((value for key, value in headers if key == name), b"")
 
 
+def _json_length(headers: list[tuple[bytes, bytes]]) -> int | None:
+    """Return how many bytes of a body are JSON, if binary data follows it."""
+    text = _header(headers, JSON_LENGTH)
+    if not text:
+        return None
+    if not text.isdigit() or len(text) > _MAX_DIGITS:
+        raise _Refused(400, f"{JSON_LENGTH.decode()} is not a number of bytes", "json_length")
+    return int(text)
+
+
 def _message(error: OpError) -> str:
     where = f" (node {error.node})" if error.node else ""
     return f"{error.message}{where}"
@@ -282,6 +297,8 @@ def _error(status: int, message: str) -> HttpResponse:
 async def _send(
     send: Send, response: HttpResponse, headers: tuple[tuple[bytes, bytes], ...]
 ) -> None:
+    length = response.json_length
+    lengths = () if length is None else ((JSON_LENGTH, b"%d" % length),)
     await send(
         {
             "type": "http.response.start",
@@ -289,6 +306,7 @@ async def _send(
             "headers": [
                 (b"content-type", response.content_type),
                 (b"content-length", b"%d" % len(response.body)),
+                *lengths,
                 *headers,
             ],
         }

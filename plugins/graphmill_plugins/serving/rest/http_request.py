@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 JSON: Final = b"application/json"
+BINARY: Final = b"application/octet-stream"
+JSON_LENGTH: Final = b"inference-header-content-length"
+"""The header of the Open Inference Protocol for bodies with binary data after the JSON."""
 
 
 class HttpRequest(NamedTuple):
@@ -16,6 +19,7 @@ class HttpRequest(NamedTuple):
         label: the label of a version in its path.
         verb: what is asked for, as "predict".
         body: its body.
+        json_length: how many bytes of the body are JSON, before binary data; None for all.
     """
 
     model: str
@@ -23,6 +27,7 @@ class HttpRequest(NamedTuple):
     label: str | None
     verb: str
     body: bytes
+    json_length: int | None = None
 
 
 class HttpResponse(NamedTuple):
@@ -32,8 +37,10 @@ class HttpResponse(NamedTuple):
         body: its body.
         content_type: the type of the body.
         status: the HTTP status.
+        json_length: how many bytes of the body are JSON, before binary data; None for all.
     """
 
     body: bytes
     content_type: bytes = JSON
     status: int = 200
+    json_length: int | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from graphmill import __version__
-from graphmill.dtypes import as_dtype
 from graphmill.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from graphmill_plugins.serving.requests.open_inference import (
     PLATFORM,
@@ -18,7 +19,8 @@ from graphmill_plugins.serving.requests.open_inference import (
     find_version,
     metadata_of,
 )
-from graphmill_plugins.serving.rest.http_request import HttpResponse
+from graphmill_plugins.serving.requests.raw_tensors import dtype_of, from_raw, to_raw
+from graphmill_plugins.serving.rest.http_request import BINARY, HttpResponse
 from graphmill_plugins.serving.rest.json_tensors import (
     element_texts,
     flatten,
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     from graphmill_plugins.serving.requests.server_core import ServerCore
     from graphmill_plugins.serving.rest.http_request import HttpRequest
 
+_BINARY_SIZE: Final = "binary_data_size"
+
 
 async def server_metadata(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `GET /v2`."""
     del core, request
-    answer = {"name": SERVER_NAME, "version": __version__, "extensions": []}
+    answer = {"name": SERVER_NAME, "version": __version__, "extensions": ["binary_tensor_data"]}
     return _json(answer)
 
 
@@ -83,50 +87,88 @@ async def model_metadata(core: ServerCore, request: HttpRequest) -> HttpResponse
 
 async def infer(core: ServerCore, request: HttpRequest) -> HttpResponse:
     """Answer `POST /v2/models/NAME/infer`."""
-    document = parse_object(request.body)
+    length = len(request.body) if request.json_length is None else request.json_length
+    document = parse_object(request.body[:length])
+    binary = _BinaryData(request.body, length)
     version = find_version(core.manager, request.model, request.version)
     parameters = _typed(document, "parameters", dict, {})
     signature = version.signature(_typed(parameters, SIGNATURE_PARAMETER, str, ""))
     arrays = {}
     for tensor in _typed(document, "inputs", list, None):
-        name, array = _input(tensor, signature)
+        name, array = _input(tensor, signature, binary)
         if name in arrays:
             raise InvalidArgumentError(f"input {name!r} occurs twice")
         arrays[name] = array
-    names = [_requested_output(output) for output in _typed(document, "outputs", list, [])]
+    binary.check_end()
+    is_binary = _typed(parameters, "binary_data_output", bool, False)
+    requested = dict(
+        _requested_output(output, is_binary) for output in _typed(document, "outputs", list, [])
+    )
     identifier = _typed(document, "id", str, "")
-    outputs = await core.run(version, signature, arrays, names)
-    return HttpResponse(_response(version, identifier, outputs).encode("utf-8"))
+    outputs = await core.run(version, signature, arrays, list(requested))
+    chosen = {name for name in outputs if requested.get(name, is_binary)}
+    return _response(version, identifier, outputs, chosen)
 
 
-def _input(tensor: Any, signature: ServedSignature) -> tuple[str, NDArray[Any]]:
+class _BinaryData:
+    """The binary data of a request, which follows its JSON in the order of its inputs."""
+
+    def __init__(self, body: bytes, start: int) -> None:
+        if start > len(body):
+            raise InvalidArgumentError(
+                f"the body has {len(body)} bytes, and {start} of them are to be JSON"
+            )
+        self._body = body
+        self._start = start
+
+    def take(self, name: str, size: int) -> bytes:
+        """Return the next bytes, those of an input."""
+        left = len(self._body) - self._start
+        if not 0 <= size <= left:
+            raise InvalidArgumentError(
+                f"the binary data of input {name!r} has {size} bytes; {left} are left in the body"
+            )
+        self._start += size
+        return self._body[self._start - size : self._start]
+
+    def check_end(self) -> None:
+        """Check that the inputs have taken all bytes."""
+        left = len(self._body) - self._start
+        if left:
+            raise InvalidArgumentError(f"{left} bytes follow the binary data of the inputs")
+
+
+def _input(
+    tensor: Any, signature: ServedSignature, binary: _BinaryData
+) -> tuple[str, NDArray[Any]]:
     if type(tensor) is not dict:
         raise InvalidArgumentError(f"an element of 'inputs' is not an object: {shown(tensor)}")
     name = _typed(tensor, "name", str, None)
-    if "binary_data_size" in _typed(tensor, "parameters", dict, {}):
-        raise UnimplementedError(
-            f"input {name!r} uses the extension for binary data, which this server lacks; send "
-            "JSON, or use gRPC"
-        )
     dtype = check_input(signature, name, _typed(tensor, "datatype", str, None))
     shape = _typed(tensor, "shape", list, None)
     if any(type(size) is not int for size in shape):
         raise InvalidArgumentError(f"the shape of input {name!r} is {shown(shape)}")
-    flat, _ = flatten(name, _typed(tensor, "data", list, None))
-    return name, to_array(name, flat, dtype).reshape(check_size(name, shape, len(flat)))
+    parameters = _typed(tensor, "parameters", dict, {})
+    if _BINARY_SIZE not in parameters:
+        flat, _ = flatten(name, _typed(tensor, "data", list, None))
+        return name, to_array(name, flat, dtype).reshape(check_size(name, shape, len(flat)))
+    if "data" in tensor:
+        raise InvalidArgumentError(f"input {name!r} has both 'data' and {_BINARY_SIZE!r}")
+    array = from_raw(name, binary.take(name, _typed(parameters, _BINARY_SIZE, int, None)), dtype)
+    return name, array.reshape(check_size(name, shape, len(array)))
 
 
-def _requested_output(output: Any) -> str:
+def _requested_output(output: Any, is_binary: bool) -> tuple[str, bool]:
+    """Return the name of an output, and whether it is to be binary data."""
     if type(output) is not dict:
         raise InvalidArgumentError(f"an element of 'outputs' is not an object: {shown(output)}")
     name: str = _typed(output, "name", str, None)
     parameters = _typed(output, "parameters", dict, {})
-    unsupported = [key for key in ("binary_data", "classification") if parameters.get(key)]
-    if unsupported:
+    if parameters.get("classification"):
         raise UnimplementedError(
-            f"output {name!r} asks for the extension {unsupported[0]!r}, which this server lacks"
+            f"output {name!r} asks for the extension 'classification', which this server lacks"
         )
-    return name
+    return name, _typed(parameters, "binary_data", bool, is_binary)
 
 
 def _typed(document: dict[str, Any], key: str, kind: type, default: Any) -> Any:
@@ -139,23 +181,43 @@ def _typed(document: dict[str, Any], key: str, kind: type, default: Any) -> Any:
     return value
 
 
-def _response(version: ModelVersion, identifier: str, outputs: dict[str, NDArray[Any]]) -> str:
+def _response(
+    version: ModelVersion, identifier: str, outputs: dict[str, Any], binary: set[str]
+) -> HttpResponse:
+    """Return the response with some outputs as binary data after the JSON."""
     head = {"model_name": version.model, "model_version": str(version.number)}
     if identifier:
         head["id"] = identifier
-    tensors = ",".join(_output(name, array) for name, array in outputs.items())
-    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "outputs": [{tensors}]}}'
+    tensors, data = [], []
+    for name, value in outputs.items():
+        array = np.asarray(value)
+        if name in binary:
+            data.append(to_raw(array, dtype_of(array)))
+            tensors.append(json.dumps(_output_head(name, array, len(data[-1]))))
+        else:
+            tensors.append(_output(name, array))
+    text = f'{json.dumps(head, ensure_ascii=False)[:-1]}, "outputs": [{",".join(tensors)}]}}'
+    body = text.encode("utf-8")
+    if not binary:
+        return HttpResponse(body)
+    return HttpResponse(b"".join((body, *data)), BINARY, json_length=len(body))
 
 
 def _output(name: str, array: NDArray[Any]) -> str:
-    head = {
-        "name": name,
-        "datatype": datatype_of(name, as_dtype(array.dtype)),
-        "shape": list(array.shape),
-    }
     # The texts of bytes are those of UTF-8: the protocol has no base64 in JSON.
     texts = ", ".join(element_texts(name.removesuffix("_bytes"), array))
-    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "data": [{texts}]}}'
+    head = json.dumps(_output_head(name, array), ensure_ascii=False)
+    return f'{head[:-1]}, "data": [{texts}]}}'
+
+
+def _output_head(name: str, array: NDArray[Any], size: int | None = None) -> dict[str, Any]:
+    """Return what precedes the elements of an output; `size` is that of its binary data."""
+    head = {
+        "name": name,
+        "datatype": datatype_of(name, dtype_of(array)),
+        "shape": list(array.shape),
+    }
+    return head if size is None else {**head, "parameters": {_BINARY_SIZE: size}}
 
 
 def _json(value: dict[str, Any], status: int = 200) -> HttpResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +18,13 @@ from graphmill_plugins.serving.requests.open_inference import (
     datatype_of,
     find_version,
     metadata_of,
+)
+from graphmill_plugins.serving.requests.raw_tensors import (
+    dtype_of,
+    elements,
+    from_raw,
+    object_vector,
+    to_raw,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +51,6 @@ _CONTENTS: Final = {
     dtypes.float64: "fp64_contents",
     dtypes.string: "bytes_contents",
 }
-_LENGTH: Final = struct.Struct("<I")
 
 
 class InferenceService:
@@ -144,7 +149,7 @@ def _inputs(
                 raise InvalidArgumentError(
                     f"input {tensor.name!r} has contents, and the request raw_input_contents"
                 )
-            flat = _from_raw(tensor.name, raw[index], dtype)
+            flat = from_raw(tensor.name, raw[index], dtype)
         else:
             flat = _from_contents(tensor, dtype)
         arrays[tensor.name] = flat.reshape(check_size(tensor.name, tensor.shape, len(flat)))
@@ -159,7 +164,7 @@ def _from_contents(tensor: proto.ModelInferRequest.InferInputTensor, dtype: DTyp
         )
     values = getattr(tensor.contents, field)
     if dtype is dtypes.string:
-        return _objects(list(values))
+        return object_vector(list(values))
     try:
         return np.array(values, dtype.as_numpy_dtype)
     except OverflowError as error:
@@ -168,43 +173,11 @@ def _from_contents(tensor: proto.ModelInferRequest.InferInputTensor, dtype: DTyp
         ) from error
 
 
-def _from_raw(name: str, data: bytes, dtype: DType) -> NDArray[Any]:
-    if dtype is dtypes.string:
-        return _objects(_split_texts(name, data))
-    if len(data) % dtype.size:
-        raise InvalidArgumentError(
-            f"input {name!r} of {dtype.name} has {len(data)} bytes, no multiple of {dtype.size}"
-        )
-    return np.frombuffer(data, dtype.as_numpy_dtype)
-
-
-def _split_texts(name: str, data: bytes) -> list[bytes]:
-    """Return the elements of raw BYTES, each of which follows its length."""
-    texts = []
-    start = 0
-    while start < len(data):
-        end = start + _LENGTH.size
-        if end > len(data):
-            raise InvalidArgumentError(f"the raw contents of input {name!r} are cut off")
-        (size,) = _LENGTH.unpack_from(data, start)
-        start = end + size
-        if start > len(data):
-            raise InvalidArgumentError(f"the raw contents of input {name!r} are cut off")
-        texts.append(data[end:start])
-    return texts
-
-
-def _objects(values: list[bytes]) -> NDArray[np.object_]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
 def _fill_outputs(
     response: proto.ModelInferResponse, outputs: Mapping[str, Any], *, is_raw: bool
 ) -> None:
     arrays = {name: np.asarray(value) for name, value in outputs.items()}
-    types = {name: _dtype_of(array) for name, array in arrays.items()}
+    types = {name: dtype_of(array) for name, array in arrays.items()}
     is_raw = is_raw or any(dtype not in _CONTENTS for dtype in types.values())
     for name, array in arrays.items():
         dtype = types[name]
@@ -212,24 +185,6 @@ def _fill_outputs(
             name=name, datatype=datatype_of(name, dtype), shape=array.shape
         )
         if is_raw:
-            response.raw_output_contents.append(_to_raw(array, dtype))
+            response.raw_output_contents.append(to_raw(array, dtype))
         else:
-            getattr(tensor.contents, _CONTENTS[dtype]).extend(_elements(array, dtype))
-
-
-def _dtype_of(array: NDArray[Any]) -> DType:
-    is_text = array.dtype.hasobject or array.dtype.kind in "SU"
-    return dtypes.string if is_text else dtypes.as_dtype(array.dtype)
-
-
-def _elements(array: NDArray[Any], dtype: DType) -> list[Any]:
-    values: list[Any] = array.reshape(-1).tolist()
-    if dtype is dtypes.string:
-        return [one.encode("utf-8") if isinstance(one, str) else one for one in values]
-    return values
-
-
-def _to_raw(array: NDArray[Any], dtype: DType) -> bytes:
-    if dtype is not dtypes.string:
-        return np.ascontiguousarray(array).tobytes()
-    return b"".join(_LENGTH.pack(len(one)) + one for one in _elements(array, dtype))
+            getattr(tensor.contents, _CONTENTS[dtype]).extend(elements(array, dtype))
