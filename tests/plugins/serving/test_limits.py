@@ -17,6 +17,8 @@ from tests.plugins.serving.served_models import (
 )
 
 from graphmill_plugins.serving.requests.batching_options import BatchingOptions
+from graphmill_plugins.serving.rest import application
+from graphmill_plugins.serving.rest.content_encoding import decompress_gzip
 
 PREDICT = "/v1/models/m:predict"
 X = {"instances": [1.0]}
@@ -106,6 +108,26 @@ def test_gzip_contents_count_as_bodies_in_progress(serve, tmp_path):
     server, client = serve(options_for(write_line(tmp_path / "m"), max_pending_bytes=1000))
     assert compressed(server, gzip.compress(b" " * 2000)).startswith(b"HTTP/1.1 429 ")
     assert client.post(PREDICT, X)[0] == 200
+
+
+def test_other_requests_are_answered_while_a_body_is_decompressed(serve, tmp_path, monkeypatch):
+    begun, answered = threading.Event(), threading.Event()
+
+    def decompress(body, limit):
+        begun.set()
+        assert answered.wait(TIMEOUT)
+        return decompress_gzip(body, limit)
+
+    monkeypatch.setattr(application, "decompress_gzip", decompress)
+    server, client = serve(options_for(write_line(tmp_path / "m")))
+    body = gzip.compress(json.dumps(X).ljust(5000).encode(), compresslevel=0)
+    with connect(server) as connection:
+        header = head(len(body), "Content-Encoding: gzip", "Connection: close")
+        connection.sendall(header + body)
+        assert begun.wait(TIMEOUT)
+        assert client.get("/v2/health/live")[0] == 200
+        answered.set()
+        assert received(connection).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -111,6 +112,7 @@ class Application:
     def __init__(self, core: ServerCore) -> None:
         self._core = core
         self._routes: dict[tuple[str, str], _Route] = {}
+        self._decompressing = asyncio.Lock()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request; ASGI's interface."""
@@ -125,7 +127,7 @@ class Application:
             body, reserved = await self._read_body(scope, receive)
             encoding = _header(scope["headers"], b"content-encoding").lower()
             if encoding not in (b"", b"identity"):
-                body = self._decoded(body, encoding)
+                body = await self._decoded(body, encoding)
                 metrics.pending_bytes += len(body)
                 reserved += len(body)
             json_length = _json_length(scope["headers"])
@@ -204,18 +206,23 @@ class Application:
             metrics.pending_bytes -= reserved
             raise
 
-    def _decoded(self, body: bytes, encoding: bytes) -> bytes:
+    async def _decoded(self, body: bytes, encoding: bytes) -> bytes:
         """Return the content of a compressed body; as TensorFlow Serving, only gzip is accepted."""
         if encoding != b"gzip":
             shown = encoding.decode("latin-1")
             raise _Refused(415, f"the content encoding {shown!r} is not gzip", "encoding")
-        options, pending = self._core.options, self._core.metrics.pending_bytes
+        limit = self._core.options.max_request_bytes
         try:
-            content = decompress_gzip(body, options.max_request_bytes)
+            if len(body) <= _SMALL_GZIP:
+                content = decompress_gzip(body, limit)
+            else:
+                # One at a time: contents count as pending bytes only once they are known.
+                async with self._decompressing:
+                    content = await asyncio.to_thread(decompress_gzip, body, limit)
         except ValueError as error:
             raise _Refused(400, str(error), "encoding") from error
         self._check_size(len(content))
-        self._check_pending(pending, len(content))
+        self._check_pending(self._core.metrics.pending_bytes, len(content))
         return content
 
     def _check_size(self, size: int) -> None:
