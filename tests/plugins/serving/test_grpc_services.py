@@ -123,6 +123,13 @@ def test_predict_reports_what_is_wrong(line, request_, code, message):
     assert message in details
 
 
+def test_errors_quote_long_names_in_part(line):
+    request = predict_request(signature="k" * 100_000)
+    code, message = line.fails(PREDICTION, "Predict", request, proto.PredictResponse)
+    assert code == "FAILED_PRECONDITION"
+    assert len(message) < 2100
+
+
 def test_a_tensor_whose_shape_and_content_differ_is_refused(line):
     request = predict_request()
     request.inputs["x"].tensor_shape.dim[0].size = 1 << 40

@@ -105,6 +105,13 @@ def test_a_malformed_request_is_answered_with_its_fault(line, body, message):
     assert line.post(PREDICT, {"instances": [0]})[0] == 200
 
 
+def test_errors_quote_long_names_in_part(line):
+    document = {"signature_name": "k" * 100_000, "instances": [1]}
+    status, answer = line.post(PREDICT, document)
+    assert status == 400
+    assert len(answer["error"]) < 2100
+
+
 def test_integers_are_checked(serve, tmp_path):
     client = serve(options_for(write_echo(tmp_path / "m", "int8", [None, 2])))[1]
     assert client.post(PREDICT, {"instances": [[1, -128]]})[1] == {"predictions": [[1, -128]]}

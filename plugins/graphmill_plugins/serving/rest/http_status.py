@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from graphmill_plugins.serving.requests.error_text import bounded_text
+
 if TYPE_CHECKING:
     from graphmill.errors import OpError
 
@@ -35,6 +37,5 @@ def http_status(error: OpError) -> int:
 
 def error_body(message: str) -> bytes:
     """Return the body of an error."""
-    return f'{{\n    "error": {json.dumps(message, ensure_ascii=False)}\n}}'.encode(
-        "utf-8", "replace"
-    )
+    text = json.dumps(bounded_text(message), ensure_ascii=False)
+    return f'{{\n    "error": {text}\n}}'.encode("utf-8", "replace")

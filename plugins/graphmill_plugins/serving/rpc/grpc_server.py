@@ -14,6 +14,7 @@ from graphmill.errors import OpError, UnavailableError
 from graphmill.spi.protos import proto
 from graphmill_plugins._server.event_log import log_event
 from graphmill_plugins._server.status import grpc_status
+from graphmill_plugins.serving.requests.error_text import bounded_text
 from graphmill_plugins.serving.rpc import inference_service, model_service, prediction_service
 from graphmill_plugins.serving.rpc.inference_service import InferenceService
 from graphmill_plugins.serving.rpc.model_service import ModelService
@@ -115,7 +116,7 @@ class GrpcModelServer:
             except OpError as error:
                 code, message = grpc_status(error)
                 status = code.name
-                await context.abort(code, message)
+                await context.abort(code, bounded_text(message))
             except Exception as error:  # noqa: BLE001 - logged, and answered
                 status = "INTERNAL"
                 _log.exception("request failed")
