@@ -6,6 +6,7 @@ Semantics: tensorflow/core/kernels/random_index_shuffle.cc: the Simon block ciph
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from graphmill.spi.kernels import cancellable, check_cancelled
 from graphmill_plugins.kernels._support import POINTER_SIZE, check_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _MIN_BLOCK: Final = 16
 _MAX_BLOCK: Final = 64
@@ -47,16 +48,23 @@ def index_shuffle(index: int, key: tuple[int, int, int], largest: int, rounds: i
 def shuffled_range(
     indices: range, key: tuple[int, int, int], largest: int, rounds: int = 4
 ) -> list[int]:
-    """Return `index_shuffle` of all indices of a range, computed together."""
+    """Return `index_shuffle` of all indices of a range, computed together.
+
+    A block has 16 bits or more, so a value of a small range takes tens of thousands of encryptions
+    to return to it. All 65,536 blocks are encrypted once then, and the values looked up.
+    """
     if largest == 0:
         return [0] * len(indices)
     width = _width(largest)
     keys = _round_keys(key, rounds, width)
     values = np.arange(indices.start, indices.stop, indices.step, dtype=np.uint64)
+    encrypt: Callable[[Any], Any] = partial(_encrypted, keys=keys, width=width)
+    if largest < 1 << _MIN_BLOCK:
+        encrypt = encrypt(np.arange(1 << _MIN_BLOCK, dtype=np.uint64)).__getitem__
     pending: Any = slice(None)
     while True:
         check_cancelled()
-        values[pending] = _encrypted(values[pending], keys, width)
+        values[pending] = encrypt(values[pending])
         pending = np.flatnonzero(values > largest)
         if not pending.size:
             positions: list[int] = values.tolist()
