@@ -73,7 +73,10 @@ def _stacked_objects(
 
 def joined(xp: ArrayNamespace, values: Sequence[Value]) -> Value:
     """Return elements of rank one or more concatenated along the first axis."""
-    return values[0] if len(values) == 1 else xp.concatenate(values)
+    if len(values) == 1:
+        return values[0]
+    # Strings and variants are in host memory on every device.
+    return (np if values[0].dtype.kind == "O" else xp).concatenate(values)
 
 
 def zeros(xp: ArrayNamespace, shape: tuple[int, ...], dtype: dtypes.DType) -> Value:

@@ -109,10 +109,10 @@ def concat_offset(_xp: ArrayNamespace, concat_dim: Value, shapes: list[Value]) -
 @kernel("Pack", make=True)
 def pack(xp: ArrayNamespace, T: np.dtype[Any], axis: int) -> Callable[[list[Value]], Value]:
     """Stack tensors of one shape along a new axis."""
+    if T.kind == "O":  # variants and strings are in host memory on every device
+        return lambda values: _pack_objects(values, axis, T)
     if not is_numpy(xp):
         return lambda values: xp.stack(values, checked_axis(axis, values[0].ndim + 1))
-    if T.kind == "O":
-        return lambda values: _pack_objects(values, axis, T)
 
     def stack(values: list[Value]) -> Value:
         shape = values[0].shape

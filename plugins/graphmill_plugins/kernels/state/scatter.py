@@ -92,18 +92,17 @@ def scatter(operation: str, variable: Variable, index: Any, updates: Value) -> N
 
     The caller holds the lock and has checked the indices.
     """
-    if not isinstance(variable.value, (np.ndarray, np.generic)):
-        variable.value = _scattered(operation, variable.value, index, updates)
-        return
     is_division = operation == "Div" and variable.dtype.is_integer
     if is_division and np.any(updates == 0):
         raise errors.InvalidArgumentError("Integer division by zero")
+    if not isinstance(variable.value, (np.ndarray, np.generic)):
+        variable.value = _scattered(operation, variable.value, index, updates)
+        return
     with writable(variable) as changed:
         if operation == "Update":
             changed[index] = updates
         elif is_division:
-            for key, divisor in _pairs(changed, index, updates):
-                changed[key] = _truncated(changed[key], divisor)
+            _divide(changed, index, updates)
         else:
             bits = operation == "Sub" and changed.dtype == np.bool_
             ufunc = np.logical_xor if bits else _UFUNCS[operation]
@@ -133,7 +132,17 @@ def _scattered(operation: str, value: Any, index: Any, updates: Any) -> Any:
     """Return an updated copy of a device's array; booleans are subtracted modulo 2."""
     if operation == "Sub" and value.dtype == np.bool_:
         return (value.astype(np.int32).at[index].add(updates.astype(np.int32)) & 1).astype(np.bool_)
+    if operation == "Div" and value.dtype.kind in "iu":  # in order, which devices do not offer
+        changed = np.array(value)
+        _divide(changed, index, updates)
+        return value.__array_namespace__().asarray(changed)
     return getattr(value.at[index], _AT_METHODS[operation])(updates)
+
+
+def _divide(current: Any, index: Any, updates: Any) -> None:
+    """Divide integers of an array at `index` by updates, one after the other, towards zero."""
+    for key, divisor in _pairs(current, index, updates):
+        current[key] = _truncated(current[key], divisor)
 
 
 def _pairs(current: Any, index: Any, updates: Any) -> Any:
