@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -126,6 +127,91 @@ def platform_devices(platform: str) -> list[Any]:
         return []
 
 
+class _StartedResults:
+    """The results of a device whose computation may not have ended.
+
+    It does not keep them alive. A result that nobody holds any more was an input of a later
+    computation, whose result is here too, or is not needed.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self._type = jax_module().Array
+
+    def add(self, result: Any) -> None:
+        """Add the results of a kernel or program: an array or a sequence; others are ignored."""
+        for array in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(array, self._type):
+                self._arrays[id(array)] = array
+
+    def wait(self) -> None:
+        """Wait until all are computed, also after a failure.
+
+        Raises:
+            jax.errors.JaxRuntimeError: a computation failed; the first one that did.
+        """
+        errors = []
+        for reference in self._arrays.valuerefs():
+            array = reference()
+            if array is None:
+                continue
+            self._arrays.pop(id(array), None)
+            try:
+                if not array.is_deleted():  # donated to a later computation, which is here too
+                    array.block_until_ready()
+            except sys.modules["jax"].errors.JaxRuntimeError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+class _Uploads:
+    """Copies NumPy arrays to a device.
+
+    `jax.device_put` takes 0.1 ms, as long as a small program. So arrays of a shape and dtype that
+    come often pass through a compiled identity function, which takes 10 us.
+    """
+
+    _OFTEN: Final = 8
+    """Compiling takes as long as about 100 calls of `device_put`; few shapes come a few times."""
+
+    _MAX_SHAPES: Final = 256
+
+    def __init__(self, jax_device: Any) -> None:
+        jax = jax_module()
+        self._jax = jax
+        self._device = jax_device
+        self._sharding = jax.sharding.SingleDeviceSharding(jax_device)
+        self._counts: dict[Any, int] = {}
+        self._programs: dict[Any, Callable[..., Any]] = {}
+
+    def copy(self, value: Value) -> Any:
+        """Return a copy of an array on the device; call it in 64-bit mode.
+
+        The value is copied first, as JAX may share aligned memory, or read it after the call.
+        """
+        array = np.array(value)
+        program = self._programs.get((array.shape, array.dtype))
+        if program is not None:
+            return program(array)
+        self._count(array)
+        return self._jax.device_put(array, self._device)
+
+    def _count(self, array: np.ndarray[Any, Any]) -> None:
+        key = array.shape, array.dtype
+        count = self._counts.get(key, 0) + 1
+        if count >= self._OFTEN:
+            self._programs[key] = self._identity(array)
+        elif count > 1 or len(self._counts) < self._MAX_SHAPES:
+            self._counts[key] = count
+
+    def _identity(self, array: np.ndarray[Any, Any]) -> Callable[..., Any]:
+        jax = self._jax
+        form = jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=self._sharding)
+        compiled: Callable[..., Any] = jax.jit(lambda x: x, donate_argnums=0).lower(form).compile()
+        return compiled
+
+
 class JaxDevice(Device):
     """A JAX device. Its values are JAX arrays; NumPy arrays from kernels are accepted too.
 
@@ -134,6 +220,7 @@ class JaxDevice(Device):
 
     Attributes:
         jax_device: JAX's device object.
+        started: the results that `sync` waits for. Who calls a compiled program adds its results.
     """
 
     backends = ("jax",)
@@ -143,9 +230,10 @@ class JaxDevice(Device):
         super().__init__(attributes)
         jax = jax_module()
         self.jax_device = jax_device
+        self.started = _StartedResults()
         self._numpy: ArrayNamespace = importlib.import_module("jax.numpy")
         self._array = jax.Array
-        self._put = jax.device_put
+        self._uploads = _Uploads(jax_device)
         self._enable_x64 = jax.enable_x64
         self._default_device = jax.default_device
 
@@ -160,12 +248,9 @@ class JaxDevice(Device):
         return self._numpy
 
     def to_device(self, value: Value) -> Value:
-        """Return a host value as a new array on this device.
-
-        The value is copied first, as JAX may share aligned memory, or read it after the call.
-        """
+        """Return a host value as a new array on this device."""
         with self._enable_x64(True):
-            return self._put(np.array(value), self.jax_device)
+            return self._uploads.copy(value)
 
     def to_host(self, value: Value) -> Value:
         """Wait for a value; return it as a NumPy array, or as a scalar for rank 0."""
@@ -177,20 +262,26 @@ class JaxDevice(Device):
         compute = kernel.compute
         if kernel.definition.host:
             return compute
-        default_device, device = self._default_device, self.jax_device
+        default_device, device, started = self._default_device, self.jax_device, self.started
 
         def call(*inputs: Any, **keywords: Any) -> Any:
             with self._enable_x64(True), default_device(device):
-                return compute(*inputs, **keywords)
+                result = compute(*inputs, **keywords)
+            started.add(result)
+            return result
 
         return call
 
     def after_fork_in_child(self) -> None:
         """Make further computations raise; existing results can still be read."""
         if JAX.is_inherited:
-            self._put = self._enable_x64 = raise_inherited
+            self._enable_x64 = raise_inherited
 
     def sync(self) -> None:
-        """Wait until all work on the device is done."""
-        self._put(np.float32(0), self.jax_device).block_until_ready()
+        """Wait until all work on the device is done.
+
+        Raises:
+            jax.errors.JaxRuntimeError: a computation failed after its kernel had returned.
+        """
+        self.started.wait()
         jax_module().effects_barrier()

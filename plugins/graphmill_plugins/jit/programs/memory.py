@@ -17,6 +17,8 @@ from graphmill_plugins.jit.programs.alignment import aligned
 from graphmill_plugins.jit.programs.buffer_cache import array_behind, remember_array
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphmill.spi import Device, Variable
 
 
@@ -33,6 +35,9 @@ class HostMemory:
         self.platform: str = jax_device.platform
         self._put = jax_module().device_put
         self._enable_x64 = jax_module().enable_x64
+
+    def started(self, outputs: Sequence[Any]) -> None:
+        """Note the outputs of a program that may not have ended yet."""
 
     def as_argument(self, value: Any) -> Any:
         """Return an input in the form that the program takes."""
@@ -98,6 +103,14 @@ class HostMemory:
 class DeviceMemory(HostMemory):
     """The memory of a JAX device of the session."""
 
+    def __init__(self, device: JaxDevice) -> None:
+        super().__init__(device.jax_device)
+        self._started = device.started
+
+    def started(self, outputs: Sequence[Any]) -> None:
+        """Note the outputs of a program; the end of the step waits for them."""
+        self._started.add(outputs[:1])  # a program's outputs are ready together
+
     def as_argument(self, value: Any) -> Any:
         """Return an input unchanged."""
         return value
@@ -137,7 +150,7 @@ class DeviceMemory(HostMemory):
 def memory_of(device: Device | None) -> HostMemory:
     """Return the memory that a device's programs compute in."""
     if isinstance(device, JaxDevice):
-        return DeviceMemory(device.jax_device)
+        return DeviceMemory(device)
     return HostMemory(cpu_devices()[0])
 
 
