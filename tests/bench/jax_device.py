@@ -2,16 +2,21 @@
 
     python tests/bench/jax_device.py                      # XLA_CPU
     python tests/bench/jax_device.py --device-type GPU    # where JAX has one
+    python tests/bench/jax_device.py --device-type GPU --networks MODELS
 
 Each step takes a NumPy array and gives one, so that what is fed and fetched crosses twice; weights
 stay on the device. Steps of both take turns. Prints medians in ms, the ratio (above
 1 graphmill is faster), and the largest difference of what both compute, relative to the largest
 value.
+
+`--networks` adds the graphs of a folder that `tests/bench/population --out MODELS` wrote: frozen
+graphs of one input and one output. There the function for `jax.jit` is the exported graph.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import time
@@ -26,7 +31,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import graphmill  # noqa: E402
-from graphmill import ops  # noqa: E402
+from graphmill import ops, proto  # noqa: E402
 from graphmill.explain import explain_all  # noqa: E402
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     Step = Callable[[np.ndarray[Any, Any]], Any]
 
 _WARM_UP = 12
-_ROW = "{:14s} {:>10s} {:>10s} {:>6s} {:>10s}\n"
+_ROW = "{:24s} {:>10s} {:>10s} {:>6s} {:>10s}\n"
 RNG = np.random.default_rng(0)
 
 
@@ -47,29 +52,54 @@ def weights(*shape: int) -> np.ndarray[Any, Any]:
 class Case:
     """The same computation as a graph and as a JAX function.
 
-    Args:
+    Attributes:
         x: what is fed.
-        build: makes the nodes of the graph, from the fed tensor to the fetched one.
-        by_hand: the same for arrays of JAX.
+        graph_def: the graph; its nodes have no devices.
+        names: the fed and the fetched tensor.
+        by_hand: the same computation for arrays of JAX.
     """
 
-    def __init__(self, x: np.ndarray[Any, Any], build: Any, by_hand: Any) -> None:
+    def __init__(
+        self,
+        x: np.ndarray[Any, Any],
+        graph_def: Any,
+        by_hand: Any,
+        names: tuple[str, str] = ("x:0", "y:0"),
+    ) -> None:
         self.x = x
+        self.graph_def = graph_def
         self.by_hand = by_hand
-        self.graph = graphmill.Graph()
-        with self.graph.as_default():
-            fed = self.graph.placeholder("float32", x.shape, "x")
-            with self.graph.device("/device:JAX:0"):
-                build(fed)
+        self.names = names
+
+    @classmethod
+    def built(cls, x: np.ndarray[Any, Any], build: Any, by_hand: Any) -> Case:
+        """Return the case of a graph whose nodes `build` makes from the fed tensor."""
+        graph = graphmill.Graph()
+        with graph.as_default():
+            build(graph.placeholder("float32", x.shape, "x"))
+        return cls(x, graph.as_graph_def(), by_hand)
+
+    @classmethod
+    def of_population(cls, folder: Path) -> Case:
+        """Return the case in a folder that `tests/bench/population` wrote."""
+        spec = json.loads((folder / "case.json").read_text("utf-8"))
+        graph_def = proto.GraphDef.FromString((folder / "graph.pb").read_bytes())
+        (x,) = np.load(folder / "feeds.npz").values()
+        fed, fetched = spec["feeds"][0]["name"], spec["fetches"][0]
+        with graphmill.Session(graph=graph_def, config={"device_count": {"GPU": 0}}) as session:
+            function = graphmill.export.convert(session, "jax", {"x": fed}, {"y": fetched})
+        return cls(x, graph_def, lambda x: function(function.params, {"x": x})["y"], (fed, fetched))
 
     def graph_step(self, device_type: str) -> tuple[graphmill.Session, Step]:
         """Return a session of the graph on a device, and its step after all compilations."""
-        graph_def = self.graph.as_graph_def()
+        graph_def = proto.GraphDef()
+        graph_def.CopyFrom(self.graph_def)
         for node in graph_def.node:
-            node.device = node.device.replace("JAX", device_type)
+            node.device = f"/device:{device_type}:0"
         config = {"device_count": {device_type: 1}, "allow_soft_placement": True}
         session = graphmill.Session(graph=graph_def, config=config)
-        step = session.make_callable("y:0", ["x:0"])
+        fed, fetched = self.names
+        step = session.make_callable(fetched, [fed])
         for _ in range(_WARM_UP):
             step(self.x)
             graphmill.default_host().background.wait_idle()
@@ -80,7 +110,7 @@ class Case:
         compiled = jax.jit(self.by_hand)
 
         def step(x: np.ndarray[Any, Any]) -> Any:
-            with jax.default_device(device):
+            with jax.default_device(device), jax.enable_x64(True):
                 return np.array(compiled(x))
 
         for _ in range(_WARM_UP):
@@ -102,7 +132,7 @@ def perceptron() -> Case:
             y = jax.nn.relu(y @ layer)
         return y
 
-    return Case(weights(256, 1024), build, by_hand)
+    return Case.built(weights(256, 1024), build, by_hand)
 
 
 def convolutions() -> Case:
@@ -122,7 +152,7 @@ def convolutions() -> Case:
             y = jax.nn.relu(y)
         return y
 
-    return Case(weights(8, 56, 56, 64), build, by_hand)
+    return Case.built(weights(8, 56, 56, 64), build, by_hand)
 
 
 def pointwise() -> Case:
@@ -138,15 +168,14 @@ def pointwise() -> Case:
             y = jnp.tanh(y * jnp.float32(0.9) + jnp.float32(0.1))
         return y
 
-    return Case(weights(1024, 1024), build, by_hand)
+    return Case.built(weights(1024, 1024), build, by_hand)
 
 
 CASES = {"perceptron": perceptron, "convolutions": convolutions, "pointwise": pointwise}
 
 
-def compare(name: str, device_type: str, rounds: int) -> None:
+def compare(name: str, case: Case, device_type: str, rounds: int) -> None:
     """Time one case and print its row."""
-    case = CASES[name]()
     platform = "cpu" if device_type == "XLA_CPU" else device_type.lower()
     session, ours = case.graph_step(device_type)
     by_hand = case.hand_step(jax.devices(platform)[0])
@@ -179,11 +208,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device-type", default="XLA_CPU", help="XLA_CPU or GPU")
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--networks", type=Path, help="a folder of graphs of the population")
     parser.add_argument("cases", nargs="*", default=list(CASES))
     arguments = parser.parse_args()
     sys.stdout.write(_ROW.format("", "graph", "jax.jit", "ratio", "error"))
     for name in arguments.cases:
-        compare(name, arguments.device_type, arguments.rounds)
+        compare(name, CASES[name](), arguments.device_type, arguments.rounds)
+    for folder in sorted(arguments.networks.iterdir()) if arguments.networks else []:
+        case = Case.of_population(folder)
+        compare(folder.name, case, arguments.device_type, arguments.rounds)
 
 
 if __name__ == "__main__":

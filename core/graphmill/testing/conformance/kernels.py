@@ -39,6 +39,8 @@ class KernelTests:
         exclude: reasons, by op or case id, for known differences of the device.
         settings: `ConfigProto` fields that its sessions need, besides `device_count`.
         elsewhere: whether to skip a case that the device has no kernel for; otherwise it fails.
+        backend: "jax" if XLA computes on the device: the tolerances are twice as large, and errors
+            that depend on values are not expected, as XLA cannot raise; otherwise "session".
 
     A session has one device of the tested type. `--graphmill-device` names it if the class does
     not; `--graphmill-every N` runs only every Nth case.
@@ -50,6 +52,7 @@ class KernelTests:
     exclude: ClassVar[Mapping[str, str]] = {}
     settings: ClassVar[dict[str, Any]] = {}
     elsewhere: ClassVar[bool] = True
+    backend: ClassVar[str] = "session"
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Create one test for each case."""
@@ -85,7 +88,7 @@ class KernelTests:
         ):
             pytest.skip("the result is the type of the device, which was a CPU in TensorFlow")
         try:
-            message = verdict(case, lambda each: _answer(runner, each), "session")
+            message = verdict(case, lambda each: _answer(runner, each), self.backend)
         except NotApplicableError as why:
             pytest.skip(str(why))
         assert not message, message
