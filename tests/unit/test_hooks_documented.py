@@ -52,6 +52,7 @@ EFFECTS: dict[str, Callable[[Host], bool]] = {
         host.passes.schedule("drop_asserts").phase == "PRE_PLACEMENT"
     ),
     "graphmill_register_transports": lambda host: "carrier" in host.transports,
+    "graphmill_register_variants": lambda host: "Downstream>Pair" in host.variants,
     "graphmill_register_session_factories": lambda host: "pigeon" in host.session_factories,
     "graphmill_register_servers": lambda host: "pigeon" in host.servers,
     "graphmill_register_commands": lambda host: "weigh" in host.commands,

@@ -128,7 +128,7 @@ def tensor_proto_to_numpy(message: TensorProto) -> NDArray[Any]:
         return np.empty(shape, dtype.as_numpy_dtype)
     if message.tensor_content:
         if dtype is dtypes.string:
-            return _strings(_decode_string_list(message.tensor_content, math.prod(shape)), shape)
+            return _strings(split_strings(message.tensor_content, math.prod(shape)), shape)
         return tensor_content_to_numpy(message.tensor_content, dtype, shape)
     return _from_values(getattr(message, field), dtype, shape)
 
@@ -265,10 +265,23 @@ def _strings(values: Sequence[bytes], shape: tuple[int, ...]) -> NDArray[Any]:
     return _fill(array, shape)
 
 
-def _decode_string_list(content: bytes, count: int) -> list[bytes]:
-    """Decode strings in `tensor_content`: all lengths as varints, then all bytes.
+def count_stored_values(message: TensorProto) -> int:
+    """Return how many values a message without `tensor_content` has; the shape may require more.
+
+    Raises:
+        UnimplementedError: its elements are resources or variants.
+    """
+    values: Sequence[Any] = getattr(message, _field(tensor_proto_dtype(message)))
+    return len(values)
+
+
+def split_strings(content: bytes, count: int) -> list[bytes]:
+    """Return the strings in a `tensor_content`: all lengths as varints, then all bytes.
 
     Semantics: port::DecodeStringList in tensorflow/core/platform/tensor_coding.cc.
+
+    Raises:
+        InvalidArgumentError: the content does not have exactly `count` strings.
     """
     lengths: list[int] = []
     position = 0
@@ -297,7 +310,7 @@ def _decode_string_list(content: bytes, count: int) -> list[bytes]:
 
 def _bad_strings(content: bytes, count: int) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"TensorProto of string: {len(content)} bytes of tensor_content do not hold {count} strings"
+        f"{len(content)} bytes of tensor_content do not hold {count} strings or variants"
     )
 
 

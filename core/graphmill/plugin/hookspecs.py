@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.executor import ExecutorFactory
     from graphmill.runtime.server_interface import ServerFactory
     from graphmill.runtime.session_interface import SessionFactory
+    from graphmill.runtime.variants.variant_codec import VariantCodec
 
 # Registration: what a plugin supplies.
 
@@ -205,10 +206,29 @@ def graphmill_register_transports(transports: Registrar[Transport]) -> None:
 
 
 @hookspec
+def graphmill_register_variants(variants: Registrar[VariantCodec]) -> None:
+    """Register codecs of variant types, so that their values can be sent to other tasks and saved.
+
+    When: after all plugins have registered transports.
+    How often: once for each host.
+    May change: `variants`, by `add`. The name is the type name that the values have in messages;
+        those of TensorFlow's types are its own, such as `tensorflow::TensorList`.
+    Threads: the one that assembles the host. All codecs are imported when a variant is first
+        encoded, and a codec when a value of its type is first decoded; any thread calls them.
+
+    Example::
+
+        @graphmill.hookimpl
+        def graphmill_register_variants(variants):
+            variants.add("Downstream>Pair", "downstream.pair:PAIR_CODEC")
+    """
+
+
+@hookspec
 def graphmill_register_session_factories(session_factories: Registrar[SessionFactory]) -> None:
     """Register session factories for targets such as `grpc://HOST:PORT`, by URL scheme.
 
-    When: after all plugins have registered transports.
+    When: after all plugins have registered variants.
     How often: once for each host.
     May change: `session_factories`, by `add`. Sessions with the empty target run in this process.
     Threads: the one that assembles the host. Creating the first session for such a target imports

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphmill.runtime.debug_sinks import WatchedTensor
     from graphmill.runtime.server_interface import ServerFactory
     from graphmill.runtime.session_interface import SessionFactory
+    from graphmill.runtime.variants.variant_codec import VariantCodec, VariantRegistry
 
 
 class Host:
@@ -60,6 +61,7 @@ class Host:
         executors: executor factories by executor type.
         passes: graph passes by name.
         transports: transports by name.
+        variants: how values of variant types leave the process, by type name.
         session_factories: session factories by URL scheme of the target.
         servers: server factories by protocol name.
         commands: commands of the command line by name.
@@ -110,6 +112,12 @@ class Host:
             "transport",
             hook="graphmill_register_transports",
             prepare=instance_of(Transport),
+            failures=failures,
+        )
+        self.variants: VariantRegistry = Registry(
+            "variant",
+            hook="graphmill_register_variants",
+            prepare=_variant_codec,
             failures=failures,
         )
         self.session_factories: Registry[SessionFactory] = Registry(
@@ -186,6 +194,7 @@ class Host:
             "executors": partial(Registrar, "executors", self.executors),
             "passes": partial(PassRegistrar, "passes", self.passes),
             "transports": partial(Registrar, "transports", self.transports),
+            "variants": partial(Registrar, "variants", self.variants),
             "session_factories": partial(Registrar, "session_factories", self.session_factories),
             "servers": partial(Registrar, "servers", self.servers),
             "commands": partial(Registrar, "commands", self.commands),
@@ -236,6 +245,7 @@ class Host:
             self.executors,
             self.passes,
             self.transports,
+            self.variants,
             self.session_factories,
             self.servers,
             self.commands,
@@ -264,6 +274,13 @@ class Host:
         for name in ("configure", "step_started", "step_finished"):
             for record, _ in self._manager.implementations(f"graphmill_{name}"):
                 record.registered.setdefault("hooks", []).append(name)
+
+
+def _variant_codec(value: object) -> VariantCodec:
+    from graphmill.runtime.variants.variant_codec import VariantCodec
+
+    codec: VariantCodec = instance_of(VariantCodec)(value)
+    return codec
 
 
 def _session_factory(value: object) -> SessionFactory:

@@ -128,6 +128,9 @@ if TYPE_CHECKING:
     from graphmill.runtime.steps.cancellation import Cancellation as Cancellation
     from graphmill.runtime.steps.cancellation import CancellationManager as CancellationManager
     from graphmill.runtime.steps.step_runner import StepRunner as StepRunner
+    from graphmill.runtime.variants.variant_codec import VariantCodec as VariantCodec
+    from graphmill.runtime.variants.variant_codec import VariantData as VariantData
+    from graphmill.runtime.variants.variant_codec import VariantRegistry as VariantRegistry
     from graphmill.typing import ArrayNamespace as ArrayNamespace
     from graphmill.typing import Shape as Shape
     from graphmill.typing import Value as Value
@@ -198,6 +201,7 @@ else:
             "graphmill.runtime.steps.step_runner": "StepRunner",
             "graphmill.runtime.devices.transport": "Transport",
             "graphmill.runtime.resources.variables": "Ref ResourceHandle Variable",
+            "graphmill.runtime.variants.variant_codec": "VariantCodec VariantData VariantRegistry",
             "graphmill.typing": "ArrayNamespace Shape Value",
         },
         own=("VERSION",),

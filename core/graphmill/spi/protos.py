@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from graphmill import proto as proto
     from graphmill.ops.attrs.attr_check import canonical as canonical
     from graphmill.ops.attrs.attr_value import attr_to_proto as attr_to_proto
+    from graphmill.ops.attrs.attr_value import shape_from_proto as shape_from_proto
+    from graphmill.ops.attrs.attr_value import shape_to_proto as shape_to_proto
     from graphmill.ops.tensor_proto import numpy_to_tensor_proto as numpy_to_tensor_proto
     from graphmill.ops.tensor_proto import tensor_content_to_numpy as tensor_content_to_numpy
     from graphmill.ops.tensor_proto import tensor_proto_dtype as tensor_proto_dtype
@@ -34,6 +36,19 @@ if TYPE_CHECKING:
     from graphmill.proto.wire import length_delimited as length_delimited
     from graphmill.proto.wire import read_varint as read_varint
     from graphmill.proto.wire import write_varint as write_varint
+    from graphmill.runtime.variants.object_tensors import (
+        handles_from_tensor_proto as handles_from_tensor_proto,
+    )
+    from graphmill.runtime.variants.object_tensors import (
+        handles_to_tensor_proto as handles_to_tensor_proto,
+    )
+    from graphmill.runtime.variants.object_tensors import is_variant as is_variant
+    from graphmill.runtime.variants.object_tensors import (
+        variants_from_tensor_proto as variants_from_tensor_proto,
+    )
+    from graphmill.runtime.variants.object_tensors import (
+        variants_to_tensor_proto as variants_to_tensor_proto,
+    )
 else:
     from graphmill.spi._lazy import lazy_names
 
@@ -41,7 +56,7 @@ else:
         __name__,
         {
             "graphmill.ops.attrs.attr_check": "canonical",
-            "graphmill.ops.attrs.attr_value": "attr_to_proto",
+            "graphmill.ops.attrs.attr_value": "attr_to_proto shape_from_proto shape_to_proto",
             "graphmill.ops.tensor_proto": (
                 "numpy_to_tensor_proto tensor_content_to_numpy tensor_proto_dtype "
                 "tensor_proto_shape tensor_proto_to_numpy"
@@ -57,6 +72,10 @@ else:
             "graphmill.proto.wire": (
                 "FIXED32 Field LENGTH VARINT iterate_fields length_delimited read_varint "
                 "write_varint"
+            ),
+            "graphmill.runtime.variants.object_tensors": (
+                "handles_from_tensor_proto handles_to_tensor_proto is_variant "
+                "variants_from_tensor_proto variants_to_tensor_proto"
             ),
         },
     )

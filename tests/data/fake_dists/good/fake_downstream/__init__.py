@@ -61,6 +61,11 @@ def graphmill_register_transports(transports):
 
 
 @graphmill.hookimpl
+def graphmill_register_variants(variants):
+    variants.add("Downstream>Pair", "fake_downstream.extras:PAIR_CODEC")
+
+
+@graphmill.hookimpl
 def graphmill_register_session_factories(session_factories):
     session_factories.add("pigeon", "fake_downstream.extras:PigeonSessionFactory")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fake_downstream
 from graphmill.errors import UnavailableError
-from graphmill.spi import IntraProcessRendezvous, Transport
+from graphmill.spi import IntraProcessRendezvous, Transport, VariantCodec, VariantData
 from graphmill.spi.cluster import ServerFactory, SessionFactory
 
 
@@ -16,6 +16,9 @@ class CarrierTransport(Transport):
     def new_rendezvous(self, step_id):
         fake_downstream.SEEN.append(("carried", step_id))
         return IntraProcessRendezvous()
+
+
+PAIR_CODEC = VariantCodec(tuple, lambda pair: VariantData(b"", pair, ()), lambda data: data.tensors)
 
 
 def weigh():
