@@ -129,11 +129,11 @@ fails a test.
   the same seeds; TensorFlow restores the state of each dataset. A function with random ops
   continues; TensorFlow's begins again. The saved state is a value of the session and cannot be
   written into a checkpoint.
-- **Variants between tasks**: a tensor list or an optional that one task sends to another fails with
-  `Unimplemented`; TensorFlow sends the elements. So the nodes of a functional loop with tensor
-  arrays, or of its gradient, belong on one task. `SerializeTensor`, `SerializeSparse`,
-  `SerializeManySparse`, `Fingerprint` and `AsString` fail likewise, the first four for resources as
-  well.
+- **Variants between tasks**: datasets, compressed elements, states of iterators and locks of
+  mutexes cannot be sent to another task, and the step fails with `Unimplemented`. TensorFlow cannot
+  send the first and the last of these either. The Python type that the metadata of a composite
+  tensor describe is not sent. `SerializeTensor`, `SerializeSparse`, `SerializeManySparse`,
+  `Fingerprint` and `AsString` fail for variants, the first four for resources as well.
 - **Saved datasets and snapshots** have TensorFlow's files, but no elements of type variant, and
   their Snappy blocks are not compressed. Without a `hash`, a snapshot has another name than
   TensorFlow's, so that each makes its own. `DatasetFingerprint` gives other numbers, too.

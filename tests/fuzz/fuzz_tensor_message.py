@@ -8,6 +8,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from graphmill import errors, proto
+from graphmill.spi.compilers import default_host
 from graphmill.spi.protos import numpy_to_tensor_proto
 from graphmill_plugins._server.tensors import decode_tensor
 
@@ -36,7 +37,7 @@ def fuzz(data: bytes) -> None:
     if size > 1 << 22:  # one value may stand for as many as a message can have
         return
     with contextlib.suppress(errors.OpError):
-        decode_tensor(message)
+        decode_tensor(message, default_host().variants)
 
 
 if __name__ == "__main__":

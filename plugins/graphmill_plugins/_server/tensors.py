@@ -15,16 +15,21 @@ import numpy as np
 
 from graphmill import dtypes
 from graphmill.dtypes import DType, as_dtype
-from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.errors import InvalidArgumentError
 from graphmill.spi import ResourceHandle
 from graphmill.spi.protos import (
     LENGTH,
+    handles_from_tensor_proto,
+    handles_to_tensor_proto,
+    is_variant,
     numpy_to_tensor_proto,
     proto,
     tensor_content_to_numpy,
     tensor_proto_dtype,
     tensor_proto_shape,
     tensor_proto_to_numpy,
+    variants_from_tensor_proto,
+    variants_to_tensor_proto,
     write_varint,
 )
 
@@ -33,7 +38,7 @@ from .tensor_contents import CONTENT_FIELD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from graphmill.spi import Value
+    from graphmill.spi import Value, VariantRegistry
     from graphmill.spi.protos import TensorProto
 
     Part: TypeAlias = bytes | NDArray[Any]
@@ -46,27 +51,38 @@ COPIED_BYTES: Final = 4096
 """The size in bytes up to which a copy is cheaper than a view."""
 
 
-def encode_tensor(value: Value, dtype: DType | None = None) -> tuple[list[Part], int]:
+def encode_tensor(
+    value: Value, variants: VariantRegistry, dtype: DType | None = None
+) -> tuple[list[Part], int]:
     """Return a value as the parts of a TensorProto, to be joined, and their size in bytes.
 
     Numbers become a header and `tensor_content`; the latter is the array's own memory where that
     is contiguous.
 
     Args:
-        value: an array, a scalar, or a resource handle.
+        value: an array, a scalar, a resource handle or a variant.
+        variants: the codecs of variants.
         dtype: its element type; None for that of the array.
 
     Raises:
         InvalidArgumentError: the value has another type, or is too large for a message.
-        UnimplementedError: a variant, whose value lives in a session.
+        UnimplementedError: a variant whose type has no codec.
     """
     if isinstance(value, ResourceHandle):
-        data = _handle_message(value).SerializeToString()
+        data = handles_to_tensor_proto(value).SerializeToString()
+        return [data], len(data)
+    if dtype is dtypes.variant or (dtype is None and is_variant(value)):
+        data = variants_to_tensor_proto(value, variants).SerializeToString()
         return [data], len(data)
     array = _as_array(value)
     if array.dtype.hasobject:
         dtype = as_dtype(getattr(value, "dtype", array.dtype)) if dtype is None else dtype
-        data = _objects_message(array, dtype).SerializeToString()
+        message = (
+            handles_to_tensor_proto(array)
+            if dtype is dtypes.resource
+            else numpy_to_tensor_proto(array, dtype)
+        )
+        data = message.SerializeToString()
         return [data], len(data)
     dtype = as_dtype(array.dtype) if dtype is None else dtype
     if array.dtype != dtype.as_numpy_dtype:
@@ -94,19 +110,22 @@ def content_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return _header(as_dtype(dtype).enum, shape) + _CONTENT_TAG + write_varint(size)
 
 
-def decode_tensor(message: TensorProto, content: memoryview | None = None) -> Value:
-    """Return the value of a message: a NumPy array or scalar, or a resource handle.
+def decode_tensor(
+    message: TensorProto, variants: VariantRegistry, content: memoryview | None = None
+) -> Value:
+    """Return the value of a message: an array or scalar of NumPy, a resource handle or a variant.
 
     An array is read-only where it shares memory with the message.
 
     Args:
         message: the tensor.
+        variants: the codecs of variants.
         content: its `tensor_content`, if that was extracted from the message.
 
     Raises:
         InvalidArgumentError: dtype, shape and content contradict each other, or the value is larger
             than a message can be.
-        UnimplementedError: a variant, whose value lives in a session.
+        UnimplementedError: a variant whose type has no codec.
         ResourceExhaustedError: there is not enough memory for the value.
     """
     dtype = tensor_proto_dtype(message)
@@ -117,11 +136,13 @@ def decode_tensor(message: TensorProto, content: memoryview | None = None) -> Va
             return tensor_content_to_numpy(data, dtype, shape)[()]
         if 0 not in shape:  # the content of a tensor without elements does not matter
             return tensor_content_to_numpy(data, dtype, shape)
+    if dtype is dtypes.variant:
+        return variants_from_tensor_proto(message, variants, content)
     if content is not None:
         message.tensor_content = bytes(content)
     _check_size(message, dtype)
     if dtype is dtypes.resource:
-        return _handles(message)
+        return handles_from_tensor_proto(message)
     array = tensor_proto_to_numpy(message)
     return array if array.ndim or array.dtype.hasobject else array[()]
 
@@ -161,65 +182,3 @@ def _check_size(message: TensorProto, dtype: DType) -> None:
             f"TensorProto of {dtype.name} with shape {list(shape)} represents {size} bytes, more "
             "than a message can hold (2 GiB at most)"
         )
-
-
-def _objects_message(array: NDArray[Any] | np.generic, dtype: DType) -> TensorProto:
-    """Return the message for strings and for arrays of resource handles."""
-    if dtype is dtypes.variant:
-        kinds = sorted({type(value).__name__ for value in array.ravel().tolist()})
-        raise UnimplementedError(
-            f"a variant ({', '.join(kinds)}) cannot be sent to another task or to a client: place "
-            "the nodes that create and use it on one task, and fetch tensors"
-        )
-    if dtype is not dtypes.resource:
-        return numpy_to_tensor_proto(array, dtype)
-    message = proto.TensorProto(dtype=dtype.enum)  # type: ignore[arg-type]
-    message.tensor_shape.SetInParent()
-    for size in array.shape:
-        message.tensor_shape.dim.add(size=size)
-    for handle in array.ravel().tolist():
-        message.resource_handle_val.append(_handle_proto(handle))
-    return message
-
-
-def _handle_message(handle: ResourceHandle) -> TensorProto:
-    message = proto.TensorProto(
-        dtype=dtypes.resource.enum,  # type: ignore[arg-type]
-        resource_handle_val=[_handle_proto(handle)],
-    )
-    message.tensor_shape.SetInParent()
-    return message
-
-
-def _handle_proto(handle: object) -> proto.ResourceHandleProto:
-    if isinstance(handle, bytes):  # what a TensorProto was read into
-        return proto.ResourceHandleProto.FromString(handle)
-    if not isinstance(handle, ResourceHandle):
-        raise InvalidArgumentError(
-            f"a tensor of resource holds handles, not {type(handle).__name__}"
-        )
-    return proto.ResourceHandleProto(
-        device=handle.device,
-        container=handle.container,
-        name=handle.name,
-        maybe_type_name=handle.type_name,
-    )
-
-
-def _handles(message: TensorProto) -> Value:
-    """Return a scalar handle, or an array of handles; their resources are looked up on use."""
-    shape = tensor_proto_shape(message)
-    if math.prod(shape) != len(message.resource_handle_val):
-        raise InvalidArgumentError(
-            f"TensorProto of resource with shape {list(shape)} has "
-            f"{len(message.resource_handle_val)} handles"
-        )
-    handles = [
-        ResourceHandle(handle.device, handle.container, handle.name, handle.maybe_type_name)
-        for handle in message.resource_handle_val
-    ]
-    if not shape:
-        return handles[0]
-    array = np.empty(len(handles), dtypes.resource.as_numpy_dtype)
-    array[:] = handles
-    return array.reshape(shape)

@@ -14,7 +14,7 @@ from graphmill_plugins.kernels._ops import OPS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.spi import KernelRegistrar
+    from graphmill.spi import KernelRegistrar, Registrar, VariantCodec
 
 MODULES: dict[str, tuple[str, ...]] = {
     "array": (
@@ -251,6 +251,17 @@ JAX_MODULES: dict[str, tuple[str, ...]] = {
 }
 """Modules of the package `jax` by op family, with kernels for JAX alone."""
 
+VARIANTS: dict[str, str] = {
+    "CompositeTensorVariant": "composite_tensor:CODEC",
+    "RaggedTensorVariant": "ragged_tensor:CODEC",
+    "tensorflow::CSRSparseMatrix": "csr_matrix:CODEC",
+    "tensorflow::Tensor": "tensor:CODEC",
+    "tensorflow::TensorList": "tensor_list:CODEC",
+    "tensorflow::TensorMap": "tensor_map:CODEC",
+    "tensorflow::data::Optional": "optional:CODEC",
+}
+"""Codecs in the package `variant.codecs` by the type names that TensorFlow gives their values."""
+
 
 @hookimpl
 def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
@@ -260,6 +271,13 @@ def graphmill_register_kernels(kernels: KernelRegistrar) -> None:
     for family, modules in JAX_MODULES.items():
         _add_family(kernels, family, [f"jax.{module}" for module in modules], backend="jax")
     kernels.add_unsupported(f"{__name__}.unsupported:REASONS")
+
+
+@hookimpl
+def graphmill_register_variants(variants: Registrar[VariantCodec]) -> None:
+    """Register the codecs of TensorFlow's variant types."""
+    for type_name, reference in VARIANTS.items():
+        variants.add(type_name, f"{__name__}.variant.codecs.{reference}")
 
 
 def _add_family(

@@ -11,6 +11,7 @@ import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.master.cluster_session import ClusterSession
 from graphmill.session.session_devices import create_devices
+from graphmill.spi import VariantRegistry
 from graphmill.testing.timeouts import within
 
 pytestmark = pytest.mark.oracle
@@ -40,8 +41,8 @@ def workers(tf):
     with graphmill.Server({"worker": addresses}, "worker", 0):
         server = tf.distribute.Server({"worker": addresses}, job_name="worker", task_index=1)
         made = {
-            NEAR: GrpcWorker(NEAR, addresses[0]),
-            FAR: GrpcWorker(FAR, addresses[1]),
+            NEAR: GrpcWorker(NEAR, addresses[0], VariantRegistry("variant")),
+            FAR: GrpcWorker(FAR, addresses[1], VariantRegistry("variant")),
         }
         yield made
         for worker in made.values():

@@ -114,9 +114,9 @@ class RemoteCallable:
         request = proto.RunCallableRequest(
             session_handle=session.handle, handle=self._handle, request_id=new_request_id()
         )
-        data = RUN_CALLABLE_REQUEST.encode(request, plan.tensors(values))
+        data = RUN_CALLABLE_REQUEST.encode(request, plan.tensors(values), session.host.variants)
         response, tensors = RUN_CALLABLE_RESPONSE.decode(
-            session.call_with_bytes("RunCallable", data, self._timeout)
+            session.call_with_bytes("RunCallable", data, self._timeout), session.host.variants
         )
         if run_metadata is not None:
             copy_message(response.metadata, run_metadata)

@@ -283,9 +283,9 @@ class GrpcSession(SessionInterface):
         options: proto.RunOptions | None,
         run_metadata: proto.RunMetadata | None,
     ) -> dict[str, Value]:
-        data = RUN_STEP_REQUEST.encode(request, feeds)
+        data = RUN_STEP_REQUEST.encode(request, feeds, self.host.variants)
         data = self.call_with_bytes("RunStep", data, self.timeout(options))
-        response, tensors = RUN_STEP_RESPONSE.decode(data)
+        response, tensors = RUN_STEP_RESPONSE.decode(data, self.host.variants)
         if response.status_code:
             error = error_from_code(response.status_code, response.status_error_message)
             error = in_context(error, f"RunStep at {self.target}")

@@ -15,6 +15,7 @@ from graphmill_plugins.distributed.transfer.settings import TransferSettings
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from graphmill.spi import VariantRegistry
     from graphmill.spi.cluster import Worker, WorkerInterface
     from graphmill.spi.protos import proto
 
@@ -25,6 +26,7 @@ class ClusterWorkers:
     Args:
         server_def: the cluster, and the task that this process is.
         worker: the worker of this process, which is called directly.
+        variants: the codecs of variants.
 
     Attributes:
         master_task: the name of this process's task, `/job:worker/replica:0/task:0`.
@@ -32,12 +34,15 @@ class ClusterWorkers:
     Threads: `_lock` guards the creation of the table.
     """
 
-    def __init__(self, server_def: proto.ServerDef, worker: Worker) -> None:
+    def __init__(
+        self, server_def: proto.ServerDef, worker: Worker, variants: VariantRegistry
+    ) -> None:
         self.master_task = task_name(server_def.job_name, server_def.task_index)
         self._addresses = addresses_of(server_def.cluster)
         self._silence = silence_seconds(server_def.default_session_config)
         self._credentials = credentials_of(server_def.default_session_config, is_server=True)
         self._may_be_local = TransferSettings.of(server_def.default_session_config).local_socket
+        self._variants = variants
         self._own = LocalWorker(worker, lends_outputs=True)
         self._lock = threading.Lock()
         self._others: dict[str, GrpcWorker] | None = None
@@ -105,6 +110,7 @@ class ClusterWorkers:
         return GrpcWorker(
             task,
             self._addresses[task],
+            self._variants,
             self._silence,
             self._credentials,
             may_be_local=self._may_be_local,

@@ -6,6 +6,7 @@ TensorFlow's.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+    from graphmill.spi import VariantRegistry
     from graphmill.spi.cluster import StepCall
     from graphmill_plugins.distributed.credentials import Credentials
 
@@ -42,6 +44,7 @@ class GrpcWorker(WorkerInterface):
     Args:
         task: its name, for messages.
         address: `HOST:PORT`.
+        variants: the codecs of variants.
         silence: the number of seconds for which it may be silent while calls are in flight; 0 for
             no limit.
         credentials: for TLS; None for connections without.
@@ -52,11 +55,13 @@ class GrpcWorker(WorkerInterface):
         self,
         task: str,
         address: str,
+        variants: VariantRegistry,
         silence: float = DEFAULT_SECONDS,
         credentials: Credentials | None = None,
         *,
         may_be_local: bool = False,
     ) -> None:
+        self._variants = variants
         self._connection = Connection(
             f"{task} at {address}",
             address,
@@ -113,11 +118,11 @@ class GrpcWorker(WorkerInterface):
         message.exec_opts.record_partition_graphs = call.record_partition_graphs
         feeds = [NamedTensor(key, _array(value)) for key, value in call.inputs.items()]
         try:
-            data = RUN_GRAPH_REQUEST.encode(message, feeds)
+            data = RUN_GRAPH_REQUEST.encode(message, feeds, self._variants)
         except OpError as error:
             done(None, error)
             return _nothing
-        return self._send("RunGraph", data, _step_result, done)
+        return self._send("RunGraph", data, partial(_step_result, self._variants), done)
 
     def logging(self, request: proto.LoggingRequest, done: Done) -> Withdraw:
         """Switch the task's log of receives, or request it."""
@@ -171,8 +176,8 @@ class GrpcWorker(WorkerInterface):
         return self._connection.start(name, data, finished, waits=waits, is_watched=not waits)
 
 
-def _step_result(data: bytes) -> StepResult:
-    message, tensors = RUN_GRAPH_RESPONSE.decode(data)
+def _step_result(variants: VariantRegistry, data: bytes) -> StepResult:
+    message, tensors = RUN_GRAPH_RESPONSE.decode(data, variants)
     if message.status_code:
         raise error_from_code(message.status_code, message.status_error_message)
     return StepResult(

@@ -159,7 +159,7 @@ class MasterService:
 
     def run_step(self, data: bytes, call: Call) -> bytes:
         """Run a step, or a piece of a partial run; errors go into the response if requested."""
-        message, feeds = RUN_STEP_REQUEST.decode(data)
+        message, feeds = RUN_STEP_REQUEST.decode(data, self._host.variants)
         if call.fields is not None:
             call.fields |= {
                 "session": message.session_handle,
@@ -216,16 +216,17 @@ class MasterService:
 
     def run_callable(self, data: bytes, call: Call) -> bytes:
         """Run a prepared signature."""
-        message, feeds = RUN_CALLABLE_REQUEST.decode(data)
+        message, feeds = RUN_CALLABLE_REQUEST.decode(data, self._host.variants)
         session = self._sessions.find(message.session_handle)
         values = [feed.value for feed in feeds]
+        variants = self._host.variants
 
         def run(cancellation: Any) -> bytes:
             measured = proto.RunMetadata() if session.wants_metadata(message.handle) else None
             fetched = session.run_callable(message.handle, values, measured, cancellation)
             response = proto.RunCallableResponse(metadata=measured)
             tensors = [fetched_tensor("", value) for value in fetched]
-            return RUN_CALLABLE_RESPONSE.encode(response, tensors)
+            return RUN_CALLABLE_RESPONSE.encode(response, tensors, variants)
 
         def work(request: Request | None) -> bytes:
             with self._slots:
@@ -326,12 +327,14 @@ class MasterService:
         cancellation: Any,
     ) -> bytes:
         options = options_of(message)
+        variants = self._host.variants
         if options is None or not asks_for_metadata(options):
             fetched = session.run(message, feeds, options, None, cancellation)
-            return RUN_STEP_RESPONSE.encode(_NO_RUN, fetched)
+            return RUN_STEP_RESPONSE.encode(_NO_RUN, fetched, variants)
         measured = proto.RunMetadata()
         fetched = session.run(message, feeds, options, measured, cancellation)
-        return RUN_STEP_RESPONSE.encode(proto.RunStepResponse(metadata=measured), fetched)
+        response = proto.RunStepResponse(metadata=measured)
+        return RUN_STEP_RESPONSE.encode(response, fetched, variants)
 
 
 def _once(

@@ -111,7 +111,7 @@ class GrpcServer(ServerInterface):
         limits = Limits.of(config)
         slots = StepSlots(limits)
         self._worker = WorkerService(host, self._devices, server_def, slots)
-        self._cluster = ClusterWorkers(server_def, self._worker.worker)
+        self._cluster = ClusterWorkers(server_def, self._worker.worker, host.variants)
         self._master = MasterService(
             host, self._devices, config, prefix, self._cluster, limits, slots
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphmill.errors import CancelledError, InternalError, OpError, ResourceExhaustedError
+from graphmill.spi import VariantRegistry
 from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 WINDOW: Final = 3
 """Maximum number of pieces in flight."""
+_NO_VARIANTS: Final = VariantRegistry("variant")  # pieces are bytes
 
 
 class PieceFetch:
@@ -92,7 +94,7 @@ class PieceFetch:
                 raise error or InternalError(
                     "neither a piece of a tensor nor an error was received"
                 )
-            _, tensors = RECV_TENSOR_RESPONSE.decode(data)
+            _, tensors = RECV_TENSOR_RESPONSE.decode(data, _NO_VARIANTS)
             if not tensors:
                 raise InternalError("a response has no piece of the requested tensor")
             self._store(offset, tensors[0].value)

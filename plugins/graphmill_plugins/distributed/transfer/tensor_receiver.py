@@ -17,6 +17,7 @@ from graphmill_plugins.distributed.transfer.host_identity import host_identity
 from graphmill_plugins.distributed.wire.tensor_messages import parse_message
 
 if TYPE_CHECKING:
+    from graphmill.spi import VariantRegistry
     from graphmill_plugins.distributed.transfer.settings import TransferSettings
 
 
@@ -44,15 +45,18 @@ class TensorReceiver:
 
     Args:
         settings: the settings of this task.
+        variants: the codecs of variants.
 
     Threads: any may call anything; `_lock` guards the count of mapped tensors.
 
     Attributes:
+        variants: the codecs of variants.
         num_mapped: the number of received tensors in other tasks' memory.
     """
 
-    def __init__(self, settings: TransferSettings) -> None:
+    def __init__(self, settings: TransferSettings, variants: VariantRegistry) -> None:
         self._settings = settings
+        self.variants = variants
         self._lock = fork_safe_lock()
         self.num_mapped = 0
         pieces = settings.piece_bytes if settings.pieces else 0

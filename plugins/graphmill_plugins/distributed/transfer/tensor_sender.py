@@ -24,7 +24,7 @@ from graphmill_plugins.distributed.wire.tensor_messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from graphmill.spi import Value
+    from graphmill.spi import Value, VariantRegistry
     from graphmill_plugins.distributed.transfer.block_pool import BlockPool
     from graphmill_plugins.distributed.transfer.counters import TransferCounters
     from graphmill_plugins.distributed.transfer.settings import TransferSettings
@@ -37,6 +37,7 @@ class TensorSender:
 
     Args:
         settings: the settings of this task.
+        variants: the codecs of variants.
         counters: count transfers.
         has_ended: returns whether a step has ended on this worker.
 
@@ -50,10 +51,12 @@ class TensorSender:
     def __init__(
         self,
         settings: TransferSettings,
+        variants: VariantRegistry,
         counters: TransferCounters,
         has_ended: Callable[[int], bool],
     ) -> None:
         self._settings = settings
+        self._variants = variants
         self._counters = counters
         self._has_ended = has_ended
         self.pool = _new_pool(settings)
@@ -70,7 +73,7 @@ class TensorSender:
         """
         if is_dead:
             response = proto.RecvTensorResponse(is_dead=True)
-            return RECV_TENSOR_RESPONSE.encode(response, [NamedTensor("", _DEAD)])
+            return RECV_TENSOR_RESPONSE.encode(response, [NamedTensor("", _DEAD)], self._variants)
         array = self._large(value)
         transfer = transfer_request(request) if array is not None else None
         if array is not None and transfer is not None:
@@ -78,7 +81,8 @@ class TensorSender:
             if offer is not None:
                 return offer
         self._counters.sent(MESSAGE, int(getattr(value, "nbytes", 0)))
-        return RECV_TENSOR_RESPONSE.encode(proto.RecvTensorResponse(), [NamedTensor("", value)])
+        tensor = NamedTensor("", value)
+        return RECV_TENSOR_RESPONSE.encode(proto.RecvTensorResponse(), [tensor], self._variants)
 
     def piece(self, transfer: proto.TensorTransferRequest) -> bytes:
         """Return the response with a piece of a tensor that was offered.
@@ -183,7 +187,7 @@ class TensorSender:
 
     def _with_piece(self, response: proto.RecvTensorResponse, piece: memoryview | None) -> bytes:
         data = np.frombuffer(b"" if piece is None else piece, np.uint8)
-        return RECV_TENSOR_RESPONSE.encode(response, [NamedTensor("", data)])
+        return RECV_TENSOR_RESPONSE.encode(response, [NamedTensor("", data)], self._variants)
 
 
 def transfer_request(request: proto.RecvTensorRequest) -> proto.TensorTransferRequest | None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from graphmill.errors import InvalidArgumentError
+from graphmill.errors import InvalidArgumentError, OpError
 from graphmill.spi.protos import LENGTH, length_delimited, proto, write_varint
+from graphmill_plugins._server.status import in_context
 from graphmill_plugins._server.tensor_contents import TENSOR_FIELD, TensorField, take_contents
 from graphmill_plugins._server.tensors import (
     COPIED_BYTES,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from graphmill.dtypes import DType
-    from graphmill.spi import Value
+    from graphmill.spi import Value, VariantRegistry
     from graphmill_plugins._server.tensors import Part
 
 M = TypeVar("M", bound=Message)
@@ -38,6 +39,7 @@ M = TypeVar("M", bound=Message)
 LARGE_BYTES: Final = 16 * 1024
 """The minimum size in bytes of a `tensor_content` that is not copied."""
 
+_KEY_PARTS: Final = 5
 _NAME_TAG: Final = bytes([1 << 3 | LENGTH])  # NamedTensorProto.name
 
 
@@ -46,7 +48,7 @@ class NamedTensor(NamedTuple):
 
     Attributes:
         name: the name of the tensor, or its rendezvous key; "" where the message uses positions.
-        value: a NumPy array or scalar, or a resource handle.
+        value: a NumPy array or scalar, a resource handle, or a variant.
         dtype: its element type, where the value's own is ambiguous (quantised types).
     """
 
@@ -70,18 +72,21 @@ class TensorMessage(Generic[M]):
         self.field = TensorField(descriptor.number, descriptor.is_repeated, named)
         self._name = field
 
-    def decode(self, data: bytes, large: int = LARGE_BYTES) -> tuple[M, list[NamedTensor]]:
+    def decode(
+        self, data: bytes, variants: VariantRegistry, large: int = LARGE_BYTES
+    ) -> tuple[M, list[NamedTensor]]:
         """Return a message and its tensors, in order.
 
         Large arrays are views of `data`, and not in the message itself.
 
         Args:
             data: the message's bytes.
+            variants: the codecs of variants.
             large: the size in bytes from which a content is not copied.
 
         Raises:
             InvalidArgumentError: the message or a tensor is malformed.
-            UnimplementedError: a tensor is a variant.
+            UnimplementedError: a tensor is a variant whose type has no codec.
             ResourceExhaustedError: there is not enough memory for a tensor.
         """
         contents: dict[int, memoryview] = {}
@@ -90,14 +95,16 @@ class TensorMessage(Generic[M]):
         message = parse_message(self.message_class, data)
         entries = self._entries(message)
         read = _named_tensor if self.field.is_named else _tensor
-        return message, [read(entry, contents.get(i)) for i, entry in enumerate(entries)]
+        return message, [read(one, variants, contents.get(i)) for i, one in enumerate(entries)]
 
-    def encode(self, message: M, tensors: Iterable[NamedTensor]) -> bytes:
+    def encode(
+        self, message: M, tensors: Iterable[NamedTensor], variants: VariantRegistry
+    ) -> bytes:
         """Return the bytes of a message with these tensors added.
 
         Raises:
             InvalidArgumentError: a tensor or the whole is too large, or a value is not a tensor.
-            UnimplementedError: a tensor is a variant.
+            UnimplementedError: a tensor is a variant whose type has no codec.
         """
         number = self.field.number
         is_named = self.field.is_named
@@ -109,7 +116,10 @@ class TensorMessage(Generic[M]):
                 parts.append(small)
                 total += len(small)
                 continue
-            body, size = encode_tensor(tensor.value, tensor.dtype)
+            try:
+                body, size = encode_tensor(tensor.value, variants, tensor.dtype)
+            except OpError as error:
+                raise _of_tensor(error, tensor.name) from error
             header = _name_header(tensor.name, size) if is_named else b""
             header = length_delimited(number, len(header) + size) + header
             parts.append(header)
@@ -143,6 +153,12 @@ def parse_message(message_class: type[M], data: bytes) -> M:
         ) from error
 
 
+def _of_tensor(error: OpError, name: str) -> OpError:
+    """Return an error with the name of its tensor; a rendezvous key includes it."""
+    parts = name.split(";")
+    return in_context(error, f"tensor {parts[3]}" if len(parts) == _KEY_PARTS else f"tensor {name}")
+
+
 def _small_field(number: int, is_named: bool, tensor: NamedTensor) -> bytes | None:
     """Return the field of a small numeric array, whose header is cached."""
     value = tensor.value
@@ -174,12 +190,12 @@ def _name_header(name: str, size: int) -> bytes:
     )
 
 
-def _tensor(entry: Any, content: memoryview | None) -> NamedTensor:
-    return NamedTensor("", decode_tensor(entry, content))
+def _tensor(entry: Any, variants: VariantRegistry, content: memoryview | None) -> NamedTensor:
+    return NamedTensor("", decode_tensor(entry, variants, content))
 
 
-def _named_tensor(entry: Any, content: memoryview | None) -> NamedTensor:
-    return NamedTensor(entry.name, decode_tensor(entry.tensor, content))
+def _named_tensor(entry: Any, variants: VariantRegistry, content: memoryview | None) -> NamedTensor:
+    return NamedTensor(entry.name, decode_tensor(entry.tensor, variants, content))
 
 
 RUN_STEP_REQUEST: Final = TensorMessage(proto.RunStepRequest, "feed")

@@ -127,7 +127,7 @@ class GrpcPeer(Peer):
         Raises:
             OpError: the response, or the offer in it, is invalid.
         """
-        message, tensors = RECV_TENSOR_RESPONSE.decode(data)
+        message, tensors = RECV_TENSOR_RESPONSE.decode(data, self._receiver.variants)
         offer = self._receiver.offered(message)
         if offer is not None:
             self._take_offered(offer, tensors[0].value if tensors else None, withdrawal, finish)

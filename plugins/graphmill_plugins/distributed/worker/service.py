@@ -33,7 +33,7 @@ from graphmill_plugins.distributed.worker.step_sequences import StepSequences
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from graphmill.spi import Host, Value
+    from graphmill.spi import Host, Value, VariantRegistry
     from graphmill.spi.cluster import DeviceMgr, StepResult
     from graphmill_plugins.distributed.server.dispatch import (
         Behaviour,
@@ -91,7 +91,8 @@ class WorkerService:
         settings = TransferSettings.of(config)
         self._log = RpcLog()
         self._sequences = StepSequences()
-        self._receiver = TensorReceiver(settings)
+        self._variants = host.variants
+        self._receiver = TensorReceiver(settings, host.variants)
         self._may_be_local = settings.local_socket
         self._silence = silence_seconds(config)
         self._credentials = credentials_of(config, is_server=True)
@@ -100,7 +101,7 @@ class WorkerService:
         self._own_peers: list[GrpcPeers] = []
         self.worker = Worker(host, config, devices, self._peers, self._new_own_peers)
         steps = self.worker.rendezvous
-        self.sender = TensorSender(settings, self.transfers, steps.has_ended)
+        self.sender = TensorSender(settings, host.variants, self.transfers, steps.has_ended)
         steps.on_step_end(self.sender.end_step)
 
     def behaviours(self) -> dict[str, Behaviour]:
@@ -185,7 +186,7 @@ class WorkerService:
 
     def run_graph(self, data: bytes, call: Call) -> bytes:
         """Run a step, or a piece of one; errors go into the response if requested."""
-        message, feeds = RUN_GRAPH_REQUEST.decode(data)
+        message, feeds = RUN_GRAPH_REQUEST.decode(data, self._variants)
         options = message.exec_opts
         if call.fields is not None:
             call.fields |= {
@@ -219,7 +220,7 @@ class WorkerService:
                     drive=work.append,
                 )
                 (result,) = answer.wait(call, withdraw, *work)
-            return _run_graph_response(result)
+            return _run_graph_response(result, self._variants)
         except OpError as error:
             # A response body cannot mark an error as derived for TensorFlow's masters; but
             # UNAVAILABLE as a status would mean that the request may be sent again.
@@ -384,14 +385,14 @@ class _Answer:
         return self._results
 
 
-def _run_graph_response(result: StepResult) -> bytes:
+def _run_graph_response(result: StepResult, variants: VariantRegistry) -> bytes:
     response = proto.RunGraphResponse(
         step_stats=result.step_stats,
         cost_graph=result.cost_graph,
         partition_graph=result.partition_graphs,
     )
     outputs = [NamedTensor(key, value) for key, value in result.outputs.items()]
-    return RUN_GRAPH_RESPONSE.encode(response, outputs)
+    return RUN_GRAPH_RESPONSE.encode(response, outputs, variants)
 
 
 def _for_worker(error: OpError) -> OpError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphmill.errors import InvalidArgumentError, UnimplementedError
+from graphmill.spi.compilers import default_host
 from graphmill.spi.protos import proto
 from graphmill_plugins._server.tensors import decode_tensor
 from graphmill_plugins.serving.requests.examples import (
@@ -57,7 +58,7 @@ class PredictionService:
                 sent = proto.DataType.Name(tensor.dtype)
                 expected = proto.DataType.Name(spec.dtype.enum)  # type: ignore[arg-type]
                 raise InvalidArgumentError(f"input {name!r} is of {sent}; expected {expected}")
-            arrays[name] = decode_tensor(tensor)
+            arrays[name] = decode_tensor(tensor, default_host().variants)
         outputs = await self._core.run(version, signature, arrays, request.output_filter, deadline)
         response = proto.PredictResponse(model_spec=_spec(version, signature.name))
         for name, value in outputs.items():

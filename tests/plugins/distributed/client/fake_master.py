@@ -10,6 +10,7 @@ import grpc
 
 import graphmill
 from graphmill import errors, proto
+from graphmill.spi import VariantRegistry
 from graphmill_plugins._server.status import error_message, grpc_status
 from graphmill_plugins.distributed.wire.methods import MASTER_METHODS
 from graphmill_plugins.distributed.wire.tensor_messages import (
@@ -19,6 +20,8 @@ from graphmill_plugins.distributed.wire.tensor_messages import (
     RUN_STEP_RESPONSE,
     NamedTensor,
 )
+
+VARIANTS = VariantRegistry("variant")
 
 WAITING = 30
 """Seconds after which a hanging test fails."""
@@ -112,7 +115,7 @@ class FakeMaster(grpc.GenericRpcHandler):
         assert request.store_errors_in_response_body
         assert request.HasField("options")
         assert request.request_id
-        _, tensors = RUN_STEP_REQUEST.decode(data)
+        _, tensors = RUN_STEP_REQUEST.decode(data, VARIANTS)
         feeds = {tensor.name: tensor.value for tensor in tensors}
         response: Any = proto.RunStepResponse()
         fetches = list(request.fetch)
@@ -132,7 +135,7 @@ class FakeMaster(grpc.GenericRpcHandler):
             return proto.RunStepResponse(
                 status_code=error.code, status_error_message=error_message(error)
             )
-        return RUN_STEP_RESPONSE.encode(response, map(NamedTensor, fetches, found))
+        return RUN_STEP_RESPONSE.encode(response, map(NamedTensor, fetches, found), VARIANTS)
 
     def PartialRunSetup(self, request, data):
         session = self._session(request.session_handle)
@@ -148,12 +151,14 @@ class FakeMaster(grpc.GenericRpcHandler):
         return proto.MakeCallableResponse(handle=number)
 
     def RunCallable(self, request, data):
-        _, tensors = RUN_CALLABLE_REQUEST.decode(data)
+        _, tensors = RUN_CALLABLE_REQUEST.decode(data, VARIANTS)
         metadata = proto.RunMetadata()
         values = [tensor.value for tensor in tensors]
         found = self._callables[request.handle](*values, run_metadata=metadata)
         response = proto.RunCallableResponse(metadata=metadata)
-        return RUN_CALLABLE_RESPONSE.encode(response, [NamedTensor("", value) for value in found])
+        return RUN_CALLABLE_RESPONSE.encode(
+            response, [NamedTensor("", value) for value in found], VARIANTS
+        )
 
     def ReleaseCallable(self, request, data):
         self._callables[request.handle] = None

@@ -10,6 +10,7 @@ import pytest
 import graphmill
 from graphmill import errors, ops, proto
 from graphmill.distributed.master.cluster_session import ClusterSession
+from graphmill.spi import VariantRegistry
 from graphmill.testing.timeouts import within
 
 pytest.importorskip("grpc")
@@ -32,7 +33,8 @@ class Cluster:
         for task in self.tasks:
             task.start(self.tasks)
         self.workers = {
-            task.name: GrpcWorker(task.name, f"127.0.0.1:{task.port}") for task in self.tasks
+            task.name: GrpcWorker(task.name, f"127.0.0.1:{task.port}", VariantRegistry("variant"))
+            for task in self.tasks
         }
         self.sessions: list[ClusterSession] = []
 

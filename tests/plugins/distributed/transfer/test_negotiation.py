@@ -18,6 +18,7 @@ import pytest
 
 import graphmill
 from graphmill import errors, ops, proto
+from graphmill.spi import VariantRegistry
 from graphmill.testing.timeouts import TIMEOUT, within
 
 pytest.importorskip("grpc")
@@ -39,6 +40,8 @@ from graphmill_plugins.distributed.transfer.tensor_sender import (
     transfer_request,
 )
 from graphmill_plugins.distributed.wire.tensor_messages import RECV_TENSOR_RESPONSE
+
+VARIANTS = VariantRegistry("variant")
 
 pytestmark = pytest.mark.divided
 
@@ -240,7 +243,9 @@ def test_nothing_is_left_of_a_task_that_is_killed() -> None:
 
 
 def sender(**settings: Any) -> TensorSender:
-    return TensorSender(TransferSettings(**settings), TransferCounters(), lambda step_id: False)
+    return TensorSender(
+        TransferSettings(**settings), VARIANTS, TransferCounters(), lambda step_id: False
+    )
 
 
 @pytest.mark.parametrize("options", [None, proto.GraphDef(), b"garbage"])
@@ -252,7 +257,9 @@ def test_receivers_without_options_get_the_inline_tensor(options: Any) -> None:
     elif options is not None:
         request.transport_options.Pack(options)
     array = np.zeros(SIZE * 64, np.float32)
-    message, tensors = RECV_TENSOR_RESPONSE.decode(sender().answer(request, array, is_dead=False))
+    message, tensors = RECV_TENSOR_RESPONSE.decode(
+        sender().answer(request, array, is_dead=False), VARIANTS
+    )
     assert not message.HasField("transport_options")
     assert tensors[0].value.nbytes == array.nbytes
 
@@ -267,13 +274,13 @@ def test_a_malformed_request_is_refused_with_a_type() -> None:
     response.transport_options.Pack(proto.TensorTransferResponse())
     response.transport_options.value = b"\xff"
     with pytest.raises(errors.InvalidArgumentError, match="TensorTransferResponse"):
-        TensorReceiver(TransferSettings()).offered(response)
+        TensorReceiver(TransferSettings(), VARIANTS).offered(response)
 
 
 def test_responses_with_an_unknown_option_are_taken_as_they_are() -> None:
     response = proto.RecvTensorResponse()
     response.transport_options.Pack(proto.GraphDef())
-    assert TensorReceiver(TransferSettings()).offered(response) is None
+    assert TensorReceiver(TransferSettings(), VARIANTS).offered(response) is None
 
 
 @pytest.mark.parametrize(
@@ -292,7 +299,7 @@ def test_offers_that_contradict_themselves_are_refused(
     response = proto.RecvTensorResponse()
     response.transport_options.Pack(offer)
     with pytest.raises(kind, match=problem):
-        TensorReceiver(TransferSettings()).offered(response)
+        TensorReceiver(TransferSettings(), VARIANTS).offered(response)
 
 
 def test_a_tensor_above_the_receivers_bound_is_refused() -> None:
@@ -300,7 +307,7 @@ def test_a_tensor_above_the_receivers_bound_is_refused() -> None:
     offer.tensor_shape.dim.add(size=3)
     response = proto.RecvTensorResponse()
     response.transport_options.Pack(offer)
-    receiver = TensorReceiver(TransferSettings(max_tensor_bytes=11))
+    receiver = TensorReceiver(TransferSettings(max_tensor_bytes=11), VARIANTS)
     with pytest.raises(errors.ResourceExhaustedError, match="transfer_max_tensor_bytes"):
         receiver.offered(response)
 
@@ -312,7 +319,7 @@ def test_request_for_unoffered_chunks_is_aborted() -> None:
 
 
 def test_offer_after_end_of_step_is_withdrawn() -> None:
-    made = TensorSender(TransferSettings(), TransferCounters(), lambda step_id: True)
+    made = TensorSender(TransferSettings(), VARIANTS, TransferCounters(), lambda step_id: True)
     request = proto.RecvTensorRequest(step_id=1, rendezvous_key="k")
     request.transport_options.Pack(proto.TensorTransferRequest(max_piece_bytes=1 << 20))
     with pytest.raises(errors.AbortedError, match="step 1 has ended"):

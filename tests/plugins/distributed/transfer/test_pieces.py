@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphmill import errors, proto
+from graphmill.spi import VariantRegistry
 from graphmill_plugins.distributed.transfer.piece_fetch import WINDOW, PieceFetch
 from graphmill_plugins.distributed.transfer.piece_offers import PieceOffers
 from graphmill_plugins.distributed.transfer.settings import EXPIRY_SECONDS
@@ -18,7 +19,9 @@ OFFER = OfferedTensor(11, A.dtype, A.shape, A.nbytes, None)
 
 
 def response(piece):
-    return RECV_TENSOR_RESPONSE.encode(proto.RecvTensorResponse(), [NamedTensor("", piece)])
+    return RECV_TENSOR_RESPONSE.encode(
+        proto.RecvTensorResponse(), [NamedTensor("", piece)], VariantRegistry("variant")
+    )
 
 
 class Sender:

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from graphmill import errors, proto
 from graphmill.ops.tensor_proto import numpy_to_tensor_proto, tensor_proto_to_numpy
+from graphmill.spi import VariantRegistry
 from graphmill_plugins.distributed.wire import tensor_messages
 from graphmill_plugins.distributed.wire.tensor_messages import NamedTensor, TensorMessage
+
+VARIANTS = VariantRegistry("variant")
 
 pytestmark = pytest.mark.divided
 
@@ -61,7 +64,7 @@ def other_fields(kind: TensorMessage, message) -> bytes:
 def outcome(kind: TensorMessage, data: bytes, large: int) -> list[NamedTensor] | errors.OpError:
     """Return the tensors of a message, or the parse error."""
     try:
-        return kind.decode(data, large)[1]
+        return kind.decode(data, VARIANTS, large)[1]
     except TYPED as error:
         return error
 
@@ -116,10 +119,10 @@ def test_both_routes_read_the_same(made: tuple[TensorMessage, bytes]) -> None:
     except errors.OpError as error:  # such as a shape that is given twice
         for large in (1, SMALL, 1 << 30):
             with pytest.raises(type(error)):
-                kind.decode(data, large)
+                kind.decode(data, VARIANTS, large)
         return
     for large in (1, SMALL, 1 << 30):
-        message, found = kind.decode(data, large)
+        message, found = kind.decode(data, VARIANTS, large)
         assert same(found, expected)
         assert other_fields(kind, message) == other_fields(
             kind, kind.message_class.FromString(data)
@@ -156,18 +159,20 @@ def test_protobuf_reads_written_bytes(kind: TensorMessage, shape: tuple[int, ...
     values = [np.full(shape, i, np.float32) for i in range(count)]
     names = [f"scope/t{i}:0" if kind.field.is_named else "" for i in range(count)]
     empty = kind.message_class()
-    data = kind.encode(empty, [NamedTensor(*pair) for pair in zip(names, values, strict=True)])
+    data = kind.encode(
+        empty, [NamedTensor(*pair) for pair in zip(names, values, strict=True)], VARIANTS
+    )
     assert same(
         [NamedTensor(*pair) for pair in zip(names, values, strict=True)], reference(kind, data)
     )
-    assert same(kind.decode(data)[1], reference(kind, data))
+    assert same(kind.decode(data, VARIANTS)[1], reference(kind, data))
 
 
 def test_other_fields_are_written_too() -> None:
     kind = tensor_messages.RUN_STEP_REQUEST
     request = proto.RunStepRequest(session_handle="h", fetch=["y:0"], request_id=-5)
     request.options.timeout_in_ms = 7
-    data = kind.encode(request, [NamedTensor("x:0", np.float32(2))])
+    data = kind.encode(request, [NamedTensor("x:0", np.float32(2))], VARIANTS)
     again = proto.RunStepRequest.FromString(data)
     assert (again.session_handle, list(again.fetch), again.request_id) == ("h", ["y:0"], -5)
     assert again.options.timeout_in_ms == 7
@@ -180,8 +185,9 @@ def test_large_tensors_are_views_of_the_request() -> None:
     data = kind.encode(
         proto.RunStepRequest(session_handle="h", fetch=["y:0"]),
         [NamedTensor("small:0", small), NamedTensor("large:0", large), NamedTensor("s:0", small)],
+        VARIANTS,
     )
-    message, found = kind.decode(data)
+    message, found = kind.decode(data, VARIANTS)
     assert np.shares_memory(found[1].value, np.frombuffer(data, np.uint8))
     assert np.array_equal(found[1].value, large)
     assert [tensor.name for tensor in found] == ["small:0", "large:0", "s:0"]
@@ -193,12 +199,14 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     data = field(1, b"\xff")
     for large in (1, 1 << 30):
         with pytest.raises(errors.InvalidArgumentError, match="RunStepRequest"):
-            tensor_messages.RUN_STEP_REQUEST.decode(data, large)
+            tensor_messages.RUN_STEP_REQUEST.decode(data, VARIANTS, large)
 
 
 def test_a_message_above_2_gib_is_refused() -> None:
     large = np.broadcast_to(np.uint8(1), (1 << 30,))  # takes no memory by itself
     with pytest.raises(errors.InvalidArgumentError, match="2 GiB"):
         tensor_messages.RECV_TENSOR_RESPONSE.encode(
-            proto.RecvTensorResponse(), [NamedTensor("", np.broadcast_to(large, (3, 1 << 30)))]
+            proto.RecvTensorResponse(),
+            [NamedTensor("", np.broadcast_to(large, (3, 1 << 30)))],
+            VARIANTS,
         )

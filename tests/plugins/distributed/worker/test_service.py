@@ -18,6 +18,7 @@ from graphmill.lowering.placement.memory_types import MemoryTypeFinder
 from graphmill.runtime.devices.device_mgr import DeviceMgr
 from graphmill.runtime.rendezvous import HOST, RendezvousKey
 from graphmill.session.session_devices import create_devices
+from graphmill.spi import VariantRegistry
 from graphmill.testing.timeouts import within
 
 grpc = pytest.importorskip("grpc")
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from graphmill.graph.node import Node
+
+VARIANTS = VariantRegistry("variant")
 
 
 class Call:
@@ -203,11 +206,13 @@ def run(tasks: list[Task], handles: list[str], x: Any, step_id: int, **fields: A
     with ThreadPoolExecutor(1) as far:
         data = requests[1].SerializeToString()
         other = far.submit(tasks[1].service.run_graph, data, Call())
-        found = tasks[0].service.run_graph(RUN_GRAPH_REQUEST.encode(requests[0], [feed]), Call())
+        found = tasks[0].service.run_graph(
+            RUN_GRAPH_REQUEST.encode(requests[0], [feed], VARIANTS), Call()
+        )
         other.result(60)
     for task in tasks:
         task.call("CleanupGraph", step_id=step_id)
-    return RUN_GRAPH_RESPONSE.decode(found)
+    return RUN_GRAPH_RESPONSE.decode(found, VARIANTS)
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
@@ -285,7 +290,7 @@ def test_dead_tensors_are_answered_with_a_dtype_and_no_elements(tasks: list[Task
     tasks[0].service.worker.rendezvous.find(3).send(key, HOST, None, True)
     request = proto.RecvTensorRequest(step_id=3, rendezvous_key=key)
     data = tasks[0].service.recv_tensor(request.SerializeToString(), Call())
-    message, (tensor,) = RECV_TENSOR_RESPONSE.decode(data)
+    message, (tensor,) = RECV_TENSOR_RESPONSE.decode(data, VARIANTS)
     assert message.is_dead
     assert (tensor.value.shape, tensor.value.dtype) == ((0,), np.float32)
 
