@@ -28,14 +28,14 @@ _VERBS: Final = """
 abort accept adapt add adjust align allow annotate answer apply ask assert assign avoid backport
 batch begin bind block bound build bump cache call cancel cap catch change check choose clarify
 clean clear close collect combine compare compile complete compute configure convert copy correct
-count cover create cut deal declare decode decouple default defer define delay delete deprecate
-derive describe detect disable discard distinguish divide document donate download draw drop dump
-embed emit enable encode end enforce ensure erase evaluate evict exclude execute expand expect
-explain export expose extend extract fail feed fetch fill filter find fix flatten flush follow
-forbid force fork format forward free freeze fuse fuzz generate get give group guard guess handle
-harden hash hide hoist hold honor honour ignore implement import improve include increase index
-infer inline insert install interpret invalidate isolate join keep know label launch let limit link
-list load lock log look lower make map mark match measure memoize mend merge migrate mock move
+count cover create cut deal declare decode decompress decouple default defer define delay delete
+deprecate derive describe detect disable discard distinguish divide document donate download draw
+drop dump embed emit enable encode end enforce ensure erase evaluate evict exclude execute expand
+expect explain export expose extend extract fail feed fetch fill filter find fix flatten flush
+follow forbid force fork format forward free freeze fuse fuzz generate get give group guard guess
+handle harden hash hide hoist hold honor honour ignore implement import improve include increase
+index infer inline insert install interpret invalidate isolate join keep know label launch let limit
+link list load lock log look lower make map mark match measure memoize mend merge migrate mock move
 multiply name narrow negotiate normalize note number obey omit open optimize order pack pad parse
 pass permit pin place plan poll preallocate prefer prepare preserve prevent print profile propagate
 protect prove provide prune publish pull push put query queue quote raise read rebuild recompute
