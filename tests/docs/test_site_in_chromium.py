@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,15 @@ def test_nothing_is_cut_off(page: Page, site: Path, name: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     if page.evaluate("window.innerWidth") > 1000:
         assert page.evaluate(TOO_WIDE) == 0
+
+
+def test_markup_is_rendered(site: Path) -> None:
+    for file in site.rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        assert "<p>!!!" not in text, f"{file}: a warning is not rendered"
+        cells = re.findall(r"<td[^>]*>.*?</td>", text, re.DOTALL)
+        escaped = [cell for cell in cells if re.search(r"<code>[^<]*\\\|", cell)]
+        assert not escaped, f"{file}: an escape is shown: {escaped[0]}"
 
 
 def test_code_has_colours_and_copy_buttons(page: Page, site: Path) -> None:
