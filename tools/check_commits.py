@@ -40,13 +40,13 @@ multiply name narrow negotiate normalize note number obey omit open optimize ord
 pass permit pin place plan poll preallocate prefer prepare preserve prevent print profile propagate
 protect prove provide prune publish pull push put query queue quote raise read rebuild recompute
 record recover reduce refactor reference refuse register reject relax release reload remove rename
-reorder repair repeat replace replay report require reserve reset reshape resolve respect restore
-restrict retire retry return reuse revert reword rewrite roll rotate round route run sample save say
-schedule scope search select send separate serialize serve set share ship shorten show shrink
-simplify skip sort speed split stabilize standardize start state stop store stream strip suggest
-support suppress swap switch synchronize tag take teach tell test throttle time tolerate trace track
-train transfer translate treat trim try turn type unify unpack unroll update upgrade use validate
-vectorize verify wait warm warn watch widen word wrap write
+render reorder repair repeat replace replay report require reserve reset reshape resolve respect
+restore restrict retire retry return reuse revert reword rewrite roll rotate round route run sample
+save say schedule scope search select send separate serialize serve set share ship shorten show
+shrink simplify skip sort speed split stabilize standardize start state stop store stream strip
+suggest support suppress swap switch synchronize tag take teach tell test throttle time tolerate
+trace track train transfer translate treat trim try turn type unify unpack unroll update upgrade use
+validate vectorize verify wait warm warn watch widen word wrap write
 """
 VERBS: Final = frozenset(_VERBS.split())
 """The verbs that subjects may begin with; add a verb if it is missing."""
