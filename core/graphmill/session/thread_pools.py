@@ -26,6 +26,10 @@ class ThreadPools:
             `inter_op_parallelism_threads` select them; a negative number of threads means none, and
             so does `graphmill.deterministic`: in one thread nodes run in one order.
         host: keeps the pools that sessions share.
+
+    Raises:
+        InvalidArgumentError: one of several pools has a negative number of threads, with which
+            TensorFlow ends the process.
     """
 
     def __init__(self, config: ConfigProto, host: Host) -> None:
@@ -35,7 +39,13 @@ class ThreadPools:
         if config.graphmill.deterministic:
             self._pools.append(None)
             return
-        for options in config.session_inter_op_thread_pool:
+        for index, options in enumerate(config.session_inter_op_thread_pool):
+            if options.num_threads < 0:
+                raise InvalidArgumentError(
+                    f"session_inter_op_thread_pool[{index}].num_threads is {options.num_threads}; "
+                    "give the number of threads, or 0 to have it chosen (to run steps in the "
+                    "caller's thread, set RunOptions.inter_op_thread_pool to -1)"
+                )
             if options.global_name:
                 self._pools.append(host.thread_pools.get(options.global_name, options.num_threads))
             else:
