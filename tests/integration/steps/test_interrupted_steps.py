@@ -151,3 +151,26 @@ def test_ctrl_c_ends_a_wait_in_a_partial_run(host: graphmill.Host, bad: pytest.M
     bad.setattr(Wrapper, "is_bad", False)
     assert session.run("y:0", {"x:0": 2.0}) == -2
     within(session.close, "closing a session of which a partial run was interrupted")
+
+
+def test_an_interrupted_wait_has_a_location() -> None:
+    graph = Graph()
+    with graph.as_default():
+        queue = ops.data_flow.fifo_queue_v2(component_types=["float32"])
+        ops.data_flow.queue_dequeue_v2(queue, component_types=["float32"], name="got")
+    with graphmill.Session(graph=graph) as session:
+
+        def interrupt_the_wait() -> None:
+            while not session.waits():
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt_the_wait)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            session.run("got:0")
+        thread.join()
+    location: Any = caught.value
+    assert (location.node, location.op_type) == ("got", "QueueDequeueV2")
+    assert location.device.endswith("CPU:0")
+    assert "an element of FIFOQueue" in caught.value.__notes__[0]

@@ -30,8 +30,15 @@ def describe_cancelled(error: OpError, args: ExecutorArgs, graph: Graph) -> None
 
 
 def describe_interrupted(error: KeyboardInterrupt, args: ExecutorArgs, graph: Graph) -> None:
-    """Add to an interrupt, as notes, what the nodes of the step waited for."""
-    for wait in _cancelled_waits(args, graph):
+    """Add to an interrupt what the nodes of the step waited for: notes, and where the first is.
+
+    The location has the names that errors have: `node`, `op_type` and `device`.
+    """
+    waits = _cancelled_waits(args, graph)
+    if waits:
+        first = waits[0]
+        error.__dict__.update(node=first.node, op_type=first.op, device=first.device)
+    for wait in waits:
         error.add_note(str(wait))
 
 
