@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from graphmill.spi import Value
+    from graphmill.spi import ArrayNamespace, Value
 
 _SHORT_RUN = 8  # rows
 _WIDE = 96  # elements of a row
@@ -112,15 +112,15 @@ def combine_in_rounds(
         position += 1
 
 
-def without_nan(ufunc: np.ufunc, updates: Value) -> Value:
+def without_nan(ufunc: np.ufunc, updates: Value, xp: ArrayNamespace = np) -> Value:
     """Replace NaN by a neutral infinity in the updates of a scattered minimum or maximum.
 
     Semantics: tensorflow/core/kernels/scatter_functor.h. A NaN that is in the target stays there.
     """
     if ufunc not in (np.minimum, np.maximum) or updates.dtype.kind in "iu":
         return updates
-    is_nan = np.isnan(updates)
-    if not is_nan.any():
+    is_nan = xp.isnan(updates)
+    if xp is np and not is_nan.any():
         return updates
     neutral = updates.dtype.type(np.inf if ufunc is np.minimum else -np.inf)
-    return np.where(is_nan, neutral, updates)
+    return xp.where(is_nan, neutral, updates)

@@ -129,13 +129,21 @@ def _combine_into(ufunc: np.ufunc, current: Any, index: Any, updates: Any) -> No
 
 
 def _scattered(operation: str, value: Any, index: Any, updates: Any) -> Any:
-    """Return an updated copy of a device's array; booleans are subtracted modulo 2."""
-    if operation == "Sub" and value.dtype == np.bool_:
-        return (value.astype(np.int32).at[index].add(updates.astype(np.int32)) & 1).astype(np.bool_)
+    """Return an updated copy of a device's array.
+
+    Booleans are added by `or` and subtracted modulo 2, as NumPy does.
+    """
+    if value.dtype == np.bool_ and operation in ("Add", "Sub"):
+        rows = value.astype(np.int32).at[index]
+        number = updates.astype(np.int32)
+        changed = rows.max(number) if operation == "Add" else rows.add(number) & 1
+        return changed.astype(np.bool_)
     if operation == "Div" and value.dtype.kind in "iu":  # in order, which devices do not offer
         changed = np.array(value)
         _divide(changed, index, updates)
         return value.__array_namespace__().asarray(changed)
+    if operation in ("Min", "Max"):
+        updates = without_nan(_UFUNCS[operation], updates, value.__array_namespace__())
     return getattr(value.at[index], _AT_METHODS[operation])(updates)
 
 
@@ -288,7 +296,9 @@ def resource_gather(
         )
     check_indices(indices, params.shape[batch_dims])
     if batch_dims == 0:
-        return ctx.xp.take(params, indices, axis=0)
+        # Strings are in host memory on every device.
+        xp = np if isinstance(params, np.ndarray) else ctx.xp
+        return xp.take(params, indices, axis=0)
     if params.shape[:batch_dims] != indices.shape[:batch_dims]:
         raise errors.InvalidArgumentError(
             f"params.shape[:{batch_dims}] {shape_text(params.shape[:batch_dims])} should be "
@@ -310,5 +320,6 @@ def resource_gather_nd(ctx: OpKernelContext, resource: Value, indices: Value) ->
             f"{shape_text(params.shape)}"
         )
     if not vectors_by_axis:
-        return ctx.xp.broadcast_to(params, vectors.shape[:-1] + params.shape)
+        xp = np if isinstance(params, np.ndarray) else ctx.xp
+        return xp.broadcast_to(params, vectors.shape[:-1] + params.shape)
     return params[vectors_by_axis]
