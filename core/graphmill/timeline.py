@@ -2,9 +2,9 @@
 
     timeline = graphmill.timeline.Timeline()
     for number in range(3):
-        metadata = graphmill.RunMetadata()
-        session.run(y, options=traced, run_metadata=metadata)
-        timeline.add_step(metadata, f"step {number}")
+        trace = graphmill.timeline.StepTrace()
+        session.run(y, run_metadata=trace)
+        timeline.add_step(trace, f"step {number}")
     timeline.add_compilations(session)
     timeline.save("trace.json")
 
@@ -26,6 +26,7 @@ from graphmill.explain.loop_spans import loop_spans
 from graphmill.explain.memory import alive_bytes
 from graphmill.explain.node_runs import NodeRun, lifetimes, node_runs, producer_of
 from graphmill.explain.step import explain_all
+from graphmill.explain.step_trace import StepTrace
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from graphmill.proto.step_stats_pb2 import StepStats
     from graphmill.session.session import Session
 
-__all__ = ["NodeRun", "Timeline", "lifetimes", "node_runs"]
+__all__ = ["NodeRun", "StepTrace", "Timeline", "lifetimes", "node_runs"]
 
 _STEPS = 1  # process and thread that show the steps; Perfetto takes 0 for the idle process, and
 # threads of one number for one thread, even if their processes differ
@@ -68,24 +69,28 @@ class Timeline:
         Args:
             step_stats: the statistics of a step, as TensorFlow's class takes them.
         """
-        self._steps: list[tuple[str, list[NodeRun]]] = []
+        self._steps: list[tuple[str, StepTrace | list[NodeRun]]] = []
         self._compiles: list[_CompileRun] = []
         if step_stats is not None:
             self.add_step(step_stats)
 
-    def add_step(self, traced: RunMetadata | StepStats, name: str = "") -> None:
+    def add_step(self, traced: StepTrace | RunMetadata | StepStats, name: str = "") -> None:
         """Add a step.
 
         Args:
-            traced: the metadata of a step that ran with `trace_level` FULL_TRACE, or its
-                statistics.
+            traced: the trace of a step, which is read when the timeline is written; or the
+                metadata of a step that ran with `trace_level` FULL_TRACE, or its statistics.
             name: how the step is shown; by default "step" and its number.
 
         Raises:
             InvalidArgumentError: it has no statistics: the step was not traced.
         """
-        slices = _split_receives(node_runs(traced))
-        self._steps.append((name or f"step {len(self._steps)}", slices))
+        step: StepTrace | list[NodeRun]
+        if isinstance(traced, StepTrace) and traced.has_statistics:
+            step = traced
+        else:
+            step = _split_receives(node_runs(traced))
+        self._steps.append((name or f"step {len(self._steps)}", step))
 
     def add_compilations(self, session: Session) -> None:
         """Add what a session has compiled until now, which is shown if it ended after the start.
@@ -124,8 +129,10 @@ class Timeline:
         files.write(files.as_path(path), self.generate_chrome_trace_format().encode())
 
     def _events(self, show_dataflow: bool, show_memory: bool) -> Iterable[dict[str, Any]]:
-        origin = min((slices[0].start for _, slices in self._steps), default=0)
-        devices = dict.fromkeys(part.device for _, slices in self._steps for part in slices)
+        steps = [(name, _slices_of(step)) for name, step in self._steps]
+        self._steps = [*steps]
+        origin = min((slices[0].start for _, slices in steps), default=0)
+        devices = dict.fromkeys(part.device for _, slices in steps for part in slices)
         processes = {device: number for number, device in enumerate(devices, _STEPS + 1)}
         yield _metadata("process_name", _STEPS, _STEPS, "steps")
         for device, process in processes.items():
@@ -134,7 +141,7 @@ class Timeline:
         flows = 0
         compiler = _STEPS + 1 + len(processes)
         yield from _compile_events(self._compiles, compiler, threads, origin)
-        for name, slices in self._steps:
+        for name, slices in steps:
             start, end = slices[0].start, max(part.end for part in slices)
             yield _complete(name, "step", _STEPS, _STEPS, start - origin, end - start)
             yield from _loop_events(slices, processes, threads, origin)
@@ -152,6 +159,10 @@ class Timeline:
                     yield event
             if show_memory:
                 yield from _memory(slices, processes, origin)
+
+
+def _slices_of(step: StepTrace | list[NodeRun]) -> list[NodeRun]:
+    return _split_receives(node_runs(step)) if isinstance(step, StepTrace) else step
 
 
 def _thread(

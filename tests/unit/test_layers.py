@@ -82,8 +82,6 @@ SESSION_DOORS = (
     "graphmill.session.executors_cache",
     # A master refuses the settings that a session of this process refuses.
     "graphmill.session.config_check",
-    # A worker reports a traced step as a session of this process does.
-    "graphmill.session.reports.step_trace",
     # They write the graphs and descriptions of watched steps as such a session does.
     "graphmill.session.debugging.debug_metadata",
     # A master converts fed values to tensors as a session of this process does.

@@ -12,6 +12,7 @@ from graphmill.explain.memory import Lifetime
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphmill.explain.step_trace import StepTrace
     from graphmill.proto import RunMetadata
     from graphmill.proto.step_stats_pb2 import NodeExecStats, StepStats
 
@@ -57,11 +58,12 @@ class NodeRun(NamedTuple):
     peer: str = ""
 
 
-def node_runs(traced: RunMetadata | StepStats) -> list[NodeRun]:
+def node_runs(traced: StepTrace | RunMetadata | StepStats) -> list[NodeRun]:
     """Return the runs of nodes in a traced step, ordered by start; a slice precedes those in it.
 
     Args:
-        traced: the metadata of a step that ran with `trace_level` FULL_TRACE, or its statistics.
+        traced: the trace of a step; or the metadata of one that ran with `trace_level` FULL_TRACE,
+            or its statistics.
 
     Raises:
         InvalidArgumentError: it has no statistics: the step was not traced.
@@ -74,8 +76,8 @@ def node_runs(traced: RunMetadata | StepStats) -> list[NodeRun]:
     ]
     if not slices:
         raise InvalidArgumentError(
-            "the step has no statistics; run it with RunOptions(trace_level="
-            "RunOptions.FULL_TRACE) and pass its run_metadata"
+            "the step has no statistics; run it with run_metadata=StepTrace() and pass that, or "
+            "with options=RunOptions(trace_level=RunOptions.FULL_TRACE) and pass its run_metadata"
         )
     slices.sort(key=lambda part: (part.start, -part.end))
     return slices

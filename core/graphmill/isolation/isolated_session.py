@@ -20,6 +20,7 @@ from graphmill.errors import (
     InvalidArgumentError,
     OpError,
 )
+from graphmill.explain.step_trace import traced_options
 from graphmill.isolation import packets
 from graphmill.isolation.child_process import ChildProcess
 from graphmill.isolation.error_packets import decode_error
@@ -28,7 +29,7 @@ from graphmill.isolation.packets import Packet
 from graphmill.isolation.protections import check_protections
 from graphmill.isolation.tensors import decode_tensors, encode_tensors
 from graphmill.isolation.visible_files import visible_files
-from graphmill.session.options import as_message
+from graphmill.session.options import as_message, copy_message
 from graphmill.session.steps.fetches import FetchPlan, feed_name, several, target_name
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ class IsolatedSession:
         run_metadata: Any,
     ) -> list[Any]:
         message = as_message(proto.RunOptions, options, "options")
+        message = traced_options(message, run_metadata) or message
         milliseconds = message.timeout_in_ms or self._timeout_ms
         timeout = milliseconds / 1000 if milliseconds > 0 else None
         began = time.monotonic()
@@ -223,7 +225,7 @@ class IsolatedSession:
         except OpError as error:
             raise self._process.malformed(error) from None
         if run_metadata is not None:
-            run_metadata.CopyFrom(response.metadata)
+            copy_message(response.metadata, run_metadata)
         return [value[()] if np.ndim(value) == 0 else value for value in values]
 
     def _parsed(self, reply: Packet, kind: int, message: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphmill.errors import InvalidArgumentError
 from graphmill.explain.compilation import COMPILED, INTERPRETED, STRAIGHT_LINE
 from graphmill.explain.plain import as_plain
-from graphmill.proto import RunMetadata
+from graphmill.explain.step_trace import StepTrace
 from graphmill.report.advice import advice_for
 from graphmill.report.graph_data import graph_data
 from graphmill.report.graph_nodes import graph_nodes
@@ -30,7 +30,6 @@ LARGE: Final = 5_000
 """Compiling a graph of more nodes may take minutes."""
 _STEPS: Final = 20
 _STEPS_OF_LARGE: Final = 2
-_TRACED: Final = {"trace_level": "FULL_TRACE"}
 
 
 def collect(
@@ -132,9 +131,9 @@ def _run(
     traced = []
     for number in range(steps):
         if number in (0, steps - 1):
-            metadata = RunMetadata()
-            session.run(fetches, feed_dict, options=_TRACED, run_metadata=metadata)
-            traced.append(traced_step(f"step {number + 1} of {steps}", metadata))
+            trace = StepTrace()
+            session.run(fetches, feed_dict, run_metadata=trace)
+            traced.append(traced_step(f"step {number + 1} of {steps}", trace))
         else:
             session.run(fetches, feed_dict)
         session.host.background.wait_idle()

@@ -11,7 +11,7 @@ from graphmill.explain.node_runs import NodeRun, lifetimes, node_runs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphmill.proto.config_pb2 import RunMetadata
+    from graphmill.explain.step_trace import StepTrace
 
 _MAX_POINTS: Final = 2_000  # of the curve of memory; more cannot be seen
 _ESTIMATE: Final = "estimate"
@@ -78,13 +78,13 @@ class TracedStep:
         return [total for total in ranked[:count] if total.num_bytes]
 
 
-def traced_step(name: str, metadata: RunMetadata) -> TracedStep:
+def traced_step(name: str, trace: StepTrace) -> TracedStep:
     """Return the summary of a traced step.
 
     Raises:
-        InvalidArgumentError: the step was not traced.
+        InvalidArgumentError: the step has not run.
     """
-    slices = node_runs(metadata)
+    slices = node_runs(trace)
     step = TracedStep(name, slices)
     for part, nanoseconds in zip(slices, _own_times(slices), strict=True):
         if is_estimate(part):

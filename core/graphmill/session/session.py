@@ -162,7 +162,7 @@ class Session:
             feed_dict: values by tensor or name; any tensor can be fed, not only placeholders.
             targets: operations to run in addition.
             options: `RunOptions`: `timeout_in_ms`, `trace_level`, `output_partition_graphs` …
-            run_metadata: a `RunMetadata` message to fill.
+            run_metadata: a `RunMetadata` message to fill, or a `timeline.StepTrace`.
 
         Returns:
             The structure of `fetches` with NumPy arrays (scalars for rank 0, bytes for a string).
@@ -180,7 +180,9 @@ class Session:
         if not (key[1] or key[2]):
             return plan.rebuild([])
         values = list(feeds.values())
-        return plan.rebuild(impl.run(key, values, _run_options(options), run_metadata))
+        return plan.rebuild(
+            impl.run(key, values, _run_options(options, run_metadata), run_metadata)
+        )
 
     def make_callable(
         self,
@@ -486,7 +488,7 @@ class Session:
             if len(values) != len(key[0]):
                 raise InvalidValueError(f"expected {len(key[0])} values, got {len(values)}")
             return plan.rebuild(
-                self._impl.run(key, list(values), _run_options(options), run_metadata)
+                self._impl.run(key, list(values), _run_options(options, run_metadata), run_metadata)
             )
 
         return run
@@ -686,5 +688,10 @@ def _check_declared_once(signature: Signature) -> None:
             raise InvalidValueError(f"{name} is both fed and fetched; declare it as one of the two")
 
 
-def _run_options(options: Any) -> Any:
-    return None if options is None else as_message(proto.RunOptions, options, "options")
+def _run_options(options: Any, run_metadata: Any = None) -> Any:
+    message = None if options is None else as_message(proto.RunOptions, options, "options")
+    if run_metadata is None:
+        return message
+    from graphmill.explain.step_trace import traced_options  # few steps are traced
+
+    return traced_options(message, run_metadata)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from graphmill.explain.step_trace import StepTrace
     from graphmill.graph.tensor import Tensor
     from graphmill.plugin.host import Host
     from graphmill.proto import GraphDef, MetaGraphDef, RunMetadata
@@ -141,7 +142,7 @@ class FileWriter:
         self._add(Event(wall_time=time.time(), meta_graph_def=content), global_step)
 
     def add_run_metadata(
-        self, run_metadata: RunMetadata, tag: str, global_step: int | None = None
+        self, run_metadata: RunMetadata | StepTrace, tag: str, global_step: int | None = None
     ) -> None:
         """Write the statistics of a traced step.
 

@@ -62,17 +62,11 @@ def memory_usage(
 
 
 def _measured(loaded: LoadedModel, values: Mapping[str, Any]) -> dict[str, Peak]:
-    from graphmill.proto import RunMetadata
-    from graphmill.timeline import lifetimes, node_runs
+    from graphmill.timeline import StepTrace, lifetimes, node_runs
 
-    metadata = RunMetadata()
-    loaded.session.run(
-        list(loaded.outputs.values()),
-        values,
-        options={"trace_level": "FULL_TRACE"},
-        run_metadata=metadata,
-    )
-    return peaks(lifetimes(node_runs(metadata)))
+    trace = StepTrace()
+    loaded.session.run(list(loaded.outputs.values()), values, run_metadata=trace)
+    return peaks(lifetimes(node_runs(trace)))
 
 
 def memory_blocks(usage: MemoryUsage) -> Iterator[Block]:

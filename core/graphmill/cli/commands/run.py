@@ -254,15 +254,14 @@ def _run_traced(
 ) -> dict[str, Any]:
     """Run steps, write their trace, and return the results of the last one."""
     from graphmill.cli.model.loaded_model import LoadedModel
-    from graphmill.proto import RunMetadata
-    from graphmill.timeline import Timeline
+    from graphmill.timeline import StepTrace, Timeline
 
     timeline = Timeline()
     results: dict[str, Any] = {}
     for _ in range(steps):
-        metadata = RunMetadata()
-        results = loaded.run(values, timeout, metadata)
-        timeline.add_step(metadata)
+        trace = StepTrace()
+        results = loaded.run(values, timeout, trace)
+        timeline.add_step(trace)
     if isinstance(loaded, LoadedModel):
         timeline.add_compilations(loaded.session)
     timeline.save(path)

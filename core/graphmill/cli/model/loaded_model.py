@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 
     from graphmill.cli.input.image_input import ImageOptions
     from graphmill.cli.input.input_args import Source
+    from graphmill.explain.step_trace import StepTrace
     from graphmill.graph.formats.model_file import LoadedGraph, ModelFile
     from graphmill.isolation import IsolatedSession
     from graphmill.plugin.host import Host
-    from graphmill.proto.config_pb2 import ConfigProto, RunMetadata
+    from graphmill.proto.config_pb2 import ConfigProto
     from graphmill.proto.graph_pb2 import GraphDef
     from graphmill.proto.meta_graph_pb2 import MetaGraphDef
     from graphmill.session.session import Session
@@ -113,14 +114,14 @@ class RunnableModel:
         self,
         values: Mapping[str, Any],
         timeout: float | None = None,
-        run_metadata: RunMetadata | None = None,
+        trace: StepTrace | None = None,
     ) -> dict[str, Any]:
         """Run a step with the values of inputs by name, and return the outputs by name.
 
         Args:
             values: the values of the inputs.
             timeout: the seconds that the step may take; None for no limit.
-            run_metadata: is filled with the statistics of the step, which then is traced.
+            trace: receives the trace of the step.
 
         Raises:
             UnknownNameError: the graph has no such tensor.
@@ -132,13 +133,9 @@ class RunnableModel:
         options: dict[str, Any] = {}
         if timeout is not None:
             options["timeout_in_ms"] = max(round(timeout * 1000), 1)
-        if run_metadata is not None:
-            options["trace_level"] = "FULL_TRACE"
         try:
             fetches = [self.outputs[name] for name in names]
-            results = self.session.run(
-                fetches, feeds, options=options or None, run_metadata=run_metadata
-            )
+            results = self.session.run(fetches, feeds, options=options or None, run_metadata=trace)
         except UnknownNameError:
             raise
         except OpError as error:

@@ -14,6 +14,7 @@ import numpy as np
 from graphmill.distributed.worker.step_call import StepResult
 from graphmill.distributed.worker.task_collectives import TaskCollectives
 from graphmill.errors import InternalError, InvalidArgumentError, OpError
+from graphmill.explain.trace_completion import complete_trace, partition_graph
 from graphmill.runtime.executor import ExecutorArgs, ExecutorBarrier
 from graphmill.runtime.rendezvous import HOST, TransferArgs
 from graphmill.runtime.steps.call_frame import CallFrame
@@ -24,7 +25,6 @@ from graphmill.runtime.steps.step_runner import StepRunner, running
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
 from graphmill.session.reports.cost_model import measured_costs
-from graphmill.session.reports.step_trace import complete_trace, partition_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

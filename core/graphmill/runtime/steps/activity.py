@@ -46,7 +46,7 @@ def activity(node: Node, step_id: int, device: str) -> AbstractContextManager[An
 def step_activity(step_id: int) -> AbstractContextManager[Any]:
     """Return a context that marks a step, by which TensorBoard groups the activities in it."""
     annotation = _of_profiler("StepTraceAnnotation")
-    if annotation is None:
+    if annotation is None or not is_profiled():
         return nullcontext()
     marked: AbstractContextManager[Any] = annotation("SessionRun", step_num=step_id)
     return marked

@@ -78,6 +78,7 @@ class StepStatsCollector:
 
     def __init__(self) -> None:
         self._by_device: dict[str, list[TimedRun | NodeStats]] = {}
+        self._thread_names: dict[int | None, str] | None = None
 
     def record(self, device: str, stats: NodeStats) -> None:
         """Add one run of a node."""
@@ -92,11 +93,15 @@ class StepStatsCollector:
         lists = self._by_device.values() if device is None else [self._by_device.get(device, [])]
         return [as_stats(run) for runs in lists for run in runs]
 
+    def note_threads(self) -> None:
+        """Take the names of threads now, for statistics that are serialized later."""
+        self._thread_names = _thread_names()
+
     def serialize(self) -> bytes:
         """Return a serialized `StepStats` message."""
         from graphmill.runtime.steps.step_stats_message import serialize_devices
 
-        return serialize_devices(self._by_device)
+        return serialize_devices(self._by_device, self._thread_names or _thread_names())
 
     def to_proto(self) -> StepStats:
         """Return a `StepStats` message."""
@@ -203,6 +208,10 @@ def write_output(output: OutputStats, message: Any) -> None:
     message.dtype = output.dtype
     for size in output.shape:
         message.shape.dim.add(size=size)
+
+
+def _thread_names() -> dict[int | None, str]:
+    return {thread.ident: thread.name for thread in threading.enumerate()}
 
 
 def _measure(value: Any) -> tuple[Any, tuple[int, ...], int]:

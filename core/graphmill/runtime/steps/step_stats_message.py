@@ -8,7 +8,6 @@ of fixed length, which every parser accepts.
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -91,13 +90,13 @@ class _Header:
 _HEADERS: Final[WeakKeyDictionary[Graph, dict[int, _Header]]] = WeakKeyDictionary()
 
 
-def serialize_devices(by_device: Mapping[str, Runs]) -> bytes:
+def serialize_devices(by_device: Mapping[str, Runs], names: Mapping[int | None, str]) -> bytes:
     """Return a serialized `StepStats` message.
 
     Args:
         by_device: the runs of nodes by device.
+        names: the names of threads by identity.
     """
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
     return b"".join(
         _field(1, b"".join(_device(device, by_device[device], names)))
         for device in sorted(by_device)

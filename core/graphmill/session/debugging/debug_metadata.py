@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from graphmill.explain.trace_completion import partition_graph
 from graphmill.proto import event_pb2
 from graphmill.runtime.debug_sinks import DISK_USAGE, FILE_SCHEME, device_folder
-from graphmill.session.reports.step_trace import partition_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

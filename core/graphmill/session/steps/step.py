@@ -29,8 +29,8 @@ from graphmill.runtime.steps.step_container import StepContainer
 from graphmill.runtime.steps.step_runner import RUNNING, StepRunner, leave
 from graphmill.runtime.steps.step_stats import StepStatsCollector, now
 from graphmill.runtime.threads.abandonable_thread import run_in_abandonable_thread
-from graphmill.session.options import as_message, copy_message
-from graphmill.session.reports.cost_model import is_cost_step, measured_costs
+from graphmill.session.options import as_message
+from graphmill.session.reports.cost_model import is_cost_step
 from graphmill.session.steps.step_ids import next_step_id
 from graphmill.session.steps.transfer import identity
 
@@ -128,7 +128,7 @@ def run_step_with_options(
     items = executors.serving
     started = now()
     timer = _start_timer(timeout, cancellation)
-    metadata = _own_message(run_metadata)
+    metadata: RunMetadata | None = None
     failure: OpError | None = None
     observers = session.host.step_observers
     step = None
@@ -147,21 +147,19 @@ def run_step_with_options(
         if timer is not None:
             timer.cancel()
         cancellation.close()
-        if metadata is not None and run_metadata is not None:
-            metadata.Clear()
-            if collector is not None:
-                from graphmill.session.reports.step_trace import (
-                    complete_trace,  # few steps are traced
-                )
+        if run_metadata is not None:
+            from graphmill.session.reports.step_metadata import (  # few want it
+                Measured,
+                fill_metadata,
+            )
 
+            measured = None
+            if collector is not None and is_traced:
                 ended = None if failure is not None else now()
-                complete_trace(collector, items, executors.items, started, ended)
-            _fill_metadata(metadata, items, run_options, collector if is_traced else None)
-            if collector is not None and wants_costs:
-                metadata.cost_graph.CopyFrom(measured_costs(executors, items, collector))
-            _add_session_metadata(metadata, session.config)
-            if metadata is not run_metadata:
-                copy_message(metadata, run_metadata)
+                measured = Measured(collector, executors, items, started, ended)
+            metadata = fill_metadata(
+                run_metadata, items, run_options, session.config, measured, wants_costs=wants_costs
+            )
         if observers is not None and step is not None:
             observers.finished(step, time.monotonic() - args.start_time, failure, metadata)
     return step_results(executors, frame, lends=session.lends_fetches)
@@ -400,29 +398,3 @@ def _check_partition_graphs(options: RunOptions, config: ConfigProto) -> None:
             "RunOptions.output_partition_graphs() is not supported when "
             "disable_output_partition_graphs is true."
         )
-
-
-def _add_session_metadata(metadata: RunMetadata, config: ConfigProto) -> None:
-    if config.experimental.HasField("session_metadata"):
-        metadata.session_metadata.CopyFrom(config.experimental.session_metadata)
-
-
-def _own_message(run_metadata: RunMetadata | None) -> RunMetadata | None:
-    """Return the message to fill in: the caller's, unless it is of TensorFlow's class."""
-    if run_metadata is None or isinstance(run_metadata, proto.RunMetadata):
-        return run_metadata
-    return proto.RunMetadata()
-
-
-def _fill_metadata(
-    metadata: RunMetadata,
-    items: Sequence[PerPartition],
-    options: RunOptions,
-    collector: StepStatsCollector | None,
-) -> None:
-    if options.output_partition_graphs:
-        from graphmill.session.reports.step_trace import partition_graph
-
-        metadata.partition_graphs.extend(partition_graph(item.graph) for item in items)
-    if collector is not None:
-        metadata.step_stats.ParseFromString(collector.serialize())

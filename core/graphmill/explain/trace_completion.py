@@ -1,4 +1,4 @@
-"""Complete a step's `RunMetadata` with nodes inside clusters and nodes without a kernel.
+"""Complete a step's statistics with nodes inside clusters and nodes without a kernel.
 
 A traced step runs what other steps run. A cluster is one node there, so the nodes in it get equal
 shares of its time, and their labels say that this is an estimate. Arguments, results and constants
@@ -24,7 +24,7 @@ from graphmill.runtime.steps.step_stats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from graphmill import proto
     from graphmill.explain.compilation import ClusterRecord
@@ -66,7 +66,20 @@ def complete_trace(
     started: int,
     ended: int | None,
 ) -> None:
-    """Add the nodes that a step has run without recording them.
+    """Add the nodes that a step has run without recording them, see `completion_of`."""
+    completion_of(collector, items, interpreted, started, ended)()
+
+
+def completion_of(
+    collector: StepStatsCollector,
+    items: Sequence[PerPartition],
+    interpreted: Iterable[PerPartition],
+    started: int,
+    ended: int | None,
+) -> Callable[[], None]:
+    """Return a function that adds the nodes that a step has run without recording them.
+
+    It may be called at any time after the step: what may change until then is taken now.
 
     Args:
         collector: the statistics of the step.
@@ -75,21 +88,34 @@ def complete_trace(
         started: when the step began, from `now`.
         ended: when it ended; None if it failed, so that it has no results.
     """
-    for item in items:
-        device = item.device.name
-        recorded = {name_of(run): run for run in collector.runs(device)}
-        compilation = find_compilation(item.graph)
-        for cluster in compilation.clusters if compilation is not None else ():
-            whole = recorded.get(cluster.name)
-            if whole is not None:
-                members = _members(cluster, item.graph, interpreted)
-                collector.runs(device).extend(_shares(whole, members))
-        for node in _instant_nodes(item.graph):
-            when = ended if node.is_result else started
-            if when is not None and node.name not in recorded:
-                times = (when, when, when)
-                stats = NodeStats(node.name, node.op, thread_id(), *times, node.outputs, node.label)
-                collector.record(device, stats)
+    collector.note_threads()
+    thread = thread_id()
+    tiers = [{cluster.name: cluster.tier for cluster in _clusters(item.graph)} for item in items]
+
+    def complete() -> None:
+        for item, tier_of in zip(items, tiers, strict=True):
+            runs = collector.runs(item.device.name)
+            recorded = {name_of(run): run for run in runs}
+            for cluster in _clusters(item.graph):
+                whole = recorded.get(cluster.name)
+                if whole is not None:
+                    tier = tier_of[cluster.name]
+                    runs.extend(_shares(whole, _members(cluster, tier, item.graph, interpreted)))
+            for node in _instant_nodes(item.graph):
+                when = ended if node.is_result else started
+                if when is not None and node.name not in recorded:
+                    runs.append(_instant_run(node, thread, when))
+
+    return complete
+
+
+def _clusters(graph: Graph) -> Sequence[ClusterRecord]:
+    compilation = find_compilation(graph)
+    return () if compilation is None else compilation.clusters
+
+
+def _instant_run(node: _InstantNode, thread: int, when: int) -> NodeStats:
+    return NodeStats(node.name, node.op, thread, when, when, when, node.outputs, node.label)
 
 
 def _instant_nodes(graph: Graph) -> tuple[_InstantNode, ...]:
@@ -103,21 +129,21 @@ def _instant_nodes(graph: Graph) -> tuple[_InstantNode, ...]:
 
 
 def _members(
-    cluster: ClusterRecord, graph: Graph, interpreted: Iterable[PerPartition]
+    cluster: ClusterRecord, tier: str, graph: Graph, interpreted: Iterable[PerPartition]
 ) -> tuple[_Member, ...]:
     """Return the nodes in a cluster of a partition, with the labels for its tier."""
     known = _MEMBERS.setdefault(graph, {})
-    members = known.get((cluster.name, cluster.tier))
+    members = known.get((cluster.name, tier))
     if members is None:
         originals = {node.name: node for item in interpreted for node in item.graph.nodes}
-        members = tuple(_member(cluster, name, originals.get(name)) for name in cluster.nodes)
-        known[cluster.name, cluster.tier] = members
+        note = f"(estimate: in {cluster.name}, {tier})"
+        members = tuple(_member(cluster, name, originals.get(name), note) for name in cluster.nodes)
+        known[cluster.name, tier] = members
     return members
 
 
-def _member(cluster: ClusterRecord, name: str, node: Node | None) -> _Member:
+def _member(cluster: ClusterRecord, name: str, node: Node | None, note: str) -> _Member:
     label = f"{name} = in {cluster.name}()" if node is None else label_of(node)
-    note = f"(estimate: in {cluster.name}, {cluster.tier})"
     return _Member(name, "" if node is None else node.op, f"{label} {note}")
 
 
