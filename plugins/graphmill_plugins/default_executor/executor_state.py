@@ -8,7 +8,7 @@ posts its outcome.
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from graphmill.errors import CancelledError, InternalError, OpError
 from graphmill.spi import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from graphmill_plugins.default_executor.executor import DefaultExecutor
     from graphmill_plugins.default_executor.graph_view import NodeItem
     from graphmill_plugins.default_executor.propagator import Propagator, Ready, SimplePropagator
-    from graphmill_plugins.default_executor.timed_queue import TimedQueue
+    from graphmill_plugins.default_executor.run_recorder import RunRecorder
 
 WAITING: Final = object()
 """The return value of a call whose outcome was already propagated or will be posted."""
@@ -59,7 +59,7 @@ class ExecutorState:
         "_outstanding",
         "_propagator",
         "_ready",
-        "_timed",
+        "_recorder",
         "args",
     )
 
@@ -69,10 +69,9 @@ class ExecutorState:
         self._done = done
         self._propagator: SimplePropagator | Propagator = executor.propagator_type(executor.view)
         self._ready: Ready = executor.new_queue()
-        self._timed: TimedQueue | None = None
+        self._recorder: RunRecorder | None = None
         if args.stats_collector is not None:
-            self._timed = _timed_queue(self._ready, args, self.device_name)
-            self._ready = cast("Ready", self._timed)
+            self._recorder = _recorder(self._ready, args, self.device_name)
         self._outstanding = 0
         self._error: OpError | None = None
         self._called: object = None  # the token of the asynchronous call that is being made
@@ -114,7 +113,7 @@ class ExecutorState:
         output_done, node_done = propagator.output_done, propagator.node_done
         cancellation = self.args.parent_cancellation or _NEVER
         runner = self.args.runner
-        timed = self._timed
+        recorder = self._recorder
         item: NodeItem | None = None
         iteration: Any = None
         node_inputs: list[Any] | None = None
@@ -133,10 +132,10 @@ class ExecutorState:
                         continue
                     node_inputs = [DEAD] * item.num_inputs
                 if item.is_plain:
-                    if timed is None:
+                    if recorder is None:
                         result = item.compute(*node_inputs)  # type: ignore[misc]
                     else:
-                        result = timed.call(item, iteration, node_inputs)
+                        result = recorder.call(item, iteration, node_inputs)
                 else:
                     result = self._call(item, iteration, node_inputs)
                     if result is WAITING:
@@ -185,11 +184,11 @@ class ExecutorState:
         return self._call_traced(item, iteration, inputs)
 
     def _call_traced(
-        self, item: NodeItem, iteration: Any, inputs: list[Any], scheduled: int = 0
+        self, item: NodeItem, iteration: Any, inputs: list[Any], scheduled: int = -1
     ) -> Any:
-        if self._timed is None:
+        if self._recorder is None:
             return item.compute(*inputs)  # type: ignore[misc]
-        return self._timed.call(item, iteration, inputs, scheduled)
+        return self._recorder.call(item, iteration, inputs, scheduled)
 
     def _call_expensive(self, item: NodeItem, iteration: Any, inputs: list[Any]) -> Any:
         """Call an expensive kernel; use the pool if other nodes are ready."""
@@ -202,7 +201,7 @@ class ExecutorState:
         self._note_waiting(item)
         runner = self.args.runner
         runner.num_computing += 1
-        scheduled = 0 if self._timed is None else self._timed.scheduled
+        scheduled = -1 if self._recorder is None else self._recorder.take_ready_time()
 
         from graphmill.spi.executors import running  # few steps need the pool
 
@@ -233,8 +232,8 @@ class ExecutorState:
         runner = self.args.runner
         token = object()
         is_done = False
-        timed = self._timed
-        call = None if timed is None else timed.begin(item, iteration)
+        recorder = self._recorder
+        call = None if recorder is None else recorder.begin(item, iteration)
 
         def done(outputs: Any = None, error: BaseException | None = None) -> None:
             nonlocal is_done
@@ -257,6 +256,8 @@ class ExecutorState:
         if self._outcome is None:
             self._note_waiting(item)
             return WAITING
+        if recorder is not None:
+            recorder.note_outcome()
         (outputs, error), self._outcome = self._outcome, None
         if error is not None:
             raise error
@@ -281,6 +282,8 @@ class ExecutorState:
         args.num_awaited -= 1
         if item.is_transfer:
             args.receiving[self] -= 1
+        if self._recorder is not None:
+            self._recorder.note_outcome()
         if error is None and self._error is None:
             results = (outputs,) if item.num_outputs == 1 else outputs
             try:
@@ -403,8 +406,8 @@ class _NeverCancelled:
 _NEVER: Final = _NeverCancelled()
 
 
-def _timed_queue(queue: Ready, args: ExecutorArgs, device: str) -> TimedQueue:
-    """Return a queue that records the runs of its nodes; for traced runs."""
-    from graphmill_plugins.default_executor.timed_queue import TimedQueue  # few runs are traced
+def _recorder(ready: Ready, args: ExecutorArgs, device: str) -> RunRecorder:
+    """Return what calls and records the kernels of a traced run."""
+    from graphmill_plugins.default_executor.run_recorder import RunRecorder  # few runs are traced
 
-    return TimedQueue(queue, args, device)
+    return RunRecorder(ready, args, device)

@@ -75,6 +75,8 @@ class NodeItem:
         is_arg, is_retval: whether it stands for an argument or a result; `index` is which.
         takes_context, is_async, is_expensive: how the kernel is called.
         cost_ns: estimated cost of an expensive kernel; a statistic, so written without a lock.
+        last_outputs: type, shape and size of its output in the last traced run, which the next one
+            records again if they are the same; a new record costs more than the comparison.
         ref_inputs: inputs that are references and must be read before the kernel is called.
     """
 
@@ -106,6 +108,7 @@ class NodeItem:
         "is_transfer",
         "kernel",
         "kind",
+        "last_outputs",
         "node",
         "num_inputs",
         "num_outputs",
@@ -145,6 +148,7 @@ class NodeItem:
         self.compute: Callable[..., Any] | None = None
         self.takes_context = self.is_async = self.is_expensive = False
         self.cost_ns = 0
+        self.last_outputs: tuple[Any, ...] = ((None, (), 0),)
         self.is_plain = self.forwards = False
         self.id_in_frame = 0
         self.place_inputs(0)

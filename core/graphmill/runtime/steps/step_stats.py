@@ -18,6 +18,8 @@ from graphmill.runtime.resources.variables import Variable
 from graphmill.runtime.value_shape import num_bytes_of_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from graphmill.graph.node import Node
     from graphmill.ops.attrs.attr_types import TensorAttr
     from graphmill.proto.step_stats_pb2 import StepStats
@@ -52,6 +54,8 @@ class NodeStats(NamedTuple):
 class TimedRun(NamedTuple):
     """One run of one node as executors record it: what a message needs is derived after the step.
 
+    Executors may record a plain tuple of these fields, which is made in a quarter of the time.
+
     Attributes:
         node: the node.
         thread_id: the thread that ran it, or `IN_FLIGHT`.
@@ -72,26 +76,32 @@ class TimedRun(NamedTuple):
 class StepStatsCollector:
     """Collects the node statistics of one step, by device.
 
-    Threads: `record` and the appending of a `TimedRun` are atomic; everything else is called
-    after the step.
+    Threads: `record` and the result of `recorder` are atomic; everything else is called after the
+    step.
     """
 
     def __init__(self) -> None:
-        self._by_device: dict[str, list[TimedRun | NodeStats]] = {}
+        self._by_device: dict[str, list[Any]] = {}
         self._thread_names: dict[int | None, str] | None = None
 
     def record(self, device: str, stats: NodeStats) -> None:
         """Add one run of a node."""
-        self.runs(device).append(stats)
+        self.recorder(device)(stats)
+
+    def recorder(self, device: str) -> Callable[[tuple[Any, ...]], None]:
+        """Return a function that adds a run on a device: a `TimedRun` or a tuple of its fields."""
+        return self._by_device.setdefault(device, []).append
 
     def runs(self, device: str) -> list[TimedRun | NodeStats]:
-        """Return the list of the runs on a device, for executors that append to it."""
-        return self._by_device.setdefault(device, [])
+        """Return the runs on a device, in order of completion; what is appended is added."""
+        runs = self._by_device.setdefault(device, [])
+        runs[:] = [TimedRun._make(run) if type(run) is tuple else run for run in runs]
+        return runs
 
     def nodes(self, device: str | None = None) -> list[NodeStats]:
         """Return the recorded nodes in order of completion, of one device or of all."""
-        lists = self._by_device.values() if device is None else [self._by_device.get(device, [])]
-        return [as_stats(run) for runs in lists for run in runs]
+        devices = list(self._by_device) if device is None else [device]
+        return [as_stats(run) for each in devices for run in self.runs(each)]
 
     def note_threads(self) -> None:
         """Take the names of threads now, for statistics that are serialized later."""
@@ -101,7 +111,8 @@ class StepStatsCollector:
         """Return a serialized `StepStats` message."""
         from graphmill.runtime.steps.step_stats_message import serialize_devices
 
-        return serialize_devices(self._by_device, self._thread_names or _thread_names())
+        runs = {device: self.runs(device) for device in list(self._by_device)}
+        return serialize_devices(runs, self._thread_names or _thread_names())
 
     def to_proto(self) -> StepStats:
         """Return a `StepStats` message."""
@@ -152,7 +163,7 @@ def record_node(
     thread = IN_FLIGHT if was_in_flight else thread_id()
     outputs = measure_outputs(result, len(node.output_types))
     times = (scheduled or started, started, now())
-    collector.runs(device).append(TimedRun(node, thread, *times, outputs, iteration))
+    collector.recorder(device)((node, thread, *times, outputs, iteration))
 
 
 def label_of(node: Node, iteration: str = "") -> str:
