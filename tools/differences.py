@@ -132,8 +132,10 @@ fails a test.
 - **Variants between tasks**: datasets, compressed elements, states of iterators and locks of
   mutexes cannot be sent to another task, and the step fails with `Unimplemented`. TensorFlow cannot
   send the first and the last of these either. The Python type that the metadata of a composite
-  tensor describe is not sent. `SerializeTensor`, `SerializeSparse`, `SerializeManySparse`,
-  `Fingerprint` and `AsString` fail for variants, the first four for resources as well.
+  tensor describe is not sent. `SerializeTensor` fails for the same types and for resources.
+  `SerializeSparse`, `SerializeManySparse`, `Fingerprint` and `AsString` fail for all variants, the
+  first three for resources as well. Variants are not saved in checkpoints; TensorFlow's `SaveV2`
+  saves them.
 - **Saved datasets and snapshots** have TensorFlow's files, but no elements of type variant, and
   their Snappy blocks are not compressed. Without a `hash`, a snapshot has another name than
   TensorFlow's, so that each makes its own. `DatasetFingerprint` gives other numbers, too.

@@ -168,6 +168,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "parsing.number",
         "parsing.sequence",
         "parsing.tensor",
+        "parsing.variant_tensor",
     ),
     "quantized": (
         "quantized.arithmetic",

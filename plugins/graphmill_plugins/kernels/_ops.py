@@ -411,6 +411,7 @@ OPS: dict[str, str] = {
     "parsing.number": "StringToNumber",
     "parsing.sequence": "ParseSequenceExample ParseSequenceExampleV2 ParseSingleSequenceExample",
     "parsing.tensor": "DecodeCompressed DecodePaddedRaw DecodeRaw ParseTensor SerializeTensor",
+    "parsing.variant_tensor": "ParseTensor SerializeTensor",
     "quantized.arithmetic": "QuantizedAdd QuantizedMul",
     "quantized.calibration": "CustomAggregator",
     "quantized.calibration_saver": "CalibrationStatisticsSaver",

@@ -29,7 +29,8 @@ CASES = [
     (kind, op)
     for kind in ("resource", "variant")
     for op in READERS
-    if (kind, op) != ("resource", "AsString")  # the op does not take resources
+    # The one op does not take resources, and variants have codecs for the other.
+    if (kind, op) not in {("resource", "AsString"), ("variant", "SerializeTensor")}
 ]
 
 

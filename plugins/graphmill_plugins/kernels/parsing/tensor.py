@@ -47,6 +47,22 @@ _READ_SIZE = 1 << 18
 @kernel("ParseTensor", host=True, dynamic_shape=True)
 def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
     """Return the tensor of a serialised `TensorProto`."""
+    message = parsed_message(serialized, as_dtype(out_type))
+    sizes = [dim.size for dim in message.tensor_shape.dim]
+    if min(sizes, default=0) >= 0:  # one stored value may stand for all elements
+        check_size(sizes, "the tensor", itemsize=out_type.itemsize)
+    try:
+        return tensor_proto_to_numpy(message)
+    except OpError as error:
+        raise InvalidArgumentError(f"malformed TensorProto: {error.message}") from error
+
+
+def parsed_message(serialized: Value, expected: DType) -> TensorProto:
+    """Return the message in the input of `ParseTensor`.
+
+    Raises:
+        InvalidArgumentError: it is no scalar, malformed, or a tensor of another type.
+    """
     if serialized.ndim:
         raise InvalidArgumentError(
             f"Expected `serialized` to be a scalar, got shape: {shape_text(serialized.shape)}"
@@ -61,18 +77,11 @@ def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
         dtype = tensor_proto_dtype(message)
     except OpError as error:
         raise InvalidArgumentError(f"malformed TensorProto: {error.message}") from error
-    if dtype.as_numpy_dtype != out_type or dtype is not as_dtype(out_type):
+    if dtype is not expected:
         raise InvalidArgumentError(
-            f"Type mismatch between parsed tensor ({dtype.name}) and dtype "
-            f"({as_dtype(out_type).name})"
+            f"Type mismatch between parsed tensor ({dtype.name}) and dtype ({expected.name})"
         )
-    sizes = [dim.size for dim in message.tensor_shape.dim]
-    if min(sizes, default=0) >= 0:  # one stored value may stand for all elements
-        check_size(sizes, "the tensor", itemsize=out_type.itemsize)
-    try:
-        return tensor_proto_to_numpy(message)
-    except OpError as error:
-        raise InvalidArgumentError(f"malformed TensorProto: {error.message}") from error
+    return message
 
 
 @kernel("SerializeTensor", host=True)
