@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 _TRACE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError, OpError)
 _NUMPY_KINDS: Final = "biufc"  # kinds of the dtypes that NumPy itself defines
 _LARGE: Final = 4096  # size in bytes from which a constant is an argument of the program
+_VECTOR: Final = 64  # the same for numbers with fractions, of which shapes cannot be computed
 
 
 def compile_cluster(
@@ -155,8 +156,10 @@ def _compiled(
     parts = hoist(closed, range(len(constants)))
     prepare, shapes = None, ()
     if constants or parts.moved:
-        lowered = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
-        prepare = compile_program(lowered, {}, cache).call
+        prepare = partial(_as_arrays, parts.prepare)
+        if parts.moved:
+            lowered = jax.jit(parts.prepare, keep_unused=True).lower(*constants)
+            prepare = compile_program(lowered, {}, cache).call
         shapes = tuple(
             shape(one.shape, one.dtype) for one in jax.eval_shape(parts.prepare, *constants)
         )
@@ -185,6 +188,11 @@ def _compiled(
         limited = LimitedProgram(program.call, stages, build.memory.jax_device)
         program = replace(program, call=limited)
     return SharedProgram(program, prepare, layout, parts.moved, build.static)
+
+
+def _as_arrays(select: Callable[..., Any], *constants: Any) -> Any:
+    """Return the constants that a program takes unchanged, as arrays of JAX."""
+    return jax_module().device_put(select(*constants))
 
 
 def _cluster_key(
@@ -403,11 +411,17 @@ def _output_indices(value: Any, outputs: list[Any]) -> Flat:
 
 
 def _large_constants(bodies: ScheduledBodies) -> list[Node]:
+    """Return the constants that are arguments: equal layers with other weights share a program."""
     return [
         node
         for node in bodies.main.nodes
-        if is_constant(node) and node.attrs["value"].numpy().nbytes >= _LARGE
+        if is_constant(node) and _is_large(node.attrs["value"].numpy())
     ]
+
+
+def _is_large(value: Any) -> bool:
+    is_vector = value.ndim > 0 and value.dtype.kind in "fc" and value.nbytes >= _VECTOR
+    return is_vector or bool(value.nbytes >= _LARGE)
 
 
 def sources_of(scheduled: ScheduledBody, needs: NeedsStatic, inputs: Inputs) -> frozenset[int]:

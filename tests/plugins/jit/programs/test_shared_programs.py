@@ -27,10 +27,10 @@ def weight(layer, random):
     return (random.standard_normal((33, 33)) / 8).astype(np.float32)
 
 
-def session_of(mode, make_weight=weight, *, has_variables=False):
+def session_of(mode, make_weight=weight, *, has_variables=False, width=33):
     graph, random = graphmill.Graph(), np.random.default_rng(1)
     with graph.as_default():
-        x = graph.placeholder("float32", [None, 33], name="x")
+        x = graph.placeholder("float32", [None, width], name="x")
         h = x
         for layer in range(LAYERS):
             value = make_weight(layer, random)
@@ -67,6 +67,23 @@ def test_equal_layers_with_different_weights_share_a_program(has_variables):
                 counts = outcomes(session)
                 assert counts["shared"] >= counts["compiled"]
                 assert counts["shared"] + counts["compiled"] >= LAYERS * 4 // SIZE
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+def test_equal_layers_with_different_small_weights_share_a_program():
+    def small(layer, random):
+        del layer
+        return random.standard_normal((4, 4)).astype(np.float32)
+
+    values = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
+    results = []
+    for mode in ("eager", "off"):
+        session, x, y = session_of(mode, small, width=4)
+        with session:
+            results.append(session.run(y, {x: values}))
+            if mode == "eager":
+                counts = outcomes(session)
+                assert counts["shared"] >= counts["compiled"]
     np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
