@@ -1,8 +1,9 @@
 """Split clusters that are too large for one program.
 
 XLA takes more than twice as long for a program of twice the size: seconds for some thousand
-operations, minutes for ten thousand. A large cluster therefore becomes several of bounded size,
-which are compiled one after the other and used as they are ready.
+operations, minutes for ten thousand. The program itself also takes longer for each operation. A
+large cluster therefore becomes several of bounded size, which are compiled one after the other and
+used as they are ready.
 
 The nodes are put into a topological order that follows one path as far as it goes, and the order is
 cut. So no path leaves a part and comes back, and few values pass from part to part. Where the order
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _CONTEXTS: Final = (128, 16)  # numbers of nodes that show where in a repeated sequence a cut is
 _FAR: Final = 64  # distance from which an input counts as that of a part's first nodes
 _SMALL: Final = 0.1  # of the size of a part; a smaller last part belongs to the one before
+PART_SIZE: Final = 500
+"""The number of nodes of a part, about: a call costs little beside them, and XLA half a second."""
 READ_BY_SEVERAL: Final = "several parts of a large cluster read the variable's value"
 
 

@@ -59,6 +59,14 @@ def test_cluster_of_the_largest_size_stays_whole(graphmill_host: Host) -> None:
     assert len(parts_of(graph(*TWO_CHAINS, **X), graphmill_host, 7)) == 1
 
 
+def test_parts_are_smaller_than_the_largest_cluster(graphmill_host: Host) -> None:
+    """A cluster that is split at all becomes parts that XLA compiles soon."""
+    nodes = ["n0 = Neg(x)", *(f"n{i} = Neg(n{i - 1})" for i in range(1, 1200))]
+    assert len(parts_of(graph(*nodes, **X), graphmill_host, 1200)) == 1
+    parts = parts_of(graph(*nodes, **X), graphmill_host, 1000)
+    assert [len(part) for part in parts] == [400, 400, 400]
+
+
 def test_parts_follow_one_path_before_the_next(graphmill_host: Host) -> None:
     """Few values pass from part to part."""
     parts = parts_of(graph(*TWO_CHAINS, **X), graphmill_host, 4)
