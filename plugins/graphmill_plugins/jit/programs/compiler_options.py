@@ -24,7 +24,14 @@ _YNN: Final = "xla_cpu_experimental_ynn_fusion_type"
 _DISABLED: Final = "xla_disable_hlo_passes"
 _BARRIER_PASS: Final = "cse_barrier_expander"
 _FUSION_PASS: Final = "fusion"
-_MANY_OPERATIONS: Final = 1500
+_MANY_FUNCTIONS: Final = 500
+# XLA writes out each of these functions as dozens of instructions wherever it is fused.
+_FUNCTIONS: Final = frozenset({
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "digamma",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "logistic", "pow",
+    "sin", "sinh", "tan", "tanh",
+})  # fmt: skip
+_PRODUCTS: Final = frozenset({"conv_general_dilated", "dot_general"})  # what XLA does not fuse
 _SMALL: Final = 4096  # size in bytes of a tensor that stays in the nearest cache
 _LOOPS: Final = frozenset({"while", "scan"})  # what is compiled once runs often
 _SUMS: Final = "LIBRARY_FUSION_TYPE_REDUCE"
@@ -40,7 +47,7 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
         return {}
     names = Counter(primitives(closed.jaxpr))
     options: dict[str, Any] = {}
-    if names.keys() & {"conv_general_dilated", "dot_general"}:
+    if names.keys() & _PRODUCTS:
         # In programs with convolutions, which Eigen computes, its products are also faster.
         options[_YNN] = _SUMS if "conv_general_dilated" in names else _SUMS_AND_PRODUCTS
     if _is_fusion_slow(closed.jaxpr, names):
@@ -54,10 +61,13 @@ def compiler_options_for(closed: core.ClosedJaxpr, platform: str = "cpu") -> dic
 def _is_fusion_slow(jaxpr: core.Jaxpr, names: Counter[str]) -> bool:
     """Return whether fusing the program's operations would take long and gain little.
 
-    The time that XLA takes to fuse and to compile what it fused grows faster than the program. The
-    gain is memory traffic, of which small tensors cause none.
+    The time to compile what was fused grows faster than the number of functions in it, of which
+    products and convolutions are the borders. The gain is memory traffic, of which small tensors
+    cause none. Additions and their like are fused in less time than they are compiled one by one.
     """
-    if sum(names.values()) < _MANY_OPERATIONS or names.keys() & _LOOPS:
+    functions = sum(names[name] for name in _FUNCTIONS)
+    products = sum(names[name] for name in _PRODUCTS)
+    if functions < _MANY_FUNCTIONS * (1 + products) or names.keys() & _LOOPS:
         return False
     sizes = [bytes_of(variable) for eqn in jaxpr.eqns for variable in eqn.outvars]
     return sum(sizes) <= _SMALL * len(sizes)

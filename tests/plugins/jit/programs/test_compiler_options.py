@@ -90,14 +90,38 @@ def chain(length, size):
     return compute, jax.make_jaxpr(compute)(np.ones(size, np.float32))
 
 
-def test_many_operations_on_small_tensors_are_not_fused():
+def test_many_functions_on_small_tensors_are_not_fused():
     """Fusing them takes XLA longer than it saves."""
     (value,) = compiler_options_for(chain(1600, 8)[1]).values()
     assert value == "fusion"
 
 
-def test_large_tensors_few_operations_and_loops_are_fused():
+def test_large_tensors_few_functions_and_loops_are_fused():
     compute, _ = chain(1600, 8)
     loop = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 9, lambda _, y: compute(y), x))
     programs = [chain(1600, 4096)[1], chain(800, 8)[1], loop(np.ones(8, np.float32))]
     assert [compiler_options_for(program) for program in programs] == [{}, {}, {}]
+
+
+def test_many_additions_are_fused():
+    """They are fused in less time than they are compiled one by one."""
+
+    def add(x):
+        y = x
+        for _ in range(1600):
+            y = y + x
+        return y
+
+    assert compiler_options_for(jax.make_jaxpr(add)(np.ones(8, np.float32))) == {}
+
+
+def test_functions_between_many_products_are_fused(knows_all):
+    """Products are not fused, so only few functions meet in one fusion."""
+
+    def layers(x):
+        for _ in range(600):
+            x = jax.numpy.tanh(x @ x)
+        return x
+
+    options = compiler_options_for(jax.make_jaxpr(layers)(np.ones((4, 4), np.float32)))
+    assert "fusion" not in options.values()
