@@ -28,15 +28,25 @@ def topological_order(graph: Graph) -> list[Node]:
         InvalidArgumentError: there is a cycle without an edge from a `NextIteration` to a `Merge`;
             the message names its nodes.
     """
-    nodes = graph.nodes
-    waiting = {node: sum(not is_back_edge(edge) for edge in _in_edges(node)) for node in nodes}
+    nodes, source = graph.nodes, graph.source
+    waiting = {node: len(node.in_edges) for node in nodes}
+    ends = set()  # few nodes end iterations, so other edges are not examined one by one
+    for node in nodes:
+        if node.control_in_edges:
+            waiting[node] += sum(edge.src is not source for edge in node.control_in_edges)
+        if is_next_iteration(node):
+            ends.add(node)
+    for node in ends:
+        for edge in filter(is_back_edge, node.out_edges):
+            waiting[edge.dst] -= 1
     order = [node for node in nodes if not waiting[node]]
     for node in order:
         for edge in node.out_edges:
-            if edge.dst in waiting and not is_back_edge(edge):
-                waiting[edge.dst] -= 1
-                if not waiting[edge.dst]:
-                    order.append(edge.dst)
+            dst = edge.dst
+            if dst in waiting and not (node in ends and is_back_edge(edge)):
+                waiting[dst] -= 1
+                if not waiting[dst]:
+                    order.append(dst)
     if len(order) < len(nodes):
         cycle = _find_cycle([node for node in nodes if waiting[node]])
         raise InvalidArgumentError(
