@@ -29,8 +29,11 @@ from graphmill_plugins.jit.regions.inner_clusters import inner_bodies
 from graphmill_plugins.jit.straight.straight_loops import straight_loops
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from graphmill.spi import Device, Graph, Node
     from graphmill.spi.passes import PassOptions
+    from graphmill_plugins.jit.ir.lowering_choices import LoweringChoices
 
 
 def form_clusters(graph: Graph, options: PassOptions) -> None:
@@ -46,7 +49,7 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
         eligibility = Eligibility(options.host, refusal, device, bodies)
         max_size = options.config.graphmill.jit_max_cluster_size or MAX_SIZE
         for members in find_clusters(graph, eligibility, outside, max_size=max_size):
-            size = sum(weight(node, eligibility.choices) for node in members)
+            size = _size(members, eligibility.choices, min_size)
             if size < min_size:
                 reason = _too_small(size, min_size)
             else:
@@ -66,6 +69,16 @@ def form_clusters(graph: Graph, options: PassOptions) -> None:
     compilation_of(graph).outside.extend(
         OutsideNote(node.name, node.op, reason) for node, reason in outside.items()
     )
+
+
+def _size(members: Iterable[Node], choices: LoweringChoices, enough: int) -> int:
+    """Return the weight of a cluster; of its first nodes if they weigh enough."""
+    size = 0
+    for node in members:
+        size += weight(node, choices)
+        if size >= enough:
+            break
+    return size
 
 
 def _too_small(size: int, min_size: int) -> str:
