@@ -14,7 +14,7 @@ from graphmill_plugins._server.tensors import decode_tensor
 
 
 def seeds() -> list[bytes]:
-    """Return tensors of numbers and of strings."""
+    """Return tensors of numbers, of strings and of variants."""
     arrays = (
         np.arange(6, dtype=np.float32).reshape(2, 3),
         np.array([b"one", b""], object),
@@ -23,8 +23,24 @@ def seeds() -> list[bytes]:
     )
     repeated = proto.TensorProto(dtype=1, float_val=[1.0])
     repeated.tensor_shape.dim.add(size=10)
-    messages = [*map(numpy_to_tensor_proto, arrays), repeated]
+    messages = [*map(numpy_to_tensor_proto, arrays), repeated, *_variants()]
     return [message.SerializeToString() for message in messages]
+
+
+def _variants() -> list[proto.TensorProto]:
+    """Return a list with an optional in it, and a map, a ragged tensor and a matrix, all empty."""
+    nested = proto.TensorProto(dtype=21)
+    element = nested.variant_val.add(type_name="tensorflow::TensorList")
+    element.metadata = b"\1\0\x15" + b"\xff" * 9 + b"\1"
+    optional = element.tensors.add(dtype=21).variant_val.add(metadata=b"\1")
+    optional.type_name = "tensorflow::data::Optional"
+    optional.tensors.add(dtype=1, float_val=[1.0])
+    types = ("tensorflow::TensorMap", "RaggedTensorVariant", "tensorflow::CSRSparseMatrix")
+    empty = [proto.TensorProto(dtype=21, variant_val=[{"type_name": name}]) for name in types]
+    content = proto.TensorProto(dtype=21)
+    data = element.SerializeToString()
+    content.tensor_content = bytes([len(data)]) + data
+    return [nested, content, *empty]
 
 
 def fuzz(data: bytes) -> None:
