@@ -13,8 +13,11 @@ from __future__ import annotations
 import contextlib
 import html
 import io
+import logging
+import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +27,7 @@ import graphmill
 from graphmill import ops, report
 from graphmill.cli.main import run_command_line
 from graphmill.cli.options import Settings
+from graphmill.runtime.process import event_log
 from graphmill.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -33,6 +37,14 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "assets" / "pictures"
 _COLUMNS: Final = 112
 _ADVANCE, _HEIGHT, _MARGIN = 7.2, 17, 14  # of a character of 12 pixels, in pixels
+
+_VARYING: Final = (
+    (r"(?m)^[-0-9]{10} [0-9:,]{12}", "2026-11-24 10:00:00,123"),
+    (r"(?<= )(compiled|loaded)(?= )", "compiled"),
+    (r"(?<=cluster/out/)[0-9]+", "0"),
+    (r"(?<=seconds=)[0-9.e-]+", "0.08"),
+)
+"""What differs between runs of one program, and what is drawn for it."""
 
 _SCROLL: Final = """new Promise((done) => {
     document.querySelector("#graph").scrollIntoView({block: "start", behavior: "instant"});
@@ -108,11 +120,44 @@ def memory(folder: Path) -> str:
     return _terminal(shown, shown, folder)
 
 
+def logs(_: Path) -> str:
+    """Return the log of a program whose second step has another shape than the first one."""
+    graph = graphmill.Graph()
+    with graph.as_default():
+        x = graph.placeholder("float32", [None], name="x")
+        ops.math.tanh(x * 2.0, name="out")
+    output = io.StringIO()
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(logging.Formatter(event_log.FORMAT))
+    logger = logging.getLogger("graphmill.jit")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with graphmill.Session(graph=graph, config={"graphmill": {"jit": "eager"}}) as session:
+            for size in (2, 3):
+                session.run("out:0", {"x:0": [1.0] * size})
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+    lines = output.getvalue()
+    for pattern, fixed in _VARYING:
+        lines = re.sub(pattern, fixed, lines)
+    return f"$ GRAPHMILL_LOG=jit=info python program.py\n{_wrapped(lines)}"
+
+
+def _wrapped(text: str) -> str:
+    """Return lines that are folded between words, as they would be cut."""
+    folded = (textwrap.fill(line, _COLUMNS, subsequent_indent="  ") for line in text.splitlines())
+    return "\n".join(folded)
+
+
 TERMINALS: Final[dict[str, Callable[[Path], str]]] = {
     "debug": debug,
     "compare": compare,
     "explain": explain,
     "memory": memory,
+    "logs": logs,
 }
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Listener = Callable[[str, Mapping[str, object]], object]
 
 VARIABLE: Final = "GRAPHMILL_LOG"
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+"""The lines that the variable writes to stderr."""
 LOGGERS: Final = ("jit", "placement", "plugins", "executor", "rendezvous")
 LEVELS: Final = ("debug", "info", "warning", "error")
 DEBUG: Final = 10
@@ -101,7 +103,7 @@ def apply_environment() -> None:
     root = logging.getLogger("graphmill")
     if not any(isinstance(handler, logging.StreamHandler) for handler in root.handlers):
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        handler.setFormatter(logging.Formatter(FORMAT))
         root.addHandler(handler)
     for name, level in levels.items():
         logging.getLogger(f"graphmill.{name}").setLevel(level.upper())
