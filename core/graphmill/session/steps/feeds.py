@@ -203,7 +203,10 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
             f"Cannot feed a value of dtype {array.dtype} for tensor '{name}', which has dtype "
             "string; pass bytes or str"
         )
-    flat = [item for item in array.ravel().tolist() if not isinstance(item, bytes)]
+    items = array.ravel().tolist()
+    if set(map(type, items)) <= {bytes}:  # several times as fast as looking at each in Python
+        return array
+    flat = [item for item in items if not isinstance(item, bytes)]
     if not flat:
         return array
     wrong = [item for item in flat if not isinstance(item, str)]
@@ -213,7 +216,7 @@ def _to_strings(name: str, value: Any) -> np.ndarray[Any, Any]:
             "pass bytes or str"
         )
     encoded = np.empty(array.shape, dtype=object)
-    encoded.ravel()[:] = [_encoded(name, item) for item in array.ravel().tolist()]
+    encoded.ravel()[:] = [_encoded(name, item) for item in items]
     return encoded
 
 
