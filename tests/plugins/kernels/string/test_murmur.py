@@ -21,3 +21,11 @@ def test_long_strings_and_empty_ones() -> None:
     assert murmur_hashes(items, 7, lambda item: hash64(item, 7)).tolist() == [
         hash64(item, 7) for item in items
     ]
+
+
+def test_few_long_strings_among_many_short_ones() -> None:
+    items = [bytes([65 + index % 26]) * (8 + index % 9) for index in range(100)]
+    items[3] = items[97] = b"x" * 250
+    assert murmur_hashes(items, 7, lambda item: hash64(item, 7)).tolist() == [
+        hash64(item, 7) for item in items
+    ]
