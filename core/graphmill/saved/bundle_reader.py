@@ -150,7 +150,10 @@ class BundleReader:
             DataLossError: the values are damaged.
             UnimplementedError: the tensor is a variant, for which there is no common encoding.
         """
-        entry = self.entry(name)
+        return self.read_entry(self.entry(name))
+
+    def read_entry(self, entry: BundleEntry) -> np.ndarray[Any, Any]:
+        """Return the values of the tensor of an entry; as `read_tensor`, without the look-up."""
         if entry.slices:
             return self._read_pieces(entry, TensorSlice.full(len(entry.shape)))
         return self._read(entry)

@@ -289,7 +289,7 @@ def _restore(reader: BundleReader, name: str, spec: str, dtype: DType) -> Value:
             f"{entry.dtype.tf_name}"
         )
     if not spec:
-        return freeze(reader.read_tensor(name))  # so that a variable may store it without a copy
+        return freeze(reader.read_entry(entry))  # so that a variable may store it without a copy
     full_shape, tensor_slice = parse_shape_and_slice(spec)
     _check_shape(name, full_shape, entry.shape)
     return freeze(reader.read_slice(name, tensor_slice))
