@@ -1,10 +1,12 @@
 """Compare a server of a model with minimal Python servers around TensorFlow.
 
     python tests/bench/model_serving.py --tensorflow /path/to/python [--seconds 5] [--rounds 3]
+        [--warm-up 10]
 
 The model is a perceptron of four layers. Each server and the client share all cores. `wrk` (from
 the package of that name) is the client over HTTP; calls over gRPC are made by a Python process.
-Servers take turns; the table has the medians of the rounds.
+Servers take turns; the table has the medians of the rounds. The first requests are answered while
+graphmill compiles a program for each size of batch, so that the warm-up is longer than that.
 """
 
 from __future__ import annotations
@@ -171,15 +173,17 @@ def measure_grpc(python: str, address: str, connections: int, seconds: float) ->
     return Result(*json.loads(done.stdout))
 
 
-def measure(server: Server, process: Process, connections: int, seconds: float) -> Result:
-    """Measure a server after a second of the same load."""
+def measure(
+    server: Server, process: Process, connections: int, seconds: float, warm_up: float
+) -> Result:
+    """Measure a server after the same load for `warm_up` seconds."""
 
     def load(duration: float) -> Result:
         if server.protocol == "http":
             return measure_http(process.address, connections, duration)
         return measure_grpc(sys.executable, process.address, connections, duration)
 
-    load(1)
+    load(warm_up)
     before = process.processor_seconds()
     found = load(seconds)
     used = process.processor_seconds() - before
@@ -199,6 +203,7 @@ def main() -> None:
     parser.add_argument("--tensorflow", help="an interpreter with TensorFlow and grpcio")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=float, default=10.0)
     parser.add_argument("--protocol", choices=("http", "grpc"), help="only this one")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -217,7 +222,9 @@ def main() -> None:
                 with running(server, python, model) as process:
                     for connections in CONNECTIONS:
                         key = (server.protocol, connections, server.name)
-                        found = measure(server, process, connections, options.seconds)
+                        found = measure(
+                            server, process, connections, options.seconds, options.warm_up
+                        )
                         results.setdefault(key, []).append(found)
     print("| protocol | connections | server | requests/s | p50 ms | p99 ms | CPU ms/request |")
     print("|---|---:|---|---:|---:|---:|---:|")
