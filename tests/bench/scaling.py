@@ -6,9 +6,9 @@
 
 `loops`: one loop of so many iterations (v1, functional, nested, or with a small product); the first
 steps and the steady one. `graphs`: graphs of so many nodes (a chain of additions, blocks of eight
-ops that repeat, calls of a function); loading, the first step, the steady step, and the time until
-steps are steady. Each runtime has one process; rounds take turns, and the figures
-are medians. The results of both runtimes are compared.
+ops that repeat, calls of a function, a mixture without repetition); loading, the first step, the
+steady step, and the time until steps are as short as that. Each runtime has one process; rounds
+take turns, and the figures are medians. The results of both runtimes are compared.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 SIZES = {"loops": "1000,10000,100000,1000000", "graphs": "1000,10000,100000"}
 SETTLE_SECONDS = {"loops": 3.0, "graphs": 15.0}
 FIRST_STEPS = 4
+INTERVAL = 0.25  # seconds of which the median counts: single steps are disturbed by other work
 RUNTIMES = ("tensorflow", "graphmill")
 
 
@@ -208,6 +209,24 @@ def calls(nodes: int) -> Any:
     return graph_def(*made, functions=[step])
 
 
+def mixed(nodes: int) -> Any:
+    """Make a graph in which nothing repeats: random binary ops on recent values."""
+    from graphmill.testing.proto_builders import graph_def, node_def
+
+    rng = np.random.default_rng(3)
+    made, values = [_placeholder(16)], ["x"]
+    for n in range(nodes):
+        op = ("AddV2", "Sub", "Maximum", "Minimum")[rng.integers(4)]
+        read = [values[-1], values[-1 - int(rng.integers(min(len(values), 20)))]]
+        made.append(node_def(f"n{n}", op, *read, T="float32"))
+        # numbers stay small: every fourth one is between -1 and 1
+        bounded = node_def(f"b{n}", "Tanh", f"n{n}", T="float32")
+        made += [bounded] if n % 4 == 0 else []
+        values.append(f"b{n}" if n % 4 == 0 else f"n{n}")
+    made.append(node_def("y", "Identity", values[-1], T="float32"))
+    return graph_def(*made)
+
+
 CASES: dict[str, dict[str, Callable[[int], Any]]] = {
     "loops": {
         "v1": v1_loop,
@@ -215,7 +234,7 @@ CASES: dict[str, dict[str, Callable[[int], Any]]] = {
         "nested": nested_loop,
         "product": product_loop,
     },
-    "graphs": {"chain": chain, "blocks": blocks, "calls": calls},
+    "graphs": {"chain": chain, "blocks": blocks, "calls": calls, "mixed": mixed},
 }
 
 
@@ -235,18 +254,24 @@ def measure(runtime: str, path: Path, shape: tuple[int, ...], settle: float) -> 
         ends.append(end - loaded)
     tail = times[len(times) * 3 // 4 :]
     steady = statistics.median(tail)
-    slow = [end for end, taken in zip(ends, times, strict=True) if taken > 1.5 * steady]
-    # single disturbed steps are not counted: one of fifty may be slow
-    until = slow[-1 - len(times) // 50] if len(slow) > len(times) // 50 else 0.0
     return {
         "load": loaded - begun,
         "first": times[0],
         "next": statistics.median(times[1:FIRST_STEPS]),
         "worst": max(times[:FIRST_STEPS]),
         "steady": steady,
-        "until steady": until,
+        "until steady": until_steady(ends, times, steady),
         "result": np.ravel(result).astype(float).tolist(),
     }
+
+
+def until_steady(ends: list[float], times: list[float], steady: float) -> float:
+    """Return when the first interval ended whose median is at most 1.5 times the steady step."""
+    intervals: dict[int, list[float]] = {}
+    for end, taken in zip(ends, times, strict=True):
+        intervals.setdefault(int(end / INTERVAL), []).append(taken)
+    reached = (n for n, steps in intervals.items() if statistics.median(steps) <= 1.5 * steady)
+    return (next(reached, len(intervals)) + 1) * INTERVAL
 
 
 def _graphmill_call(path: Path) -> Callable[[], Any]:
