@@ -142,22 +142,27 @@ def _as_message(source: Any) -> Any:
     if isinstance(source, proto.MetaGraphDef):
         return source
     from graphmill.graph.formats.model_file import open_model
-    from graphmill.graph.formats.model_format import Kind
+    from graphmill.graph.formats.model_format import Encoding, Kind
 
-    with closing(open_model(files.as_path(source))) as opened:
+    path = files.as_path(source)
+    with closing(open_model(path)) as opened:  # a text that cannot be parsed is refused here
         if opened.kind is not Kind.META_GRAPH_DEF:
             raise InvalidArgumentError(
-                f"{files.as_path(source)} is a {opened.kind.value}, expected a MetaGraphDef (.meta)"
+                f"{path} is a {opened.kind.value}, expected a MetaGraphDef (.meta)"
             )
-    message = proto.MetaGraphDef()
-    content = files.read_bytes(files.as_path(source))
-    try:
-        message.ParseFromString(content)
-    except DecodeError:
-        from google.protobuf import text_format
+        encoding = opened.encoding
+    content = files.read_bytes(path)
+    if encoding is Encoding.BINARY:
+        try:
+            return proto.MetaGraphDef.FromString(content)
+        except DecodeError as error:
+            raise InvalidArgumentError(
+                f"{path} has {len(content)} bytes and is cut off or damaged: {error}"
+            ) from error
+    from google.protobuf import json_format, text_format
 
-        text_format.Parse(content.decode(), message)
-    return message
+    parse = json_format.Parse if encoding is Encoding.JSON else text_format.Parse
+    return parse(content.decode("utf-8"), proto.MetaGraphDef())
 
 
 def _add_variables(graph: Graph, message: Any) -> None:

@@ -210,6 +210,22 @@ def test_damaged_collection_and_wrong_file_are_refused(tmp_path: Path) -> None:
         train.import_meta_graph(path, graph=graphmill.Graph())
 
 
+def test_cut_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.meta"
+    content = train.export_meta_graph(path, build()).SerializeToString()
+    path.write_bytes(content[: len(content) * 2 // 3])
+    with pytest.raises(errors.InvalidArgumentError, match=r"model\.meta has \d+ bytes and is cut"):
+        train.import_meta_graph(path, graph=graphmill.Graph())
+
+
+def test_text_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.meta"
+    train.export_meta_graph(path, build(), as_text=True)
+    imported = graphmill.Graph()
+    train.import_meta_graph(path, graph=imported)
+    assert [variable.variable_name for variable in imported.variables][:2] == ["number", "w"]
+
+
 @pytest.mark.parametrize("as_text", [True, False])
 def test_graph_is_written_as_text_or_bytes(as_text: bool, tmp_path: Path) -> None:
     graph = graphmill.Graph()
