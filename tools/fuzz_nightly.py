@@ -77,7 +77,7 @@ def run_batch(name: str, seed: int, seconds: float) -> tuple[int, str]:
 
 
 def batch_options(seed: int, seconds: float) -> list[str]:
-    """Return the options of a batch; with atheris, which starts from what it has found before."""
+    """Return the options of a batch; with atheris, which starts from its earlier findings."""
     if importlib.util.find_spec("atheris") is None:
         return ["--runs", str(_BATCH), "--seed", str(seed)]
     limit = max(min(seconds, _BATCH_SECONDS / 2), 1.0)

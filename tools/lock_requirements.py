@@ -1,4 +1,4 @@
-"""Pin what a development environment installs, with hashes, in `tools/locked-requirements.txt`.
+"""Pin the packages of a development environment, with hashes, in `tools/locked-requirements.txt`.
 
     python tools/lock_requirements.py            pin the newest versions (needs uv and PyPI)
     python tools/lock_requirements.py --check    compare the pins with pyproject.toml (no network)
@@ -51,7 +51,7 @@ class Pin:
 
 @dataclass
 class Project:
-    """What pyproject.toml requires.
+    """The requirements in pyproject.toml.
 
     Attributes:
         name: the name of the project.
@@ -129,7 +129,7 @@ def lock() -> None:
 
 
 def check() -> list[str]:
-    """Return where the file disagrees with what is required."""
+    """Return where the file disagrees with the requirements."""
     project = read_project((ROOT / "pyproject.toml").read_text("utf-8"))
     lines = TOOLS.read_text("utf-8").splitlines()
     tools = [Requirement(line) for line in lines if line and not line.startswith("#")]

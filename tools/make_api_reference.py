@@ -166,7 +166,7 @@ def page(key: str) -> str:
 
 
 def outdated() -> list[Path]:
-    """Return the pages that differ from what would be written."""
+    """Return the pages that are out of date."""
     pages = {FOLDER / f"{key}.md": key for key in PAGES}
     return [p for p, key in pages.items() if not p.exists() or p.read_text("utf-8") != page(key)]
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of the how-tos from what the tools print and show.
+"""Draw the pictures of the how-tos from the output of the tools.
 
 python tools/make_pictures.py            write docs/assets/pictures
 python tools/make_pictures.py --check    fail if a drawing of a terminal is out of date
@@ -107,7 +107,7 @@ def compare(folder: Path) -> str:
 
 
 def explain(folder: Path) -> str:
-    """Return what is known about one node."""
+    """Return the details of one node."""
     _write(two_layers(0.5), folder / "model.pb")
     shown = ["explain", "model.pb", "--fetch", "y:0", "--node", "layer_1/product"]
     return _terminal(shown, shown, folder)

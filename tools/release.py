@@ -1,4 +1,4 @@
-"""Build and try what a release uploads: `graphmill` and `graphmill-lite`, as wheels and sources.
+"""Build and try the files of a release: `graphmill` and `graphmill-lite`, as wheels and sources.
 
     python tools/release.py --out dist         needs hatchling, twine and a package index
     python tools/release.py --check            compare versions and changelog only

@@ -56,7 +56,7 @@ def convert(graph: Graph, options: PassOptions) -> None:
 
 
 def modes_of(options: PassOptions) -> list[Mode]:
-    """Return what the session requests, for devices that it has."""
+    """Return the session's requests, for devices that it has."""
     rewrite = options.config.graph_options.rewrite_options
     if rewrite.disable_meta_optimizer:
         return []

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MAX_NODES: Final = 100_000
 _MAX_CALLS: Final = 2_000
 """Calls that are inlined into one graph: functions that call each other twice would double the
-graph with each level. What would exceed it is run as calls, which a timeout can end."""
+graph with each level. Further calls are not inlined, and a timeout can end them."""
 _MAX_DEPTH: Final = 50
 
 

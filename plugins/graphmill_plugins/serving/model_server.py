@@ -127,7 +127,7 @@ class ModelServer:
         self._listeners.append(server)
 
     async def _stop(self, grace: float) -> None:
-        """Stop what was started, in the opposite order."""
+        """Stop the started parts in reverse order."""
         if self._core is not None:
             self._core.is_draining = True
         if self._watcher is not None:

@@ -123,7 +123,7 @@ def _trips(
 
 
 def step(body: FunctionBody, index: int) -> int | None:
-    """Return what a body adds to an argument in each iteration, if it is a constant."""
+    """Return the number that a body adds to an argument in each iteration, if it is constant."""
     returned = result(body, index)
     added = None if returned is None else origin(returned, 0)
     if added is None or added.op_def.traits.arithmetic is not Arithmetic.ADD:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def exported_program(
     function: Callable[..., Any], arguments: Sequence[Any], platforms: Sequence[str]
 ) -> Any:
-    """Return what `jax.export` makes of a function, for arguments of these shapes.
+    """Export a function with `jax.export`, for arguments of these shapes.
 
     Raises:
         UnimplementedError: JAX cannot export it.
@@ -31,7 +31,7 @@ def exported_program(
 
 
 def serialized(exported: Any, vjp_order: int = 0) -> bytes:
-    """Return the serialized form of what `exported_program` made.
+    """Return the serialized form of an exported program.
 
     Args:
         exported: the program.

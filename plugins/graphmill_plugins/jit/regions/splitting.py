@@ -134,7 +134,7 @@ def _cut(order: Sequence[Node], sizes: dict[Node, int], max_size: int) -> list[l
 
 
 def _same_place(start: int, end: int, contexts: Sequence[Sequence[int]]) -> int:
-    """Return the last position up to `end` after which the same comes as after `start`.
+    """Return the last position up to `end` that is followed by the same nodes as `start`.
 
     The part is at least half as long then; `end` if there is no such position.
     """
@@ -146,7 +146,7 @@ def _same_place(start: int, end: int, contexts: Sequence[Sequence[int]]) -> int:
 
 
 def _contexts(order: Sequence[Node], length: int) -> list[int]:
-    """Return for each position a hash of what the nodes from there on are and read."""
+    """Return for each position a hash of the following nodes and their inputs."""
     positions = {node: index for index, node in enumerate(order)}
     kinds = [hash((node.op, _distances(node, positions))) for node in order]
     kinds += [0] * length
@@ -154,7 +154,7 @@ def _contexts(order: Sequence[Node], length: int) -> list[int]:
 
 
 def _distances(node: Node, positions: dict[Node, int]) -> tuple[int, ...]:
-    """Return how far before a node its inputs come, 0 for those that come from far away."""
+    """Return the distances from a node back to its inputs; 0 for distant inputs."""
     here = positions[node]
     distances = [here - positions.get(edge.src, -_FAR) for edge in node.in_edges]
     return tuple([distance if distance < _FAR else 0 for distance in distances])

@@ -39,7 +39,7 @@ class _Collector(Protocol):
         """Whether nothing was collected, so that the file does not have the tensor."""
 
     def add_to(self, statistics: proto.CalibrationStatistics) -> None:
-        """Write what was collected into a message."""
+        """Write the collected statistics into a message."""
 
 
 class _MinMax:

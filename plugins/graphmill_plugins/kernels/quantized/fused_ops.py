@@ -1,4 +1,4 @@
-"""Quantized convolutions and products whose attr `fused_ops` lists what follows them.
+"""Quantized convolutions and products whose attr `fused_ops` lists the ops after them.
 
 TensorFlow runs these ops only with oneDNN. Tensors and ends of ranges are inputs of two lists,
 whose order `fused_ops` decides. See `_fusion` for the arithmetic.
@@ -53,7 +53,7 @@ _CONVOLUTION_FUSIONS: Final = frozenset(
 
 
 def _convolution_fusion(name: str, attrs: dict[str, Any]) -> Fusion:
-    """Return what a convolution's attrs fuse.
+    """Return the fusion that a convolution's attrs declare.
 
     Raises:
         InvalidArgumentError: the fusion is not supported, or does not fit the types.
@@ -120,7 +120,7 @@ def _fused_convolution(op: str) -> Callable[..., Callable[..., Outputs]]:
 
 
 def _product_activation(fused: tuple[str, ...]) -> tuple[str, str]:
-    """Return the activation of a product, "" for none, and what its output becomes.
+    """Return the activation of a product, "" for none, and the form of its output.
 
     Raises:
         UnimplementedError: the fusion is not supported.

@@ -1,4 +1,4 @@
-"""Find what a StableHLO program calls outside of itself: functions of the process, and channels.
+"""Find the external calls of a StableHLO program: functions of the process, and channels.
 
 XLA looks a custom call up by its name among the functions that libraries have registered. Some
 call Python functions by an index or address in the program, or trust sizes in it, so a program

@@ -1,4 +1,4 @@
-"""`ModelManager`: which versions of which models are served, now and after their folders change.
+"""`ModelManager`: load and unload versions of models, and follow changes of their folders.
 
 A new version is loaded and warmed up before the previous one is unloaded, which finishes the
 requests that it has received. So a swap loses no request.

@@ -1,1 +1,1 @@
-"""What every API does with a request: validate it, queue it, run it."""
+"""Handle the requests of all APIs: validate, queue and run them."""

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's types, and what its HTTP and gRPC variants share.
+"""The Open Inference Protocol's types, and code shared by its HTTP and gRPC variants.
 
 Semantics: the V2 inference protocol of KServe, docs/predict-api/v2.
 """

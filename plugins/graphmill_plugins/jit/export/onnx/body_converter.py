@@ -259,7 +259,7 @@ def _carried(body: FunctionBody) -> list[int]:
 
 
 def _data_ancestors(roots: Sequence[Node]) -> set[Node]:
-    """Return nodes and all whose values they depend on; without what only waits or checks."""
+    """Return nodes and all nodes whose values they need, except nodes that only wait or check."""
     needed = set(roots)
     stack = list(roots)
     while stack:

@@ -164,7 +164,7 @@ class NodeConversion:
         return new
 
     def list_tensor(self, rows: str) -> ListTensor:
-        """Return what is known of the list that a tensor stands for."""
+        """Return the known properties of the list that a tensor represents."""
         return self._writer.lists[rows]
 
     def transpose(self, name: str, order: Sequence[int]) -> str:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Elements = Iterator[Element]
 
 _LONGEST = 1e9
-"""Seconds that a thread may wait at once, as a program runs: platforms have their own limits."""
+"""The longest single wait of a thread in seconds; platforms limit it."""
 INFINITE = -1
 UNKNOWN = -2
 

@@ -165,7 +165,7 @@ def _opened(path: str, broker: Broker) -> tuple[LocalReader, str]:
 
 
 def _identity(path: str) -> Any:
-    """Return what equal files have in common, however they are opened."""
+    """Return a key that is the same for one file, however it is opened."""
     try:
         status = Path(path if _is_file(path) else join(path, _DATA)).stat()
     except OSError:

@@ -142,7 +142,7 @@ class SnapshotV1(Derived):
         return metadata is not None and (self._options.mode == "read" or metadata.is_finalized)
 
     def _passes(self, metadata: Metadata | None) -> bool:
-        """Return whether nothing is written, as somebody else may be writing."""
+        """Return whether nothing is written, because another process may be writing."""
         if metadata is None:
             return self._options.mode == "passthrough"
         return metadata.created >= now() - self._options.expiry_seconds * 1_000_000
