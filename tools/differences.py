@@ -190,7 +190,7 @@ units of the type's epsilon, with a reason for each group of ops.
 - **Division of complex numbers** by zero or infinity gives NumPy's infinity or zero. TensorFlow
   gives NaN where it divides several numbers at a time, and infinity for the rest.
 - **Cancellation**: rounding errors grow if a result is a small difference of large numbers, or if a
-  gradient is cut at zero. Examples are the gradient of a bias before a batch normalisation, which
+  gradient is cut at zero. Examples are the gradient of a bias before a batch normalization, which
   is zero except for rounding and of which Adam makes full-size steps, and `Relu6Grad` of a value
   that is zero except for rounding. TensorFlow's own results change as much if the last bit of its
   input changes.

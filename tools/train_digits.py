@@ -62,7 +62,7 @@ def load_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def initial_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return He-initialised float32 weights by name: two convolutions, two dense layers."""
+    """Return He-initialized float32 weights by name: two convolutions, two dense layers."""
     shapes = {
         "conv1/kernel": (3, 3, 1, 16),
         "conv2/kernel": (3, 3, 16, 32),
@@ -113,7 +113,7 @@ def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def train(model: Digits, images: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> None:
-    """Minimise the cross entropy with Adam and a half-cosine decay of the learning rate."""
+    """Minimize the cross entropy with Adam and a half-cosine decay of the learning rate."""
     names = sorted(model.weights)
     first = {name: tf.Variable(tf.zeros_like(model.weights[name])) for name in names}
     second = {name: tf.Variable(tf.zeros_like(model.weights[name])) for name in names}

@@ -1,7 +1,7 @@
 """Element types: TensorFlow's `DataType` as interned objects, and their NumPy dtypes.
 
 Strings, resources and variants are NumPy object arrays. To let a kernel distinguish them by NumPy
-dtype, these dtypes (and the quantised ones) carry the type's name in `dtype.metadata`. NumPy
+dtype, these dtypes (and the quantized ones) carry the type's name in `dtype.metadata`. NumPy
 ignores metadata in comparisons; `as_dtype` reads it.
 """
 
@@ -109,7 +109,7 @@ class DType:
 
     @property
     def is_integer(self) -> builtins.bool:
-        """Whether this is a signed or unsigned integer type that is not quantised."""
+        """Whether this is a signed or unsigned integer type that is not quantized."""
         return self.kind in "iu"
 
     @property
@@ -129,7 +129,7 @@ class DType:
 
     @property
     def is_quantized(self) -> builtins.bool:
-        """Whether this is one of the quantised types (qint8 …)."""
+        """Whether this is one of the quantized types (qint8 …)."""
         return self.kind == "q"
 
     @property
@@ -194,7 +194,7 @@ def _tagged(name: str, storage: Any) -> Callable[[], np.dtype[Any]]:
 
 
 # Name, DataType value, TensorFlow's short name, kind, bytes per element, NumPy dtype factory.
-# Kinds: f float, i signed, u unsigned, c complex, b bool, q quantised, s string, h handle.
+# Kinds: f float, i signed, u unsigned, c complex, b bool, q quantized, s string, h handle.
 _ROWS: tuple[tuple[str, int, str, str, int, Callable[[], np.dtype[Any]]], ...] = (
     ("float32", 1, "float", "f", 4, _plain("float32")),
     ("float64", 2, "double", "f", 8, _plain("float64")),

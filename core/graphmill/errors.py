@@ -229,7 +229,7 @@ class ResourceExhaustedError(OpError):
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state that the operation needs (e.g. an uninitialised variable)."""
+    """The system is not in the state that the operation needs (e.g. an uninitialized variable)."""
 
     code = FAILED_PRECONDITION
 

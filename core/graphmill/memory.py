@@ -14,7 +14,7 @@ ALIGNMENT = 64
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an uninitialised array whose memory is aligned to `ALIGNMENT`.
+    """Return an uninitialized array whose memory is aligned to `ALIGNMENT`.
 
     The array does not own its memory (`flags.owndata`): its base does, and nothing else references
     the base. Arrays of objects are not aligned.

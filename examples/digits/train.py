@@ -41,7 +41,7 @@ class Network:
         self.last, self.last_bias = self._layer("logits", 48, 10)
 
     def _layer(self, name: str, *shape: int) -> tuple[graphmill.Variable, graphmill.Variable]:
-        """Return the kernel (He-initialised) and the bias of a layer."""
+        """Return the kernel (He-initialized) and the bias of a layer."""
         kernel = self._rng.normal(0, np.sqrt(2 / np.prod(shape[:-1])), shape).astype(np.float32)
         bias = np.zeros(shape[-1], np.float32)
         return (

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from benchmark.case_folder import case_folders
 from benchmark.report import as_json, describe_machine, distribution, markdown, versions
 from benchmark.rounds import PHASES, Plan, launch, run_case
-from benchmark.summary import OURS, THEIRS, summarise
+from benchmark.summary import OURS, THEIRS, summarize
 from benchmark.worker_pool import WorkerPool
 
 TENSORFLOW_VARIABLE = "GRAPHMILL_BENCH_TENSORFLOW"
@@ -44,7 +44,7 @@ def main() -> int:
         try:
             for folder in folders:
                 measured.append(run_case(folder, plan, run))
-                rows.append(summarise(measured[-1]))
+                rows.append(summarize(measured[-1]))
                 print(markdown(rows[-1:]).splitlines()[2], file=sys.stderr, flush=True)
         finally:
             pool.close()

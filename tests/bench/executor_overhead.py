@@ -5,7 +5,7 @@
 Kernels are scalar additions and the like, so that nearly all of the time is the executor's; the
 column "kernels" says what calling these kernels alone takes, one after the other. Each runtime has
 a process of its own with one thread; rounds take turns, and the figures are medians. TensorFlow is
-left out where `PYTHON` (by default this one) has none; its graph optimiser is off.
+left out where `PYTHON` (by default this one) has none; its graph optimizer is off.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchmark.report import as_json, describe_machine, markdown, versions
 from benchmark.rounds import Measured, Plan, in_turn, launch, parse, run_case, worker_environment
-from benchmark.summary import OURS, THEIRS, means, summarise
+from benchmark.summary import OURS, THEIRS, means, summarize
 from benchmark.worker import RESULT
 
 
@@ -37,14 +37,14 @@ def measured(**ours: Any) -> Measured:
 
 
 def test_a_row_has_medians_and_ratios() -> None:
-    row = summarise(measured())
+    row = summarize(measured())
     assert row.figures[OURS]["median_s"] == 1.5
     assert row.ratios == dict.fromkeys(row.figures[OURS], 3.0)
     assert (row.error, row.tier, row.problem) == (0.2, "interpreter", "")
 
 
 def test_a_wrong_result_gets_no_time() -> None:
-    row = summarise(measured(problem="y:0: largest error 3"))
+    row = summarize(measured(problem="y:0: largest error 3"))
     assert OURS not in row.figures
     assert row.ratios == {}
     assert "wrong" in markdown([row])
@@ -52,7 +52,7 @@ def test_a_wrong_result_gets_no_time() -> None:
 
 
 def test_wrong_result_after_settling_is_not_timed() -> None:
-    assert summarise(measured(late_problem="y:0: differs")).problem
+    assert summarize(measured(late_problem="y:0: differs")).problem
 
 
 def test_a_graph_with_state_may_differ_once_settled() -> None:
@@ -63,18 +63,18 @@ def test_a_graph_with_state_may_differ_once_settled() -> None:
             OURS: result(1.0, late_problem="y:0: differs"),
         },
     )
-    assert summarise(both).ratios["median_s"] == 3
+    assert summarize(both).ratios["median_s"] == 3
 
 
 def test_ours_alone_has_figures_without_ratios() -> None:
-    row = summarise(Measured("c", {OURS: result(1.0)}))
+    row = summarize(Measured("c", {OURS: result(1.0)}))
     assert row.figures[OURS]["cold_s"] == 1.5
     assert row.ratios == {}
     assert "geometric mean" not in markdown([row])
 
 
 def test_the_table_ends_with_geometric_means() -> None:
-    rows = [summarise(measured()), summarise(Measured("d", {OURS: result(1), THEIRS: result(27)}))]
+    rows = [summarize(measured()), summarize(Measured("d", {OURS: result(1), THEIRS: result(27)}))]
     assert means(rows)["median_s"] == pytest.approx(9)
     lines = markdown(rows).splitlines()
     assert len(lines) == 5
@@ -84,7 +84,7 @@ def test_the_table_ends_with_geometric_means() -> None:
 
 def test_everything_goes_into_the_json() -> None:
     item = measured()
-    text = json.dumps(as_json([summarise(item)], [item], {"machine": describe_machine()}))
+    text = json.dumps(as_json([summarize(item)], [item], {"machine": describe_machine()}))
     assert json.loads(text)["rounds"]["c"][OURS]["warm"][1]["median_s"] == 2
     assert versions([item]) == ["v 1"]
 
@@ -136,7 +136,7 @@ def test_whole_case_runs_in_subprocesses(tmp_path: Path) -> None:
 
     write_own_cases(tmp_path)
     plan = Plan({OURS: sys.executable}, rounds=1, seconds=0.01, settle_seconds=0.01)
-    row = summarise(run_case(tmp_path / "own_one_node", plan, launch))
+    row = summarize(run_case(tmp_path / "own_one_node", plan, launch))
     assert row.problem == ""
     assert 0 < row.figures[OURS]["median_s"] < row.figures[OURS]["cold_s"]
     assert row.figures[OURS]["memory_mb"] > 1

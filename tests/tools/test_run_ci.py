@@ -1,4 +1,4 @@
-"""CI runs everything once, prints logs in order and summarises the results."""
+"""CI runs everything once, prints logs in order and summarizes the results."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def explain(
 ) -> list[NodeRecord]:
     """Return a record for each node that a step with these feeds and fetches runs.
 
-    The step is prepared (pruned, placed, optimised, given kernels) but not run. `Session.explain`
+    The step is prepared (pruned, placed, optimized, given kernels) but not run. `Session.explain`
     shows clusters and counts as well.
 
     Args:

@@ -24,7 +24,7 @@ class FrozenModel:
 
     Attributes:
         graph_def: the graph. Readers of a table wait for the node that fills it, so that the graph
-            needs no initialiser.
+            needs no initializer.
         signatures: the `SignatureDef`s by key.
         table_initializers: the names of the nodes that fill tables.
         host: where the ops come from.

@@ -95,7 +95,7 @@ class LocalReader:
 class LocalWriter(Writer):
     """Write a local file under a temporary name, and move it to its path at the end.
 
-    Temporary names are TensorFlow's (`.tempstate` and a number), so its clean-up tools recognise
+    Temporary names are TensorFlow's (`.tempstate` and a number), so its clean-up tools recognize
     them. Symbolic links are preserved, as are the permissions of an existing file. Special files
     (a device, a pipe) are written directly.
     """

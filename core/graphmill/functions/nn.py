@@ -42,7 +42,7 @@ def softmax_cross_entropy_with_logits(
 
     Args:
         labels: probabilities, with the shape and element type of `logits`.
-        logits: unnormalised logarithms of probabilities.
+        logits: unnormalized logarithms of probabilities.
         axis: the axis of the classes.
         name: name of the scope.
 
@@ -82,7 +82,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
     Args:
         labels: int32 or int64, with the shape of `logits` without the last axis.
-        logits: unnormalised logarithms of probabilities.
+        logits: unnormalized logarithms of probabilities.
         name: name of the scope.
     """
     with scope(name, "SparseSoftmaxCrossEntropyWithLogits", labels, logits):

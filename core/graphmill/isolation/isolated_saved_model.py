@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class IsolatedSavedModel:
-    """A SavedModel in a process of its own, after its initialiser has run there.
+    """A SavedModel in a process of its own, after its initializer has run there.
 
         with graphmill.saved_model.load("digits", isolate=True) as model:
             answer = model.signatures["serving_default"](image=pixels)

@@ -1,1 +1,1 @@
-"""Lower a session's graph to executors: rewrite, prune, place, optimise, choose kernels."""
+"""Lower a session's graph to executors: rewrite, prune, place, optimize, choose kernels."""

@@ -979,7 +979,7 @@ def experimental_non_serializable_dataset(
     output_shapes: Sequence[ShapeLike],
     name: str | None = None,
 ) -> Tensor:
-    """Make a dataset of the same elements that must not be serialised.
+    """Make a dataset of the same elements that must not be serialized.
 
     `ExperimentalNonSerializableDataset`: (input_dataset:variant) -> (handle:variant).
     """
@@ -1841,7 +1841,7 @@ def non_serializable_dataset(
     output_shapes: Sequence[ShapeLike],
     name: str | None = None,
 ) -> Tensor:
-    """Make a dataset of the same elements that must not be serialised.
+    """Make a dataset of the same elements that must not be serialized.
 
     `NonSerializableDataset`: (input_dataset:variant) -> (handle:variant).
     """

@@ -330,7 +330,7 @@ def extract_glimpse_v2(
     noise: StringLike = "uniform",
     name: str | None = None,
 ) -> Tensor:
-    """Return a window of each image at a point, centred and normalised by default.
+    """Return a window of each image at a point, centred and normalized by default.
 
     `ExtractGlimpseV2`: (input:float, size:int32, offsets:float) -> (glimpse:float).
     """

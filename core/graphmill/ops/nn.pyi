@@ -1100,7 +1100,7 @@ def fused_batch_norm(
     is_training: bool = True,
     name: str | None = None,
 ) -> _FusedBatchNormOutputs:
-    """Normalise each channel by its mean and variance, of this batch or given; also return those.
+    """Normalize each channel by its mean and variance, of this batch or given; also return those.
 
     `FusedBatchNorm`: (x:T, scale:T, offset:T, mean:T, variance:T) -> (y:T, batch_mean:T, batch_variance:T, reserve_space_1:T, reserve_space_2:T).
     """
@@ -1198,7 +1198,7 @@ def fused_batch_norm_v2(
     is_training: bool = True,
     name: str | None = None,
 ) -> _FusedBatchNormV2Outputs:
-    """Normalise each channel by its mean and variance, of this batch or given; also return those.
+    """Normalize each channel by its mean and variance, of this batch or given; also return those.
 
     `FusedBatchNormV2`: (x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, reserve_space_2:U).
     """
@@ -1224,7 +1224,7 @@ def fused_batch_norm_v3(
     is_training: bool = True,
     name: str | None = None,
 ) -> _FusedBatchNormV3Outputs:
-    """Normalise each channel by its mean and variance, of this batch or given; also return those.
+    """Normalize each channel by its mean and variance, of this batch or given; also return those.
 
     `FusedBatchNormV3`: (x:T, scale:U, offset:U, mean:U, variance:U) -> (y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, reserve_space_2:U, reserve_space_3:U).
     """
@@ -1408,7 +1408,7 @@ def lrn_grad(
     beta: float = 0.5,
     name: str | None = None,
 ) -> Tensor:
-    """Return the gradient of local response normalisation.
+    """Return the gradient of local response normalization.
 
     `LRNGrad`: (input_grads:T, input_image:T, output_image:T) -> (output:T).
     """
@@ -2018,7 +2018,7 @@ def _fused_conv2d(
     leakyrelu_alpha: float = 0.2,
     name: str | None = None,
 ) -> Tensor:
-    """Convolve images, then add a bias, normalise or activate, as `fused_ops` says.
+    """Convolve images, then add a bias, normalize or activate, as `fused_ops` says.
 
     `_FusedConv2D`: (input:T, filter:T, args:TArgs, host_args:num_host_args*float) -> (output:T).
     """

@@ -1,4 +1,4 @@
-"""Functions for the quantised ops; see `graphmill.ops.definition.op_functions`."""
+"""Functions for the quantized ops; see `graphmill.ops.definition.op_functions`."""
 
 from graphmill.ops.definition.op_functions import family_functions
 

@@ -15,7 +15,7 @@ def multinomial(
     output_dtype: DTypeLike = ...,
     name: str | None = None,
 ) -> Tensor:
-    """Draw classes from rows of unnormalised log-probabilities.
+    """Draw classes from rows of unnormalized log-probabilities.
 
     `Multinomial`: (logits:T, num_samples:int32) -> (output:output_dtype).
     """
@@ -283,7 +283,7 @@ def stateless_multinomial(
     output_dtype: DTypeLike = ...,
     name: str | None = None,
 ) -> Tensor:
-    """Draw classes from rows of unnormalised log-probabilities.
+    """Draw classes from rows of unnormalized log-probabilities.
 
     `StatelessMultinomial`: (logits:T, num_samples:int32, seed:Tseed) -> (output:output_dtype).
     """

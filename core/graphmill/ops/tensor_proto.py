@@ -165,7 +165,7 @@ def numpy_to_tensor_proto(value: Any, dtype: DType | None = None) -> TensorProto
 
     Args:
         value: a NumPy array or array-like of the required type.
-        dtype: the element type, if that of the array is ambiguous (quantised types).
+        dtype: the element type, if that of the array is ambiguous (quantized types).
 
     Raises:
         InvalidArgumentError: the value has no element type, does not have `dtype`, or exceeds the

@@ -34,7 +34,7 @@ def py_func(
             arrays (or array-likes) of exactly the types `Tout`.
         inp: the inputs.
         Tout: type of the result, or a list of types.
-        stateful: whether calls with equal inputs may differ, so that no call may be optimised away.
+        stateful: whether calls with equal inputs may differ, so that no call may be optimized away.
         name: the node's name.
 
     Returns:

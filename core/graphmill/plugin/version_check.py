@@ -53,7 +53,7 @@ def unmet_clauses(clauses: str, version: str) -> list[str]:
 
 
 def normalized(name: str) -> str:
-    """Return a distribution's name in PyPA's normalised form ("Graph_Mill" -> "graph-mill")."""
+    """Return a distribution's name in PyPA's normalized form ("Graph_Mill" -> "graph-mill")."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

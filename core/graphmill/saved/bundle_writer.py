@@ -64,7 +64,7 @@ class BundleWriter:
         Args:
             name: its name; not empty.
             values: an array or array-like.
-            dtype: its element type, if that of the array is ambiguous (quantised types).
+            dtype: its element type, if that of the array is ambiguous (quantized types).
 
         Raises:
             InvalidArgumentError: a tensor of that name was already written.

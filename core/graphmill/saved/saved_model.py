@@ -1,4 +1,4 @@
-"""Load SavedModels of TensorFlow 1 and 2: graph, variables, assets, initialiser.
+"""Load SavedModels of TensorFlow 1 and 2: graph, variables, assets, initializer.
 
 Semantics: tensorflow/cc/saved_model/loader.cc.
 """
@@ -36,7 +36,7 @@ _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
 class SavedModel:
-    """A loaded SavedModel, with restored variables, after its initialiser has run.
+    """A loaded SavedModel, with restored variables, after its initializer has run.
 
         with graphmill.saved_model.load("digits") as model:
             answer = model.signatures["serving_default"](image=pixels)
@@ -136,9 +136,9 @@ def load(
             meta graph has exactly these tags (the message lists the available ones).
         InvalidArgumentError: the file is not a SavedModel, or the graph is invalid.
         DataLossError: the model or its variables are damaged.
-        PermissionDeniedError: an asset's path is outside the model's folder, or the initialiser
+        PermissionDeniedError: an asset's path is outside the model's folder, or the initializer
             does what is not allowed; the message says how to allow it.
-        OpError: the initialiser failed.
+        OpError: the initializer failed.
     """
     config = _session_config(config)
     if isolate:
@@ -219,7 +219,7 @@ def _choose(model: ModelFile, tags: str | Iterable[str] | None) -> LoadedMetaGra
 
 
 def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None:
-    """Restore the variables and run the initialiser."""
+    """Restore the variables and run the initializer."""
     assets = asset_feeds(folder, meta_graph)
     init_op = _init_op(folder, meta_graph)
     saver = meta_graph.saver_def
@@ -230,7 +230,7 @@ def _initialize(session: Session, folder: str, meta_graph: MetaGraphDef) -> None
             _run_once(session, feeds, saver.restore_op_name)
     elif saver.restore_op_name and not _makes_variables(session.graph, init_op):
         raise errors.NotFoundError(
-            f"{prefix}.index is missing: the model has variables but no initialiser for them; "
+            f"{prefix}.index is missing: the model has variables but no initializer for them; "
             "copy the whole folder of the model"
         )
     if init_op:
@@ -243,7 +243,7 @@ def _run_once(session: Session, feeds: Mapping[str, Any], target: str) -> None:
 
 
 def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
-    """Return the name of the initialiser, or "".
+    """Return the name of the initializer, or "".
 
     Semantics: GetInitOp in tensorflow/cc/saved_model/loader.cc.
     """
@@ -252,7 +252,7 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
         if _INIT_SIGNATURE not in outputs:
             raise errors.FailedPreconditionError(
                 f"{folder}: the signature {_INIT_SIGNATURE} has no output of that name, which "
-                "would name the initialiser"
+                "would name the initializer"
             )
         return outputs[_INIT_SIGNATURE].name.partition(":")[0]
     for collection in _INIT_COLLECTIONS:
@@ -268,9 +268,9 @@ def _init_op(folder: str, meta_graph: MetaGraphDef) -> str:
 
 
 def _makes_variables(graph: Graph, init_op: str) -> bool:
-    """Return whether the initialiser sets variables, or there are none.
+    """Return whether the initializer sets variables, or there are none.
 
-    TensorFlow 2 writes an initialiser into each model, but one that only fills tables.
+    TensorFlow 2 writes an initializer into each model, but one that only fills tables.
     """
     if not any(map(_is_variable, graph.nodes)):
         return True

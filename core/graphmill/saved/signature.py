@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """Return a function that runs one step."""
 
 
-_INTERNAL_PREFIX = "__saved_model_"  # of signatures for the initialiser and the train op
+_INTERNAL_PREFIX = "__saved_model_"  # of signatures for the initializer and the train op
 
 
 @dataclass(frozen=True, slots=True)

@@ -392,7 +392,7 @@ class Session:
         """Return the graph of a signature: the nodes that it needs, with calls inlined.
 
         Nodes inside functions have the names that they have in a step, such as `call/node`. The
-        graph is not optimised or placed yet.
+        graph is not optimized or placed yet.
 
         Args:
             fetches, feed_list, targets: as of `make_callable`.

@@ -1,4 +1,4 @@
-"""Gradients of fake quantisation: passed where a value is within the range, else zero.
+"""Gradients of fake quantization: passed where a value is within the range, else zero.
 
 Semantics: tensorflow/python/ops/array_grad.py, nn_grad.py.
 """

@@ -110,7 +110,7 @@ def scalar_int(name: str, value: Value) -> int:
 
 
 def checked_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """Return a possibly negative axis normalised to [0, rank).
+    """Return a possibly negative axis normalized to [0, rank).
 
     Raises:
         InvalidArgumentError: it is out of range.

@@ -1,4 +1,4 @@
-"""Summarise the rounds of a case: medians of ratios, and no time for a wrong result."""
+"""Summarize the rounds of a case: medians of ratios, and no time for a wrong result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Row:
     problem: str = ""
 
 
-def summarise(measured: Measured) -> Row:
+def summarize(measured: Measured) -> Row:
     """Return the row of a case."""
     row = Row(measured.case)
     systems = list(measured.results)

@@ -59,7 +59,7 @@ def conv(x: Any, filters: int, size: int = 3, stride: int = 1, make: Any = weigh
 
 
 def layer_norm(x: Any) -> Any:
-    """Return a layer normalisation without parameters."""
+    """Return a layer normalization without parameters."""
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     return (x - mean) * tf.math.rsqrt(variance + 1e-6)
 

@@ -392,7 +392,7 @@ def attrs_of(node: Any) -> dict[str, bytes]:
 
 
 def plain_config() -> Any:
-    # With its optimiser, TensorFlow loses results of some conditionals with constant predicates.
+    # With its optimizer, TensorFlow loses results of some conditionals with constant predicates.
     config = session_config()
     config.allow_soft_placement = True
     return config

@@ -104,7 +104,7 @@ def draw(tf, seed):
 
 
 def ask_tensorflow(tf, graph_def, names, feeds):
-    """Run on one device without optimisation, because Grappler miscompiles some of these."""
+    """Run on one device without optimization, because Grappler miscompiles some of these."""
     tf1 = tf.compat.v1
     plain = tf1.GraphDef.FromString(graph_def.SerializeToString())
     for node in plain.node:

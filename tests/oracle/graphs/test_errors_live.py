@@ -52,8 +52,8 @@ CASES = {
     "feed of wrong shape": Bad([X_IN, NEG], ["y:0"], {"x:0": X.T}),
     "feed of wrong dtype": Bad([X_IN, NEG], ["y:0"], {"x:0": np.array([[b"a"] * 3] * 2, object)}),
     "shapes that do not match": Bad([X_IN, MATMUL], ["y:0"], {"x:0": X}),
-    "uninitialised variable": Bad([("v", "VariableV2", [], VARIABLE), ("y", "Identity", ["v"], T)]),
-    "uninitialised resource variable": Bad([("v", "VarHandleOp", [], VARIABLE), READ]),
+    "uninitialized variable": Bad([("v", "VariableV2", [], VARIABLE), ("y", "Identity", ["v"], T)]),
+    "uninitialized resource variable": Bad([("v", "VarHandleOp", [], VARIABLE), READ]),
     "index out of range": Bad(
         [
             X_IN,

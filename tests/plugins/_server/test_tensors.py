@@ -57,7 +57,7 @@ def test_numbers_survive(dtype: dtypes.DType, shape: tuple[int, ...]) -> None:
     assert np.array_equal(found, tensor_proto_to_numpy(message))
 
 
-def test_quantised_types_are_kept() -> None:
+def test_quantized_types_are_kept() -> None:
     message = encoded(np.int8([1, 2]), dtypes.qint8)
     assert message.dtype == dtypes.qint8.enum
     assert dtypes.as_dtype(decode_tensor(message, VARIANTS).dtype) is dtypes.qint8

@@ -52,7 +52,7 @@ def test_equal_values_are_stored_once() -> None:
     assert len(digests) == len(set(digests))
 
 
-def test_large_values_are_summarised_but_feeds_and_random_numbers_are_stored() -> None:
+def test_large_values_are_summarized_but_feeds_and_random_numbers_are_stored() -> None:
     graph = graphmill.Graph()
     with graph.as_default():
         x = graph.placeholder("float32", [None], name="x")

@@ -87,7 +87,7 @@ class Maker:
         meta.saver_def.restore_op_name = "save/restore_all"
 
     def asset(self, meta: Any, filename: str, *, in_collection: bool = False) -> None:
-        """Add an asset whose text the initialiser assigns to a variable `s`."""
+        """Add an asset whose text the initializer assigns to a variable `s`."""
         graph = meta.graph_def
         self.constant(graph, "asset", b"")
         s = self.node(graph, "s", "VariableV2", dtype=STRING)
@@ -196,11 +196,11 @@ def test_the_only_meta_graph_needs_no_tags(maker: Maker) -> None:
         assert model.tags == {"whatever"}
 
 
-# Assets and initialiser
+# Assets and initializer
 
 
 @pytest.mark.parametrize("in_collection", [True, False])
-def test_the_initialiser_is_given_the_assets(maker: Maker, in_collection: bool) -> None:
+def test_the_initializer_is_given_the_assets(maker: Maker, in_collection: bool) -> None:
     maker.asset(maker.meta_graph("serve"), "vocab.txt", in_collection=in_collection)
     path = maker.write()
     (maker.folder / "assets").mkdir()
@@ -227,14 +227,14 @@ def test_a_missing_asset(maker: Maker) -> None:
         load(maker.write())
 
 
-def test_several_initialisers_are_refused(maker: Maker) -> None:
+def test_several_initializers_are_refused(maker: Maker) -> None:
     meta = maker.meta_graph("serve")
     meta.collection_def["saved_model_main_op"].node_list.value.extend(["a", "b"])
     with pytest.raises(errors.FailedPreconditionError, match="exactly one main op"):
         load(maker.write())
 
 
-def test_missing_initialiser(maker: Maker) -> None:
+def test_missing_initializer(maker: Maker) -> None:
     meta = maker.meta_graph("serve")
     meta.collection_def["saved_model_main_op"].node_list.value.append("lost")
     with pytest.raises(errors.NotFoundError, match="lost"):

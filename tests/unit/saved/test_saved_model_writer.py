@@ -75,7 +75,7 @@ def test_values_of_variables_are_saved(program: Program, tmp_path: Path) -> None
     assert [path.name for path in target.parent.iterdir()] == ["model"]
 
 
-def test_assets_are_copied_and_fed_to_the_initialiser(program: Program, tmp_path: Path) -> None:
+def test_assets_are_copied_and_fed_to_the_initializer(program: Program, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("zero\none\n")
     signatures = {

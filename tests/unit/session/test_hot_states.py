@@ -191,7 +191,7 @@ def state_of_new_graph(
 @pytest.mark.parametrize("loop", [V1, FUNCTIONAL])
 @pytest.mark.parametrize("is_expensive", [False, True])
 def test_small_graphs_with_loops_are_rebuilt_at_once(loop: OpDef, is_expensive: bool) -> None:
-    """V1 loops are recognised by the traits of an op that TensorFlow lacks."""
+    """V1 loops are recognized by the traits of an op that TensorFlow lacks."""
     assert state_of_new_graph(loop, 500, is_expensive=is_expensive)[0] is HotState.HOT
 
 

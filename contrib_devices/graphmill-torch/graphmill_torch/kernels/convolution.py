@@ -1,4 +1,4 @@
-"""Convolution, pooling and batch normalisation with PyTorch's functions.
+"""Convolution, pooling and batch normalization with PyTorch's functions.
 
 Semantics: `tensorflow/core/kernels/conv_ops.cc`, `maxpooling_op.cc`, `fused_batch_norm_op.cc`.
 PyTorch expects NCHW and pads both sides equally. TensorFlow's tensors may be NHWC, and SAME may pad
@@ -275,7 +275,7 @@ def fused_batch_norm(
     xp: Any, x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *, epsilon: float,
     exponential_avg_factor: float, data_format: str, is_training: bool,
 ) -> Any:  # fmt: skip
-    """Normalise each channel by the statistics of the batch or of the inputs."""
+    """Normalize each channel by the statistics of the batch or of the inputs."""
     del xp
     if x.ndim not in (4, 5):
         raise ValueError(f"input must be 4-dimensional, got {tuple(x.shape)}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def serialized_examples(value: Any, name: str) -> list[bytes]:
-    """Return one serialised `tf.Example` for each dict in a list.
+    """Return one serialized `tf.Example` for each dict in a list.
 
     Each value of a dict is a list of ints, floats, or strings.
 

@@ -80,7 +80,7 @@ class ModelSummary:
         nodes: the number of nodes, including those in functions.
         functions: the number of functions.
         ops: the number of nodes of each op.
-        signatures: its signatures by key, without those that initialise or train the model.
+        signatures: its signatures by key, without those that initialize or train the model.
         inputs: the placeholders of the graph.
         outputs: the tensors of the graph that no node consumes.
         variables: how much its variables hold.

@@ -1,4 +1,4 @@
-"""Cut large constants out of a serialised model before it is parsed.
+"""Cut large constants out of a serialized model before it is parsed.
 
 Most bytes of a model file are the contents of a few hundred constants. Parsing the file with
 the generated classes would copy each of them, used or not. So `Cutter` walks the encoding first
@@ -55,10 +55,10 @@ class CutTensor(NamedTuple):
 
 
 class Cutter:
-    """Rewrites serialised graphs without their large contents.
+    """Rewrites serialized graphs without their large contents.
 
     Args:
-        buffer: the whole serialised model.
+        buffer: the whole serialized model.
         threshold: contents of at least this many bytes are cut out.
 
     Attributes:

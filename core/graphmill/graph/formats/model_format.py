@@ -1,7 +1,7 @@
 """Detect the kind of message and the encoding of a model file from its content.
 
 A file's name is only a hint: `.pb` is used for frozen graphs and SavedModels alike, and `.meta`
-for binary and text MetaGraphs. Binary files are recognised by whether their first fields match the
+for binary and text MetaGraphs. Binary files are recognized by whether their first fields match the
 messages' descriptors, text by its first field name, JSON by its first key.
 """
 

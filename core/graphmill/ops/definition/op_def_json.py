@@ -3,7 +3,7 @@
 A line is a JSON object. Keys, omitted if empty or false: `name`, `family`, `in` and `out`
 (lists of `name` with `type` | `type_attr` | `type_list_attr`, `number_attr`, `ref`), `attr` (a list
 of `name`, `type`, `default`, `allowed`, `min`), `stateful`, `commutative`, `aggregate`, `uninit`
-(allows uninitialised input), `dist` (is distributed communication), `deprecated` (the GraphDef
+(allows uninitialized input), `dist` (is distributed communication), `deprecated` (the GraphDef
 version). For information only: `src` (if TensorFlow 2.21 no longer has the op: "1.15" for a public
 op of 1.15, "1.15-internal" and "1.15-contrib" for one that only its C++ code has), `test` (the op
 exists for TensorFlow's own tests).

@@ -1,4 +1,4 @@
-"""Shapes of convolutions, pooling, normalisations and losses.
+"""Shapes of convolutions, pooling, normalizations and losses.
 
 Semantics: tensorflow/core/ops/nn_ops.cc and common_shape_fns.cc.
 """

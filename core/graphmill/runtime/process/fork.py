@@ -2,7 +2,7 @@
 
 The child has one thread, the one that forked. The threads of pools are gone although their objects
 exist, and a lock that another thread held at that moment stays locked forever. So objects that own
-threads are tracked and notified in the child, long-lived locks are re-initialised there, and
+threads are tracked and notified in the child, long-lived locks are re-initialized there, and
 operations that must not be torn (an import, a write into the memory of a variable) end before the
 fork.
 

@@ -1,7 +1,7 @@
 """`TierTests`: plugin declarations hold on a device, interpreted and compiled.
 
 The tests create third-party plugins: kernels of higher priority, ops that wait, ops with effects,
-optimisers, random ops, kernels with checks, and faulty kernels.
+optimizers, random ops, kernels with checks, and faulty kernels.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class TierTests:
     def test_an_optimizer_that_may_be_traced_is_compiled(
         self, place: str, tier: str, open_session: Any
     ) -> None:
-        """An optimiser computes the same variable values in each tier."""
+        """An optimizer computes the same variable values in each tier."""
         with open_session(optimizer(), lambda host: _optimizer_graph(host, place)) as steps:
             steps.run([], targets=["init"])
             for step in range(1, _STEPS + 1):

@@ -147,7 +147,7 @@ class Counting:
 
 
 def optimizer() -> ThirdPartyPlugin:
-    """Return a plugin with the optimiser `Foreign>ApplySign`, which compilers may trace."""
+    """Return a plugin with the optimizer `Foreign>ApplySign`, which compilers may trace."""
     traits = OpTraits(
         effects=frozenset({"state"}),
         resources=(ResourceUse("var", reads=True, writes=True),),

@@ -5,7 +5,7 @@
     with_twins(graph, names, host)
 
 Only the traits of a twin show that it is control flow, a variable or a call. So a graph whose nodes
-are replaced by twins reveals code that recognises these ops by name.
+are replaced by twins reveals code that recognizes these ops by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run op cases in TensorFlow's `tf.compat.v1.Session`. Needs the `tensorflow-cpu` wheel.
 
-Inputs are fed through placeholders of unknown shape, and graph optimisation is off, so the result
+Inputs are fed through placeholders of unknown shape, and graph optimization is off, so the result
 comes from the kernel and not from constant folding or shape inference.
 """
 
@@ -93,7 +93,7 @@ def _lower_version(op: str) -> None:
 
 
 def session_config() -> Any:
-    """Return a ConfigProto that disables graph optimisation."""
+    """Return a ConfigProto that disables graph optimization."""
     tf = _tf()
     config = tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=1, intra_op_parallelism_threads=1

@@ -35,7 +35,7 @@ _COMPILER_OPTIONS = {
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_parallel_codegen_split_count": 1,
 }
-"""Each program runs once, so LLVM's optimisations cost more time than they save."""
+"""Each program runs once, so LLVM's optimizations cost more time than they save."""
 
 
 class JaxRunner(KernelRunner):

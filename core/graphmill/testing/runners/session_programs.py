@@ -97,7 +97,7 @@ class GraphmillSystem:
 
 
 class TensorFlowSystem:
-    """Executes programs with TensorFlow, without optimising their graphs.
+    """Executes programs with TensorFlow, without optimizing their graphs.
 
     Args:
         tf: the module `tensorflow`.

@@ -49,7 +49,7 @@ class NamedTensor(NamedTuple):
     Attributes:
         name: the name of the tensor, or its rendezvous key; "" where the message uses positions.
         value: a NumPy array or scalar, a resource handle, or a variant.
-        dtype: its element type, where the value's own is ambiguous (quantised types).
+        dtype: its element type, where the value's own is ambiguous (quantized types).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Gradients of normalisations. Semantics: tensorflow/python/ops/nn_grad.py."""
+"""Gradients of normalizations. Semantics: tensorflow/python/ops/nn_grad.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphmill.spi.graphs import Tensor
 
 
-def _normalised(op: ForwardOp, dys: tuple[Any, ...], build: Callable[..., Any]) -> list[Any]:
+def _normalized(op: ForwardOp, dys: tuple[Any, ...], build: Callable[..., Any]) -> list[Any]:
     dy, is_training = dys[0], op.get_attr("is_training")
     x, scale = op.inputs[0], op.inputs[1]
     dense_dy = op.zeros(op.outputs[0]) if dy is None else as_dense(dy)
@@ -28,19 +28,19 @@ def _normalised(op: ForwardOp, dys: tuple[Any, ...], build: Callable[..., Any]) 
 @gradient("FusedBatchNorm")
 def fused_batch_norm(op: ForwardOp, *dys: Any) -> list[Any]:
     """Apply the op's gradient op."""
-    return _normalised(op, dys, nn.fused_batch_norm_grad)
+    return _normalized(op, dys, nn.fused_batch_norm_grad)
 
 
 @gradient("FusedBatchNormV2")
 def fused_batch_norm_v2(op: ForwardOp, *dys: Any) -> list[Any]:
     """Apply the op's gradient op."""
-    return _normalised(op, dys, nn.fused_batch_norm_grad_v2)
+    return _normalized(op, dys, nn.fused_batch_norm_grad_v2)
 
 
 @gradient("FusedBatchNormV3")
 def fused_batch_norm_v3(op: ForwardOp, *dys: Any) -> list[Any]:
     """Apply the op's gradient op."""
-    return _normalised(op, dys, nn.fused_batch_norm_grad_v3)
+    return _normalized(op, dys, nn.fused_batch_norm_grad_v3)
 
 
 @gradient("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")

@@ -172,6 +172,6 @@ def depth_to_space(
 def _check_format(op: str, data_format: str) -> None:
     if data_format not in ("NHWC", "NCHW"):
         raise UnimplementedError(
-            f"{op} with data_format {data_format}: the vectorised layout exists for quantised GPU "
+            f"{op} with data_format {data_format}: the vectorized layout exists for quantized GPU "
             "graphs only; convert the graph to NHWC or NCHW"
         )

@@ -1,4 +1,4 @@
-"""String handles of iterators: resource handles as serialised messages."""
+"""String handles of iterators: resource handles as serialized messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def named_handle(string_handle: Value) -> ResourceHandleProto:
     """Parse a string handle into a resource handle.
 
     Raises:
-        InvalidArgumentError: it is not a scalar, or not a serialised handle.
+        InvalidArgumentError: it is not a scalar, or not a serialized handle.
     """
     from google.protobuf.message import DecodeError
 

@@ -28,7 +28,7 @@ _NET = ("net",)
 
 
 class Communicator:
-    """A member's handle of an initialised group.
+    """A member's handle of an initialized group.
 
     Attributes:
         group_key, group_size, rank: the group, and the member's rank in it.

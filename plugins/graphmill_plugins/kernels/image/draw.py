@@ -105,7 +105,7 @@ def draw_bounding_boxes_v2(images: Value, boxes: Value, colors: Value) -> Value:
 
 
 class _WindowAlignment(NamedTuple):
-    """The convention for window positions: from centre or corner, normalised or in pixels."""
+    """The convention for window positions: from centre or corner, normalized or in pixels."""
 
     centered: bool
     normalized: bool
@@ -214,6 +214,6 @@ def extract_glimpse_v2(
     uniform_noise: bool,
     noise: str,
 ) -> Value:
-    """Return a window of each image at a point, centred and normalised by default."""
+    """Return a window of each image at a point, centred and normalized by default."""
     alignment = _WindowAlignment(centered, normalized, 2)
     return _glimpse(x, size, offsets, alignment, _kind(uniform_noise, noise))

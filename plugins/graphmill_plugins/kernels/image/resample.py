@@ -62,7 +62,7 @@ def cubic_weights(size: int, new_size: int, align_corners: bool, half: bool) -> 
     weights = np.stack([far[step], near[step], near[_TABLE - step], far[_TABLE - step]], axis=1)
     inputs = floor.astype(np.intp)[:, None] + np.arange(-1, 3)
     bounded = np.clip(inputs, 0, size - 1)
-    if half:  # pixels outside get no weight; the weights of the others are normalised
+    if half:  # pixels outside get no weight; the weights of the others are normalized
         weights = np.where(inputs == bounded, weights, _F(0))
         total = weights.sum(axis=1, keepdims=True, dtype=np.float32)
         weights = np.where(np.abs(total) >= _SMALLEST_SUM, weights / total, weights)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphmill.spi import ArrayNamespace, Value
 
 
-# XLA:CPU does not vectorise these for float16, which takes three to four times as long.
+# XLA:CPU does not vectorize these for float16, which takes three to four times as long.
 HALF_FUNCTIONS = functions_in_float32(
     __name__,
     {"Exp": lambda: jnp.exp, "Log": lambda: jnp.log, "Sqrt": lambda: jnp.sqrt},

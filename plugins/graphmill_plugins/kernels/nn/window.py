@@ -252,7 +252,7 @@ def is_channels_first(op: str, data_format: str) -> bool:
     """Return whether axis 1 is the channel axis in `data_format`.
 
     Raises:
-        UnimplementedError: for vectorised layouts (`NCHW_VECT_C`), which only some GPUs have.
+        UnimplementedError: for vectorized layouts (`NCHW_VECT_C`), which only some GPUs have.
         InvalidArgumentError: for an unknown layout.
     """
     if data_format in _CHANNELS_LAST:

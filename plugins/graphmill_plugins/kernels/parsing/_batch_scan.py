@@ -127,7 +127,7 @@ class Scan:
         self._entries: list[tuple[int | None, int, int]] | None = None
 
     def add_examples(self, contents: Sequence[bytes]) -> None:
-        """Collect the features of the serialised `Example`s of all rows.
+        """Collect the features of the serialized `Example`s of all rows.
 
         Raises:
             InvalidArgumentError: the bytes of one are malformed.
@@ -210,7 +210,7 @@ class Scan:
         return self._headers.add_layout(content, start, self._entries)
 
     def add_example(self, row: int, content: bytes) -> None:
-        """Collect the features of a serialised `Example`.
+        """Collect the features of a serialized `Example`.
 
         Raises:
             InvalidArgumentError: the bytes are malformed.

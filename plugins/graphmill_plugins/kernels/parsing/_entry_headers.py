@@ -1,6 +1,6 @@
 """Cache the parsed headers of `Example` entries across batches.
 
-Serialisers encode a map entry in one way: lengths, key, list type, and then the values. The bytes
+Serializers encode a map entry in one way: lengths, key, list type, and then the values. The bytes
 before the values are its header. Entries with equal headers have equal keys, types and sizes, so a
 header is parsed once. There are few headers: one per key and size.
 """

@@ -1,4 +1,4 @@
-"""Parse serialised `Example`s and `SequenceExample`s field by field.
+"""Parse serialized `Example`s and `SequenceExample`s field by field.
 
 Semantics: tensorflow/core/util/example_proto_fast_parsing.cc; the encoding is that of
 tensorflow/core/example/{example,feature}.proto. Packed floats are decoded without a copy.

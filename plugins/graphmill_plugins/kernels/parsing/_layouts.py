@@ -53,7 +53,7 @@ def make_layout(
     """Return the layout of an example.
 
     Args:
-        content: the serialised example.
+        content: the serialized example.
         start: the start of the `Features` message.
         entries: slot, start and end of the values of each entry; a slot of None means that the
             values are not requested.

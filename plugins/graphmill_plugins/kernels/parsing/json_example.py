@@ -1,4 +1,4 @@
-"""DecodeJSONExample: convert JSON examples to serialised ones.
+"""DecodeJSONExample: convert JSON examples to serialized ones.
 
 Semantics: tensorflow/core/kernels/example_parsing_ops.cc, DecodeJSONExampleOp.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @kernel("DecodeJSONExample", host=True)
 def decode_json_example(json_examples: Value) -> Value:
-    """Return the serialised `Example` of each JSON text."""
+    """Return the serialized `Example` of each JSON text."""
     return map_strings(_encoded, json_examples)
 
 

@@ -46,7 +46,7 @@ _READ_SIZE = 1 << 18
 
 @kernel("ParseTensor", host=True, dynamic_shape=True)
 def parse_tensor(serialized: Value, out_type: np.dtype[Any]) -> Value:
-    """Return the tensor of a serialised `TensorProto`."""
+    """Return the tensor of a serialized `TensorProto`."""
     message = parsed_message(serialized, as_dtype(out_type))
     sizes = [dim.size for dim in message.tensor_shape.dim]
     if min(sizes, default=0) >= 0:  # one stored value may stand for all elements
@@ -86,9 +86,9 @@ def parsed_message(serialized: Value, expected: DType) -> TensorProto:
 
 @kernel("SerializeTensor", host=True)
 def serialize_tensor(tensor: Value, T: np.dtype[Any]) -> Value:
-    """Return the serialised `TensorProto` of a tensor."""
+    """Return the serialized `TensorProto` of a tensor."""
     if as_dtype(T) is dtypes.string:
-        check_text(tensor, what="the serialised text")
+        check_text(tensor, what="the serialized text")
     return string_scalar(tensor_message(tensor, as_dtype(T)).SerializeToString(deterministic=True))
 
 

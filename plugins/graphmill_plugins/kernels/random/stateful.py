@@ -163,7 +163,7 @@ class RandomShuffleKernel:
 def multinomial(
     xp: ArrayNamespace, generator: _philox.Philox, logits: Any, num_samples: int, dtype: Any
 ) -> Value:
-    """Draw `num_samples` classes for each row of unnormalised log-probabilities."""
+    """Draw `num_samples` classes for each row of unnormalized log-probabilities."""
     if logits.ndim != 2:
         raise errors.InvalidArgumentError(
             f"logits should be a matrix, got shape {list(logits.shape)}"
@@ -203,7 +203,7 @@ def sample_count(num_samples: Value) -> int:
 
 @_random_kernel("Multinomial", traced=("num_samples",))
 class MultinomialKernel:
-    """Draw classes from rows of unnormalised log-probabilities."""
+    """Draw classes from rows of unnormalized log-probabilities."""
 
     def __init__(self, construction: OpKernelConstruction) -> None:
         self.generator = GuardedPhilox(construction)

@@ -231,7 +231,7 @@ def stateless_multinomial(
     seed: Value,
     output_dtype: np.dtype[Any],
 ) -> Value:
-    """Draw classes from rows of unnormalised log-probabilities."""
+    """Draw classes from rows of unnormalized log-probabilities."""
     generator = concrete(scrambled(xp, seed))
     return multinomial(xp, generator, logits, sample_count(num_samples), output_dtype)
 

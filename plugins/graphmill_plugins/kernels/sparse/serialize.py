@@ -1,4 +1,4 @@
-"""Serialise sparse tensors to strings or variants, or store them in a resource map.
+"""Serialize sparse tensors to strings or variants, or store them in a resource map.
 
 Semantics: tensorflow/core/kernels/serialize_sparse_op.cc, deserialize_sparse_string_op.cc,
 deserialize_sparse_variant_op.cc, sparse_tensors_map_ops.cc.
@@ -175,7 +175,7 @@ def _stacked(elements: Sequence[Parts], outer: tuple[int, ...], dtype: np.dtype[
 
 @kernel("DeserializeSparse", host=True)
 def deserialize_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
-    """Deserialise sparse tensors; a batch is stacked along new leading axes."""
+    """Deserialize sparse tensors; a batch is stacked along new leading axes."""
     if np.ndim(serialized_sparse) < 1 or serialized_sparse.shape[-1] != 3:
         raise InvalidArgumentError(
             "Serialized sparse should have non-zero rank and 3 as the last dimension, got shape "
@@ -191,7 +191,7 @@ def _triples(serialized: Value) -> list[Parts]:
 
 @kernel("DeserializeManySparse", host=True)
 def deserialize_many_sparse(serialized_sparse: Value, dtype: np.dtype[Any]) -> Parts:
-    """Deserialise a batch of sparse tensors as one with a new first axis."""
+    """Deserialize a batch of sparse tensors as one with a new first axis."""
     if serialized_sparse.ndim != 2 or serialized_sparse.shape[1] != 3:
         raise InvalidArgumentError(
             "Serialized sparse should be a matrix with 3 columns, got shape "

@@ -101,7 +101,7 @@ def variable_of(handle: Value) -> Variable:
     """Return the variable that a resource input points to.
 
     Raises:
-        NotFoundError: the variable has no value: not initialised yet, or destroyed.
+        NotFoundError: the variable has no value: not initialized yet, or destroyed.
         InvalidArgumentError: the resource is not a variable.
     """
     variable: Variable = handle.expect(Variable)

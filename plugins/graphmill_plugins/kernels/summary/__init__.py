@@ -1,1 +1,1 @@
-"""Summary kernels: serialised summaries and event files for TensorBoard."""
+"""Summary kernels: serialized summaries and event files for TensorBoard."""

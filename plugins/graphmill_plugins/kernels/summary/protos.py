@@ -1,4 +1,4 @@
-"""Kernels that return serialised summaries for an event file.
+"""Kernels that return serialized summaries for an event file.
 
 Semantics: tensorflow/core/kernels/summary_op.cc, summary_{image,audio,tensor}_op.cc.
 """
@@ -121,7 +121,7 @@ def parsed_summary(content: bytes) -> Summary:
         return Summary.FromString(content)
     except DecodeError as error:
         raise InvalidArgumentError(
-            "Could not parse one of the summary inputs: expected serialised Summary messages"
+            "Could not parse one of the summary inputs: expected serialized Summary messages"
         ) from error
 
 

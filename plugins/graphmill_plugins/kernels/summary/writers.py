@@ -188,7 +188,7 @@ def write_audio_summary(
 
 @kernel("WriteGraphSummary", **_WRITE)
 def write_graph_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: Value) -> None:
-    """Write a graph from a serialised GraphDef."""
+    """Write a graph from a serialized GraphDef."""
     del ctx
     content = _content(tensor)
     try:
@@ -203,7 +203,7 @@ def write_graph_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: 
 
 @kernel("WriteRawProtoSummary", **_WRITE)
 def write_raw_proto_summary(ctx: OpKernelContext, writer: Any, step: Value, tensor: Value) -> None:
-    """Write serialised summaries."""
+    """Write serialized summaries."""
     del ctx
     merged = Summary()
     for item in tensor.ravel().tolist():
@@ -213,7 +213,7 @@ def write_raw_proto_summary(ctx: OpKernelContext, writer: Any, step: Value, tens
 
 @kernel("ImportEvent", **_FILE)
 def import_event(ctx: OpKernelContext, writer: Any, event: Value) -> None:
-    """Write a serialised event."""
+    """Write a serialized event."""
     del ctx
     try:
         message = Event.FromString(_content(event))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphmill.dtypes import DType
     from graphmill.spi import ArrayNamespace, Shape, Value
 
-# Kernels of lists take the element type as a NumPy dtype; strings, handles and quantised types are
+# Kernels of lists take the element type as a NumPy dtype; strings, handles and quantized types are
 # distinguished by `as_dtype`.
 
 

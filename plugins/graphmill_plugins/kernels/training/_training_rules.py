@@ -25,7 +25,7 @@ class Rule:
     """An update rule.
 
     Attributes:
-        states: names of the inputs that are variables; the optimised variable comes first.
+        states: names of the inputs that are variables; the optimized variable comes first.
         update: the function; it takes all inputs and, by keyword, the attrs in `attrs`.
         attrs: names of the attrs that `update` takes.
         has_sparse: whether there is an op that updates rows.

@@ -31,7 +31,7 @@ _CALLS: Final = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class Computation:
-    """A function of scalars, vectorised over arrays that broadcast.
+    """A function of scalars, vectorized over arrays that broadcast.
 
     A body of elementwise ops is called once with the arrays. Any other body is called for each
     element.

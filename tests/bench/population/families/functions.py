@@ -95,8 +95,8 @@ def ragged(batch: int) -> Built:
     return Built(feeds, [tf.reduce_sum(rows, 1), rows.to_tensor(0.0)[:, :1]])
 
 
-@case("vectorised_map_{rows}", each(rows=[8, 200]))
-def vectorised_map(rows: int) -> Built:
+@case("vectorized_map_{rows}", each(rows=[8, 200]))
+def vectorized_map(rows: int) -> Built:
     value = numbers(rows, 6, 6)
     x = placeholder("x", value)
     mapped = tf.vectorized_map(lambda m: tf.matmul(m, m) + tf.linalg.trace(m), x)

@@ -47,8 +47,8 @@ def elementwise(dtype: str, count: int) -> Built:
     return Built({"x": value}, [tf.cast(x, tf.float32)])
 
 
-@case("fake_quantised_b{batch}", each(batch=[1, 32]), rtol=2e-2, atol=5e-2)
-def fake_quantised(batch: int) -> Built:
+@case("fake_quantized_b{batch}", each(batch=[1, 32]), rtol=2e-2, atol=5e-2)
+def fake_quantized(batch: int) -> Built:
     value = numbers(batch, 64)
     x = placeholder("x", value)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The architectures of `tf.keras.applications`, frozen, with calibrated batch normalisation."""
+"""The architectures of `tf.keras.applications`, frozen, with calibrated batch normalization."""
 
 from __future__ import annotations
 

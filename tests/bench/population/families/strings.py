@@ -1,4 +1,4 @@
-"""Strings: normalisation, splitting, n-grams, vocabularies."""
+"""Strings: normalization, splitting, n-grams, vocabularies."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _table(values: list[str]) -> Any:
     return tf1.lookup.StaticHashTable(pairs, -1)
 
 
-@case("normalise_b{batch}", each(batch=[1, 64, 1000]))
-def normalise(batch: int) -> Built:
+@case("normalize_b{batch}", each(batch=[1, 64, 1000]))
+def normalize(batch: int) -> Built:
     value = _lines(batch)
     text = tf.strings.strip(tf.strings.lower(placeholder("text", value)))
     cleaned = tf.strings.regex_replace(text, r"[^a-z0-9 ]+", "")

@@ -1,4 +1,4 @@
-"""Training steps: forward, backward, update; several networks and optimisers."""
+"""Training steps: forward, backward, update; several networks and optimizers."""
 
 from __future__ import annotations
 

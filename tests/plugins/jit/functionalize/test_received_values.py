@@ -13,7 +13,7 @@ from graphmill.ops import control_flow
 def conditional_over_two_devices() -> graphmill.Graph:
     """Return a conditional whose false side takes x, which a Switch on CPU:1 sends.
 
-    On CPU:0 the side is recognised by its constant: what it receives has no visible Switch.
+    On CPU:0 the side is recognized by its constant: what it receives has no visible Switch.
     """
     graph = graphmill.Graph()
     with graph.as_default():

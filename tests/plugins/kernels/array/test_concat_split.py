@@ -83,7 +83,7 @@ def test_formats_agree():
     np.testing.assert_array_equal(first.transpose(0, 2, 3, 1), last)
 
 
-def test_the_vectorised_layout_is_refused_when_the_node_is_bound():
+def test_the_vectorized_layout_is_refused_when_the_node_is_bound():
     with pytest.raises(errors.UnimplementedError, match="NCHW_VECT_C"):
         array_block.space_to_depth(np, 2, "NCHW_VECT_C")
 

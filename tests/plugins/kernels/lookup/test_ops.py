@@ -93,7 +93,7 @@ def test_missing_file(bind_kernel: Bind, ctx: Any, tmp_path: Path) -> None:
         compute(ctx, handle(table), name)
 
 
-def test_a_mutable_table_is_not_initialised(bind_kernel: Bind, ctx: Any) -> None:
+def test_a_mutable_table_is_not_initialized(bind_kernel: Bind, ctx: Any) -> None:
     table = LookupTable(dtypes.string, dtypes.int64, "m")
     keys, values = string_array([b"a"]), np.array([1])
     compute = bind_kernel("InitializeTableV2", handle(table), keys, values).compute

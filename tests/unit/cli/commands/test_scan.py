@@ -44,7 +44,7 @@ def node(name: str, op: str, *inputs: str, **attrs: Any) -> proto.NodeDef:
 
 @pytest.fixture
 def meta_graph(tmp_path: Path) -> str:
-    """A MetaGraph: its signature calls a function that writes a file, its initialiser reads one.
+    """A MetaGraph: its signature calls a function that writes a file, its initializer reads one.
 
     A third node deletes the file, and nothing reaches it; a fourth reads an asset.
     """
@@ -97,7 +97,7 @@ def test_an_effect_that_is_allowed_is_no_finding(graphmill_cli: Cli, tmp_path: P
     assert "no signature reaches effects other than" in result.out
 
 
-def test_nodes_in_functions_and_initialisers_are_reached(
+def test_nodes_in_functions_and_initializers_are_reached(
     graphmill_cli: Cli, meta_graph: str
 ) -> None:
     result = graphmill_cli("scan", meta_graph, "--json")

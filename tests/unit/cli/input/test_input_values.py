@@ -165,7 +165,7 @@ def test_sources_of_many_rows_are_refused_with_the_option_for_them(
     assert any("--each" in note for note in caught.value.__notes__)
 
 
-def test_examples_are_serialised() -> None:
+def test_examples_are_serialized() -> None:
     from graphmill.proto.example_pb2 import Example
 
     source = Source("x", "examples", '[{"age": [22], "name": ["ann"], "size": [1, 1.5]}]')

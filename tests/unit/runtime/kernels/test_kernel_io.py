@@ -59,7 +59,7 @@ def test_e6_references_are_read_where_a_value_is_wanted() -> None:
     assert inputs == [3]
 
 
-def test_e6_uninitialised_reference_is_an_error_unless_allowed() -> None:
+def test_e6_uninitialized_reference_is_an_error_unless_allowed() -> None:
     ref = Ref(dtypes.float32, None, "v")
     with pytest.raises(errors.FailedPreconditionError, match="uninitialized value v"):
         read_refs(GRAPH.node("read"), (0,), [ref])

@@ -16,7 +16,7 @@ def test_s10_a_variable_has_no_value_before_it_is_assigned() -> None:
     assert variable.is_initialized
 
 
-def test_s10_reading_uninitialised_ref_names_the_initializer() -> None:
+def test_s10_reading_uninitialized_ref_names_the_initializer() -> None:
     ref = Ref(dtypes.float32, (), "weights")
     with pytest.raises(errors.FailedPreconditionError, match="uninitialized value weights; run"):
         ref.read()

@@ -79,7 +79,7 @@ class Resource(ABC):
         """Draw a step."""
 
     def start(self, chooser: Chooser) -> Step | None:
-        """Draw a step that initialises the resource; None if it needs none."""
+        """Draw a step that initializes the resource; None if it needs none."""
         del chooser
         return None
 

@@ -61,7 +61,7 @@ class Table(Resource):
         ]
 
     def start(self, chooser: Chooser) -> Step:
-        """Draw an initialisation."""
+        """Draw an initialization."""
         return self._fill(chooser, "put", self._keys(chooser), 0)
 
     def draw(self, chooser: Chooser) -> Step:
@@ -91,7 +91,7 @@ class Table(Resource):
         return Step(n, (how,), (), (f"{n}_{how}",), feeds)
 
     def _keys(self, chooser: Chooser) -> list[object]:
-        # Distinct keys: TensorFlow keeps some entries of an initialisation that fails.
+        # Distinct keys: TensorFlow keeps some entries of an initialization that fails.
         numbers = dict.fromkeys(chooser.integer(0, 5) for _ in range(chooser.integer(1, 3)))
         return [b"k%d" % number if self.key == "string" else number for number in numbers]
 

@@ -1,1 +1,1 @@
-"""Batch normalisation, local response normalisation, BiasAdd, and their gradients."""
+"""Batch normalization, local response normalization, BiasAdd, and their gradients."""

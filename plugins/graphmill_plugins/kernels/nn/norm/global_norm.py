@@ -1,4 +1,4 @@
-"""BatchNormWithGlobalNormalization, the oldest batch normalisation op, and its gradient.
+"""BatchNormWithGlobalNormalization, the oldest batch normalization op, and its gradient.
 
 Semantics: tensorflow/core/kernels/batch_norm_op.h.
 """

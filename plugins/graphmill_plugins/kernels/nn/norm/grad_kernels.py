@@ -1,4 +1,4 @@
-"""Gradient kernels of normalisations, over any array namespace: FusedBatchNormGrad, LRNGrad.
+"""Gradient kernels of normalizations, over any array namespace: FusedBatchNormGrad, LRNGrad.
 
 Semantics: tensorflow/core/kernels/fused_batch_norm_op.cc, lrn_op.cc.
 """
@@ -119,7 +119,7 @@ def lrn_grad(
     alpha: float,
     beta: float,
 ) -> Value:
-    """Return the gradient of local response normalisation."""
+    """Return the gradient of local response normalization."""
     if x.ndim != 4 or not (x.shape == out.shape == gradient.shape):
         raise errors.InvalidArgumentError(
             "input_grads, input_image and output_image must be 4-dimensional and of one shape, "

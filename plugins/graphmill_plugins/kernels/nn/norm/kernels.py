@@ -1,4 +1,4 @@
-"""Normalisation kernels: FusedBatchNorm V1 to V3, LRN, BiasAdd.
+"""Normalization kernels: FusedBatchNorm V1 to V3, LRN, BiasAdd.
 
 Semantics: tensorflow/core/kernels/fused_batch_norm_op.cc, lrn_op.cc, bias_op.cc.
 """
@@ -61,7 +61,7 @@ class BatchNormSpec(NamedTuple):
                 )
 
 
-def _normalise(
+def _normalize(
     xp: ArrayNamespace,
     spec: BatchNormSpec,
     x: Value,
@@ -157,12 +157,12 @@ def batch_norm(
         nothing = xp.full(scale.shape, np.nan, np.float32)
         return x, nothing, nothing, nothing, nothing
     if not spec.is_training:
-        y = _normalise(xp, spec, x, scale, offset, mean, variance)
+        y = _normalize(xp, spec, x, scale, offset, mean, variance)
         return y, mean, variance, mean, variance
     batch_mean, biased, count = _moments(xp, spec, x)
     # The running variance is corrected for the sample (Bessel); the saved one is not.
     unbiased = biased * np.float32(count / max(count - 1, 1))
-    y = _normalise(xp, spec, x, scale, offset, batch_mean, biased)
+    y = _normalize(xp, spec, x, scale, offset, batch_mean, biased)
     if spec.average_factor == 1.0:
         return y, batch_mean, unbiased, batch_mean, biased
     new, old = np.float32(spec.average_factor), np.float32(1 - spec.average_factor)
@@ -177,7 +177,7 @@ def fused_batch_norm(
     data_format: str,
     is_training: bool,
 ) -> Callable[..., tuple[Value, ...]]:
-    """Normalise each channel by the moments of the batch (training) or of the inputs."""
+    """Normalize each channel by the moments of the batch (training) or of the inputs."""
     spec = BatchNormSpec(
         "FusedBatchNorm",
         is_channels_first("FusedBatchNorm", data_format),
@@ -196,7 +196,7 @@ def fused_batch_norm_v3(
     data_format: str,
     is_training: bool,
 ) -> Callable[..., tuple[Value, ...]]:
-    """Normalise as V2 does; the third reserve space is only for GPU libraries."""
+    """Normalize as V2 does; the third reserve space is only for GPU libraries."""
     run = fused_batch_norm(xp, epsilon, exponential_avg_factor, data_format, is_training)
     reserve = np.float32(0)
     return lambda *inputs: (*run(*inputs), reserve)

@@ -1,4 +1,4 @@
-"""Batch normalisation, local response normalisation, bias."""
+"""Batch normalization, local response normalization, bias."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_vectors_of_the_wrong_length(call: Callable[..., Any]) -> None:
         call("FusedBatchNormV3", x, *vectors(4), is_training=False)
 
 
-def test_local_response_normalisation(call: Callable[..., Any]) -> None:
+def test_local_response_normalization(call: Callable[..., Any]) -> None:
     x = RNG.standard_normal((1, 1, 1, 6)).astype(np.float32)
     got = call("LRN", x, depth_radius=1, bias=2.0, alpha=0.5, beta=0.75)
     for channel in range(6):
